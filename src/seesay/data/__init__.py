@@ -1,0 +1,1 @@
+"""Corpora of captioned images, their formats, and pixels from bytes."""

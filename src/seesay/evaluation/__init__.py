@@ -1,0 +1,1 @@
+"""How good is a matcher: ranks, protocols, published rows and results."""

@@ -1,0 +1,1 @@
+"""Images to arrays: encoders, crops and the feature store."""

@@ -1,0 +1,1 @@
+"""An index of images or sentences that a matcher answers queries from."""

@@ -1,0 +1,1 @@
+"""Sentences to arrays: tokenizer, vocabulary and sentence encoders."""

@@ -1,0 +1,1 @@
+"""Objectives, samplers, the loop and its checkpoints."""
