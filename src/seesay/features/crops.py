@@ -1,0 +1,44 @@
+"""Crops: from an image of any size to the squares that an encoder takes.
+
+`squash` shows the whole image to the network and loses the aspect ratio; `ten` is the papers'
+(Krizhevsky et al. 2012): four corners and the centre, with their mirrors, out of an image whose
+short side is 256/224 of the encoder's; `mirror` is the squash and its mirror.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+
+CROPS = ("squash", "mirror", "ten")
+
+
+def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
+    """The crops of one image, (c, size, size, 3) uint8 from (h, w, 3): c is 1, 2 or 10."""
+    if kind == "ten":
+        return ten_crops(pixels, size)
+    whole = resize(pixels, size, size)
+    if kind == "mirror":
+        return np.stack([whole, whole[:, ::-1]])
+    return whole[None]
+
+
+def ten_crops(pixels: Pixels, size: int) -> Pixels:
+    """Four corners and the centre of the image with short side size·256/224, then their mirrors."""
+    height, width = pixels.shape[:2]
+    scale = size * 256 / 224 / min(height, width)
+    large = resize(pixels, max(size, round(height * scale)), max(size, round(width * scale)))
+    down, right = large.shape[0] - size, large.shape[1] - size
+    corners = [(0, 0), (0, right), (down, 0), (down, right), (down // 2, right // 2)]
+    five = np.stack([large[y : y + size, x : x + size] for y, x in corners])
+    return np.concatenate([five, five[:, :, ::-1]])
+
+
+def resize(pixels: Pixels, height: int, width: int) -> Pixels:
+    """Bicubic with antialiasing; the same array when the size is right already."""
+    if pixels.shape[:2] == (height, width):
+        return pixels
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))

@@ -1,0 +1,127 @@
+"""Encoders: pretrained networks that turn pixels into features, chosen by name.
+
+A name is `network` or `network:crop`, such as `efficientnet-lite0` and `efficientnet-lite0:ten`.
+On a CPU the networks of the core run in ONNX Runtime, on a GPU in PyTorch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.features.crops import CROPS, Pixels, crops_of
+from seesay.features.efficientnet import LITE, load_lite
+from seesay.onnx import exported, onnx_session
+
+Arrays = dict[str, NDArray[np.float32]]
+# Pixels (n, side, side, 3) uint8 to named arrays with n rows each.
+Network = Callable[[Pixels], Arrays]
+
+HUB = ("timm", "open_clip", "transformers")
+
+
+class Encoder:
+    """A network with its preprocessing.
+
+    Attributes:
+        name: as a recipe names it, crops included.
+        fingerprint: changes with the weights or the preprocessing; the feature store's key.
+        size: the side in pixels of the squares the network takes.
+        dims: the width of each array it gives, such as {"pooled": 1280, "logits": 1000}.
+    """
+
+    def __init__(
+        self, name: str, weights: str, size: int, dims: dict[str, int], network: Network, crop: str
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.dims = dims
+        self.crop = crop
+        self._network = network
+        what = f"{name} {weights} size={size} bicubic v1"
+        self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
+
+    def crops(self, pixels: Pixels) -> Pixels:
+        """What the network sees of one image: (c, size, size, 3) uint8."""
+        return crops_of(pixels, self.size, self.crop)
+
+    def encode(self, crops: Pixels) -> Arrays:
+        """Features of images given as their crops, averaged over the crops.
+
+        Args:
+            crops: (n, c, size, size, 3) uint8.
+
+        Returns:
+            One (n, width) float32 array for each name in `dims`.
+        """
+        n, c = crops.shape[:2]
+        flat = self._network(crops.reshape(n * c, *crops.shape[2:]))
+        return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
+
+
+@lru_cache(maxsize=8)
+def load_encoder(name: str, device: str = "cpu") -> Encoder:
+    """The encoder of that name on that device, ready to encode.
+
+    Raises:
+        SeesayError: no such encoder, or a part of it is not installed.
+    """
+    network, _, crop = name.partition(":")
+    if network in HUB:
+        from seesay.features.hub import load_hub_encoder
+
+        return load_hub_encoder(name, device)
+    if network not in LITE or (crop or "squash") not in CROPS:
+        raise SeesayError(
+            f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
+            f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra."
+        )
+    lite = LITE[network]
+    run = _onnx(network) if device == "cpu" else _torch(network, device)
+    dims = {"pooled": lite.dim, "logits": 1000}
+    return Encoder(name, lite.sha256, lite.size, dims, run, crop or "squash")
+
+
+def _onnx(network: str) -> Network:
+    lite = LITE[network]
+    example = torch.zeros(1, lite.size, lite.size, 3, dtype=torch.uint8)
+    path = exported(
+        f"{network}-{lite.sha256[:16]}", lambda: load_lite(network), (example,), ["pixels"], ["pooled", "logits"]
+    )
+    session = onnx_session(path, threads=1)
+
+    def run(pixels: Pixels) -> Arrays:
+        pooled, logits = session.run(None, {"pixels": np.ascontiguousarray(pixels)})
+        return {"pooled": pooled, "logits": logits}
+
+    return run
+
+
+def _torch(network: str, device: str) -> Network:
+    module = load_lite(network).to(device)
+
+    @torch.inference_mode()
+    def run(pixels: Pixels) -> Arrays:
+        with torch.autocast(device, torch.float16, enabled=device.startswith("cuda")):
+            pooled, logits = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
+        return {"pooled": pooled.float().cpu().numpy(), "logits": logits.float().cpu().numpy()}
+
+    return run
+
+
+def list_encoders() -> list[tuple[str, str]]:
+    """Names and what they are, a line each."""
+    lines = [
+        (name, f"ImageNet CNN, {lite.size}×{lite.size} px, {lite.dim}-d pooled features and 1000 class logits")
+        for name, lite in LITE.items()
+    ]
+    lines += [(f"{name}:ten", "the same, ten crops averaged (the papers' protocol)") for name in LITE]
+    lines += [(f"{name}:mirror", "the same, image and mirror image averaged") for name in LITE]
+    lines += [(f"{hub}:NAME", "any vision tower of that library by name; needs seesay[hub]") for hub in HUB]
+    return lines

@@ -1,0 +1,58 @@
+"""The vocabulary: words of the train split, and their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from seesay.errors import SeesayError
+from seesay.text.tokenizer import tokenize
+
+UNKNOWN = 0
+
+
+class Vocabulary:
+    """Word numbers from 1; 0 stands for a word that training never saw, or too seldom."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = tuple(words)
+        self._number = {word: i for i, word in enumerate(self.words, start=1)}
+
+    def __len__(self) -> int:
+        """Rows an embedding needs, the unknown word included."""
+        return len(self.words) + 1
+
+    @classmethod
+    def of(cls, sentences: Iterable[str], least: int) -> Vocabulary:
+        """The words that occur at least `least` times, most frequent first, ties by the alphabet."""
+        counts = Counter(word for text in sentences for word in tokenize(text))
+        kept = [(word, n) for word, n in counts.items() if n >= least]
+        return cls(word for word, _ in sorted(kept, key=lambda item: (-item[1], item[0])))
+
+    def encode(self, text: str) -> list[int]:
+        """The sentence's word numbers; a sentence without words is one unknown word.
+
+        >>> Vocabulary(["dog", "a"]).encode("A dog, a xylophone")
+        [2, 1, 2, 0]
+        """
+        return [self._number.get(word, UNKNOWN) for word in tokenize(text)] or [UNKNOWN]
+
+    def save(self, path: Path) -> None:
+        """Write the words as JSON, beside and then in place."""
+        beside = path.with_suffix(".tmp")
+        beside.write_text(json.dumps(self.words, ensure_ascii=False), encoding="utf-8")
+        os.replace(beside, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Vocabulary:
+        """Read what `save` wrote; SeesayError when the file is missing or something else."""
+        try:
+            words = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as failure:
+            raise SeesayError(f"{path}: no vocabulary could be read ({failure}); train the run again.") from failure
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise SeesayError(f"{path}: not a list of words; train the run again.")
+        return cls(words)
