@@ -1,0 +1,85 @@
+"""Shared by the benchmarks: timing, the machine's line, the row they leave in results/benchmarks.jsonl."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
+
+
+def seconds(work: Callable[[], object], repeats: int = 5) -> float:
+    """Median wall time of one call, in seconds, after one call that warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def peak_mib() -> float:
+    """The most memory this process has held so far, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
+def machine() -> str:
+    """One line that says what ran: processor, cores at hand, Python."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        models = [
+            line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line
+        ]
+        name = models[0] if models else name
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{name}, {cores} cores, Python {platform.python_version()}"
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """A parser with the options every benchmark has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON instead of a table")
+    parser.add_argument(
+        "--record", action="store_true", help=f"keep the rows in {RESULTS.parent.name}/{RESULTS.name}"
+    )
+    return parser
+
+
+def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Print the rows and, with --record, put them in place of the benchmark's earlier ones."""
+    if options.record:
+        stamp = {"benchmark": benchmark, "machine": machine(), "date": datetime.now(UTC).date().isoformat()}
+        earlier = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
+        kept = [line for line in earlier if json.loads(line)["benchmark"] != benchmark]
+        beside = RESULTS.with_suffix(".tmp")
+        beside.parent.mkdir(exist_ok=True)
+        lines = [*kept, *(json.dumps(stamp | row) for row in rows)]
+        beside.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
+        beside.replace(RESULTS)
+    if options.json:
+        print(json.dumps(rows))
+        return
+    table = Table(title=f"{benchmark} · {machine()}", title_justify="left")
+    for key in rows[0]:
+        table.add_column(key, justify="left" if isinstance(rows[0][key], str) else "right")
+    for row in rows:
+        table.add_row(
+            *(f"{value:,.4g}" if isinstance(value, float) else str(value) for value in row.values())
+        )
+    Console().print(table)
