@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.feature_rows import FeatureRows
 from seesay.errors import SeesayError
 
 SPLITS = ("train", "val", "test")
@@ -69,7 +70,8 @@ class Corpus:
     """Images and the sentences that describe them, any number each.
 
     `features` holds precomputed global features, shape (rows, d), or regions, (rows, r, d),
-    for corpora exchanged without their images; memory-mapped where the format allows.
+    for corpora exchanged without their images; memory-mapped where the format allows. Index it with
+    an array of rows, as either type allows: a whole COCO of regions is 33 GB.
     """
 
     name: str
@@ -77,7 +79,7 @@ class Corpus:
     images: tuple[CorpusImage, ...]
     sentences: tuple[Sentence, ...]
     faults: Faults = field(default_factory=Faults)
-    features: NDArray[np.float32] | None = None
+    features: NDArray[np.float32] | FeatureRows | None = None
 
     def split(self, name: str) -> Corpus:
         """The part of the corpus in one split, its sentences renumbered to its images.
@@ -90,9 +92,7 @@ class Corpus:
             there = ", ".join(sorted({image.split for image in self.images})) or "none"
             raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.")
         position = {old: new for new, old in enumerate(kept)}
-        sentences = tuple(
-            Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position
-        )
+        sentences = tuple(Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position)
         return Corpus(
             self.name, self.root, tuple(self.images[i] for i in kept), sentences, self.faults, self.features
         )

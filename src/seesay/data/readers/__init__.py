@@ -1,0 +1,61 @@
+"""Readers of the field's formats, one module each, and the choice among them.
+
+A reader has `NAME`, `LOOKS_LIKE`, `recognises(path) -> bool` and `read(path) -> Corpus`; to add one, write
+the module and put it into `READERS`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import coco, flickr_token, folder, karpathy, precomp, table, webdataset
+from seesay.errors import SeesayError
+
+
+class Reader(Protocol):
+    """What a module of this package offers."""
+
+    NAME: str
+    LOOKS_LIKE: str
+
+    def recognises(self, path: Path) -> bool:
+        """Whether the path looks like this format; cheap."""
+        ...
+
+    def read(self, path: Path) -> Corpus:
+        """The corpus; raises SeesayError."""
+        ...
+
+
+# In the order in which they are asked: the sure signs first, "any images" last.
+READERS: tuple[Reader, ...] = (karpathy, coco, flickr_token, precomp, table, webdataset, folder)
+
+
+def read_corpus(path: Path, format: str | None = None) -> Corpus:
+    """Read a corpus from a folder, or from the JSON, table, token file or tar itself.
+
+    The reader is the first that recognises the path; `format` names one instead.
+
+    Raises:
+        SeesayError: nothing there, no reader recognises it, the format is unknown, or its reader cannot
+            read it.
+    """
+    path = Path(path).expanduser()
+    if not path.exists():
+        raise SeesayError(f"{path}: no such folder or file.")
+    if format is not None:
+        reader = next((reader for reader in READERS if format == reader.NAME), None)
+        if reader is None:
+            raise SeesayError(f"format '{format}' is not known; use one of {', '.join(_names())}.")
+        return reader.read(path)
+    for reader in READERS:
+        if reader.recognises(path):
+            return reader.read(path)
+    known = "; ".join(f"{reader.NAME}: {reader.LOOKS_LIKE}" for reader in READERS)
+    raise SeesayError(f"{path}: no corpus that seesay recognises. It reads {known}.")
+
+
+def _names() -> list[str]:
+    return [reader.NAME for reader in READERS]
