@@ -15,8 +15,10 @@ LOOKS_LIKE = "any images"
 UNREADABLE_KIND = "file of a kind that seesay does not read"
 # Kinds that people keep among their photos and expect to find again: say so, rather than pass them over.
 _UNREADABLE = frozenset(
-    (".heic", ".heif", ".jxl", ".svg", ".psd")
-    + (".raw", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2")
+    {
+        *(".heic", ".heif", ".jxl", ".svg", ".psd"),
+        *(".raw", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2"),
+    }
 )
 
 

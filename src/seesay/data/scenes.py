@@ -1,0 +1,151 @@
+"""Small captioned scenes, drawn: coloured shapes and where they are, for tests and trials.
+
+A scene has two or three objects. Its sentences name their sizes, colours, shapes and how they lie to
+each other, so a matcher that learns anything at all ranks them well above chance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image, ImageDraw
+
+COLOURS = {
+    "red": (208, 40, 40),
+    "green": (40, 152, 56),
+    "blue": (40, 80, 208),
+    "yellow": (240, 208, 32),
+    "purple": (136, 56, 168),
+    "orange": (240, 128, 24),
+    "black": (24, 24, 24),
+    "pink": (240, 136, 184),
+}
+GROUNDS = {"white": (248, 248, 248), "grey": (168, 168, 168), "brown": (136, 96, 64), "cyan": (136, 216, 224)}
+SHAPES = ("circle", "square", "triangle", "star", "bar", "ring")
+SIZES = {"small": 13, "large": 24}
+WIDTH, HEIGHT = 160, 128
+
+
+@dataclass(frozen=True, slots=True)
+class SceneObject:
+    """One object; `x`, `y` is its centre in pixels."""
+
+    size: str
+    colour: str
+    shape: str
+    x: int
+    y: int
+
+    @property
+    def phrase(self) -> str:
+        """`small red circle`."""
+        return f"{self.size} {self.colour} {self.shape}"
+
+
+def write_scenes(folder: Path, images: int, seed: int, captions: int = 5) -> None:
+    """Draw scenes into `folder/images/` and describe them in `folder/dataset_scenes.json`.
+
+    The JSON is Karpathy's; of ten scenes eight are train, one val, one test. The same arguments give the
+    same files. The JSON is written last, so a folder that has it is whole.
+    """
+    (folder / "images").mkdir(parents=True, exist_ok=True)
+    records: list[dict[str, Any]] = []
+    for index in range(images):
+        rng = random.Random(
+            f"{seed}:{index}"
+        )  # each scene by itself: more scenes leave the first as they are
+        ground = rng.choice(sorted(GROUNDS))
+        objects = _place(rng)
+        filename = f"scene_{index:05d}.jpg"
+        draw_scene(objects, ground).save(folder / "images" / filename, quality=90)
+        raws = [_sentence(rng, objects, ground, number) for number in range(captions)]
+        records.append(
+            {
+                "filename": filename,
+                "imgid": index,
+                "split": {8: "val", 9: "test"}.get(index % 10, "train"),
+                "sentids": [index * captions + number for number in range(captions)],
+                "sentences": [
+                    {"raw": raw, "tokens": raw.split(), "imgid": index, "sentid": index * captions + number}
+                    for number, raw in enumerate(raws)
+                ],
+            }
+        )
+    target = folder / "dataset_scenes.json"
+    beside = target.with_suffix(".json.part")
+    beside.write_text(json.dumps({"dataset": "scenes", "images": records}), encoding="utf-8")
+    os.replace(beside, target)
+
+
+def draw_scene(objects: list[SceneObject], ground: str) -> Image.Image:
+    """The scene as an RGB image of WIDTH × HEIGHT pixels."""
+    image = Image.new("RGB", (WIDTH, HEIGHT), GROUNDS[ground])
+    draw = ImageDraw.Draw(image)
+    for item in objects:
+        _draw(draw, item)
+    return image
+
+
+def _place(rng: random.Random) -> list[SceneObject]:
+    """Two or three objects of different phrases in different cells of a 3 × 2 grid."""
+    cells = rng.sample([(column, row) for column in range(3) for row in range(2)], rng.choice((2, 3)))
+    colours = rng.sample(sorted(COLOURS), len(cells))
+    return [
+        SceneObject(
+            size=rng.choice(sorted(SIZES)),
+            colour=colour,
+            shape=rng.choice(SHAPES),
+            x=27 + 53 * column + rng.randint(-2, 2),
+            y=32 + 64 * row + rng.randint(-6, 6),
+        )
+        for (column, row), colour in zip(cells, colours, strict=True)
+    ]
+
+
+def _draw(draw: ImageDraw.ImageDraw, item: SceneObject) -> None:
+    r, x, y = SIZES[item.size], item.x, item.y
+    fill = COLOURS[item.colour]
+    box = (x - r, y - r, x + r, y + r)
+    if item.shape == "circle":
+        draw.ellipse(box, fill=fill)
+    elif item.shape == "square":
+        draw.rectangle(box, fill=fill)
+    elif item.shape == "triangle":
+        draw.polygon([(x, y - r), (x - r, y + r), (x + r, y + r)], fill=fill)
+    elif item.shape == "star":
+        waist = r // 3
+        points = [(0, -r), (waist, -waist), (r, 0), (waist, waist)]
+        points += [(-a, -b) for a, b in points]
+        draw.polygon([(x + a, y + b) for a, b in points], fill=fill)
+    elif item.shape == "bar":
+        draw.rectangle((x - r, y - r // 3, x + r, y + r // 3), fill=fill)
+    else:
+        draw.ellipse(box, outline=fill, width=max(r // 3, 3))
+
+
+def _relation(a: SceneObject, b: SceneObject) -> str:
+    if abs(a.x - b.x) > abs(a.y - b.y):
+        return "to the left of" if a.x < b.x else "to the right of"
+    return "above" if a.y < b.y else "below"
+
+
+def _sentence(rng: random.Random, objects: list[SceneObject], ground: str, number: int) -> str:
+    """One of five ways to tell of the scene; objects in any order."""
+    a, b, *_ = items = rng.sample(objects, len(objects))
+    match number % 5:
+        case 0:
+            return f"a {a.phrase} is {_relation(a, b)} a {b.phrase}"
+        case 1:
+            return " and ".join(f"a {item.phrase}" for item in items) + f" on a {ground} background"
+        case 2:
+            return f"there is a {a.colour} {a.shape} {_relation(a, b)} a {b.colour} {b.shape}"
+        case 3:
+            named = ", ".join(f"a {item.colour} {item.shape}" for item in items)
+            return f"{('two', 'three')[len(items) - 2]} shapes on {ground} : {named}"
+        case _:
+            return f"on the {ground} ground the {a.shape} is {a.colour} and the {b.shape} is {b.colour}"

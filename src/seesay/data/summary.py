@@ -1,0 +1,136 @@
+"""What a corpus holds, in counts, for people and for JSON."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Faults
+from seesay.data.pixels import content_key, decode, read_header
+from seesay.errors import ImageError
+
+BROKEN = "image that cannot be decoded"
+SAME_CONTENT = "image with the content of another"
+LEAK = "image with the content of one in another split"
+NOT_FINITE = "row of features with NaN or infinity"
+
+_BLOCK = 1024
+# Enough to find out that an image is whole; a large JPEG is decoded at a fraction of its size.
+_CHECK_SIDE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What decoding one image told."""
+
+    key: str = ""
+    size: str = ""
+    mode: str = ""
+    error: str = ""
+
+
+def summarise(
+    corpus: Corpus, check_images: bool = False, progress: Callable[[int, int], None] | None = None
+) -> dict[str, Any]:
+    """Counts a split, sentence lengths and faults, ready for JSON.
+
+    Keys: `corpus`, `root`, `images`, `sentences`, `splits` (for each `images`, `sentences` and the least,
+    mean and greatest of `sentences_per_image` and `words_per_sentence`; words are what white space parts),
+    `faults` (for each `count` and the first `examples`) and, for precomputed features, `features` (shape).
+    With `check_images` every image is decoded, or every row of features read: adds `checked` with
+    `sizes` and `modes`, counted, most frequent first; and to the faults broken images and repeated content.
+    `progress` is called with the number done and the number in all.
+    """
+    faults = Faults(corpus.faults.counts.copy(), {k: list(v) for k, v in corpus.faults.examples.items()})
+    there = {image.split for image in corpus.images}
+    summary: dict[str, Any] = {
+        "corpus": corpus.name,
+        "root": str(corpus.root),
+        "images": len(corpus.images),
+        "sentences": len(corpus.sentences),
+        "splits": {split: _split_summary(corpus.split(split)) for split in SPLITS if split in there},
+    }
+    if corpus.features is not None:
+        summary["features"] = {"shape": list(corpus.features.shape)}
+        if check_images:
+            _check_features(corpus, faults)
+    elif check_images:
+        summary["checked"] = _check_images(corpus.images, faults, progress)
+    summary["faults"] = {
+        kind: {"count": count, "examples": faults.examples[kind]}
+        for kind, count in faults.counts.most_common()
+    }
+    return summary
+
+
+def _split_summary(part: Corpus) -> dict[str, Any]:
+    a_image = np.bincount(part.image_of_sentence(), minlength=len(part.images))
+    return {
+        "images": len(part.images),
+        "sentences": len(part.sentences),
+        "sentences_per_image": _spread(a_image.tolist()),
+        "words_per_sentence": _spread([len(text.split()) for text in part.texts()]),
+    }
+
+
+def _spread(values: Sequence[int]) -> dict[str, float]:
+    if not values:
+        return {"min": 0, "mean": 0.0, "max": 0}
+    return {"min": min(values), "mean": round(sum(values) / len(values), 2), "max": max(values)}
+
+
+def _check_images(
+    images: Sequence[CorpusImage], faults: Faults, progress: Callable[[int, int], None] | None
+) -> dict[str, Any]:
+    """Decode all images in threads, a block at a time, so that memory does not grow with their number."""
+    sizes, modes = Counter[str](), Counter[str]()
+    first: dict[str, CorpusImage] = {}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start in range(0, len(images), _BLOCK):
+            block = images[start : start + _BLOCK]
+            for image, seen in zip(block, pool.map(_look, block), strict=True):
+                if seen.error:
+                    faults.add(BROKEN, seen.error)
+                    continue
+                sizes[seen.size] += 1
+                modes[seen.mode] += 1
+                other = first.setdefault(seen.key, image)
+                if other is not image:
+                    kind = SAME_CONTENT if other.split == image.split else LEAK
+                    faults.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
+            if progress is not None:
+                progress(start + len(block), len(images))
+    return {"sizes": dict(sizes.most_common()), "modes": dict(modes.most_common())}
+
+
+def _look(image: CorpusImage) -> _Seen:
+    assert image.source is not None
+    try:
+        data = image.source.read()
+        header = read_header(data, image.name)
+        decode(data, image.name, min_side=_CHECK_SIDE)
+    except ImageError as error:
+        return _Seen(error=str(error))
+    animated = " animated" if header.frames > 1 and header.format != "MPO" else ""
+    return _Seen(
+        content_key(data),
+        f"{header.width}×{header.height}",
+        f"{header.format} {header.mode}{animated}",
+    )
+
+
+def _check_features(corpus: Corpus, faults: Faults) -> None:
+    assert corpus.features is not None
+    images = [image for image in corpus.images if image.row is not None]
+    for start in range(0, len(images), _BLOCK):
+        block = images[start : start + _BLOCK]
+        values = corpus.features[np.array([image.row for image in block], np.int64)]
+        finite = np.isfinite(values.reshape(len(block), -1)).all(axis=1)
+        for at in np.flatnonzero(~finite):
+            faults.add(NOT_FINITE, block[at].name)
