@@ -91,9 +91,8 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
 def _onnx(network: str) -> Network:
     lite = LITE[network]
     example = torch.zeros(1, lite.size, lite.size, 3, dtype=torch.uint8)
-    path = exported(
-        f"{network}-{lite.sha256[:16]}", lambda: load_lite(network), (example,), ["pixels"], ["pooled", "logits"]
-    )
+    name = f"{network}-{lite.sha256[:16]}"
+    path = exported(name, lambda: load_lite(network), (example,), ["pixels"], ["pooled", "logits"])
     session = onnx_session(path, threads=1)
 
     def run(pixels: Pixels) -> Arrays:
@@ -118,7 +117,7 @@ def _torch(network: str, device: str) -> Network:
 def list_encoders() -> list[tuple[str, str]]:
     """Names and what they are, a line each."""
     lines = [
-        (name, f"ImageNet CNN, {lite.size}×{lite.size} px, {lite.dim}-d pooled features and 1000 class logits")
+        (name, f"ImageNet CNN, {lite.size} px, {lite.dim}-d pooled features, 1000 class logits")
         for name, lite in LITE.items()
     ]
     lines += [(f"{name}:ten", "the same, ten crops averaged (the papers' protocol)") for name in LITE]

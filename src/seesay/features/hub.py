@@ -93,6 +93,7 @@ def _transformers(which: str) -> Tower:
             return features
         output = module(pixel_values=images)
         pooled = getattr(output, "pooler_output", None)
-        return pooled if pooled is not None else output.last_hidden_state[:, 0]
+        chosen: Tensor = pooled if pooled is not None else output.last_hidden_state[:, 0]
+        return chosen
 
     return module, forward, int(edge), tuple(processor.image_mean), tuple(processor.image_std)

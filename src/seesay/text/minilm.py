@@ -45,7 +45,7 @@ class BertLayer(nn.Module):
         """Attention and feed-forward; `bias` (n, 1, 1, t) is 0 at words and very negative at padding."""
 
         def heads(x: Tensor) -> Tensor:
-            return x.unflatten(-1, (HEADS, DIM // HEADS)).transpose(1, 2)
+            return x.view(*x.shape[:2], HEADS, DIM // HEADS).transpose(1, 2)
 
         query, key, value = heads(self.query(hidden)), heads(self.key(hidden)), heads(self.value(hidden))
         weights = (query @ key.transpose(-1, -2) / (DIM // HEADS) ** 0.5 + bias).softmax(-1)
@@ -92,7 +92,10 @@ def load_minilm() -> MiniLM:
     packaged = load_file(_folder() / "model.safetensors")
     prefix = "" if "embeddings.LayerNorm.weight" in packaged else "bert."
     embeddings = {"words": "word", "positions": "position", "types": "token_type"}
-    state = {f"{ours}.weight": packaged[f"{prefix}embeddings.{theirs}_embeddings.weight"] for ours, theirs in embeddings.items()}
+    state = {
+        f"{ours}.weight": packaged[f"{prefix}embeddings.{theirs}_embeddings.weight"]
+        for ours, theirs in embeddings.items()
+    }
     for part in ("weight", "bias"):
         state[f"norm.{part}"] = packaged[f"{prefix}embeddings.LayerNorm.{part}"]
         for i in range(LAYERS):

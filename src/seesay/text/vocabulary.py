@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from seesay.errors import SeesayError
+from seesay.paths import replace_text
 from seesay.text.tokenizer import tokenize
 
 UNKNOWN = 0
@@ -42,9 +42,7 @@ class Vocabulary:
 
     def save(self, path: Path) -> None:
         """Write the words as JSON, beside and then in place."""
-        beside = path.with_suffix(".tmp")
-        beside.write_text(json.dumps(self.words, ensure_ascii=False), encoding="utf-8")
-        os.replace(beside, path)
+        replace_text(path, json.dumps(self.words, ensure_ascii=False))
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
@@ -52,7 +50,7 @@ class Vocabulary:
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as failure:
-            raise SeesayError(f"{path}: no vocabulary could be read ({failure}); train the run again.") from failure
+            raise SeesayError(f"{path}: no vocabulary ({failure}); train again.") from failure
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise SeesayError(f"{path}: not a list of words; train the run again.")
+            raise SeesayError(f"{path}: not a list of words; train again.")
         return cls(words)

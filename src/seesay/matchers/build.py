@@ -1,0 +1,31 @@
+"""Matchers by the settings of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seesay.matchers.base import Matcher
+from seesay.matchers.irmatch import IRMatch
+from seesay.matchers.projection import Projection
+from seesay.matchers.vsepp import VsePlusPlus
+from seesay.recipes.schema import IRMatchSettings, MatcherSettings, VsePlusPlusSettings
+
+
+def build_matcher(
+    settings: MatcherSettings, image_parts: Sequence[int], words: int, sentence_dim: int
+) -> Matcher:
+    """The matcher with its initial weights.
+
+    Args:
+        settings: of the recipe; their kind chooses the matcher.
+        image_parts: widths of the arrays that the image features are joined from.
+        words: rows of a word embedding.
+        sentence_dim: width of the frozen sentence encoder's vectors; 0 without one.
+    """
+    if isinstance(settings, IRMatchSettings):
+        return IRMatch(
+            sum(image_parts), words, settings.dim, settings.word_dim, settings.widths, settings.dropout
+        )
+    if isinstance(settings, VsePlusPlusSettings):
+        return VsePlusPlus(sum(image_parts), words, settings.dim, settings.word_dim)
+    return Projection(settings, image_parts, words, sentence_dim)

@@ -1,0 +1,114 @@
+"""A corpus's split as the arrays that a recipe's matcher takes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seesay.data.corpus import Corpus
+from seesay.errors import ImageError, SeesayError
+from seesay.features.encode import fill_stores
+from seesay.features.encoder import Arrays, Encoder
+from seesay.features.store import FeatureStore
+from seesay.matchers.run import PRECOMPUTED, join_features, recipe_encoders
+from seesay.paths import cache_dir
+from seesay.recipes.schema import Recipe
+from seesay.text import minilm
+from seesay.text.sentences import Sentences, number_words
+from seesay.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One split, ready for a matcher.
+
+    Attributes:
+        features: joined image features, (n, d) float32.
+        sentences: its m sentences.
+        image_of_sentence: for each sentence the row of its image, (m,).
+        broken: images that could not be decoded; they and their sentences are left out.
+    """
+
+    features: Tensor
+    sentences: Sentences
+    image_of_sentence: NDArray[np.int64]
+    broken: list[ImageError]
+
+
+def split_inputs(recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary) -> Inputs:
+    """Features from the store (encoding what is missing) and prepared sentences of one split.
+
+    Raises:
+        SeesayError: the split is empty, or nothing of it can be used.
+    """
+    part = corpus.split(split)
+    if PRECOMPUTED in recipe.encoders:
+        features, kept, broken = _given_features(part)
+    else:
+        features, kept, broken = _stored_features(recipe, part)
+    row = np.full(len(part.images), -1)
+    row[kept] = np.arange(len(kept))
+    owners = row[part.image_of_sentence()]
+    texts = [text for text, owner in zip(part.texts(), owners, strict=True) if owner >= 0]
+    if not texts:
+        raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
+    vectors = _cached_vectors(texts) if recipe.sentence_encoder else None
+    sentences = number_words(texts, vocabulary, vectors)
+    return Inputs(torch.from_numpy(features), sentences, owners[owners >= 0], broken)
+
+
+def stores_folder() -> Path:
+    """Where the feature stores lie, shared by all runs."""
+    return cache_dir() / "features"
+
+
+def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+    if part.features is not None:
+        raise SeesayError(
+            f"{part.root}: this corpus comes with features and no images; "
+            f"use them with --set 'encoders=[{PRECOMPUTED}]'."
+        )
+    encoders: Sequence[Encoder] = recipe_encoders(recipe)
+    report = fill_stores(encoders, stores_folder(), part.images)
+    kept = [i for i, key in enumerate(report.keys) if key is not None]
+    keys = [key for key in report.keys if key is not None]
+    arrays: list[Arrays] = []
+    for encoder in encoders:
+        store = FeatureStore(stores_folder(), encoder.name, encoder.fingerprint, encoder.dims)
+        arrays.append({name: store.read(keys, name) for name in recipe.arrays})
+    return join_features(recipe, arrays), kept, report.errors
+
+
+def _given_features(part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+    if part.features is None:
+        raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
+    rows = [image.row for image in part.images]
+    kept = [i for i, row in enumerate(rows) if row is not None]
+    given = np.asarray(part.features[[row for row in rows if row is not None]], np.float32)
+    # Regions (n, r, d) become one global vector: their mean.
+    return (given.mean(axis=1) if given.ndim == 3 else given), kept, []
+
+
+def _cached_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+    digest = hashlib.blake2b(minilm.FINGERPRINT.encode(), digest_size=16)
+    for text in texts:
+        digest.update(text.encode() + b"\0")
+    path = cache_dir() / "sentences" / f"{digest.hexdigest()}.npy"
+    if path.is_file():
+        cached: NDArray[np.float32] = np.load(path, allow_pickle=False)
+        return cached
+    vectors = minilm.minilm_vectors(texts)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(f".{os.getpid()}.tmp")
+    with beside.open("wb") as file:
+        np.save(file, vectors)
+    beside.replace(path)
+    return vectors

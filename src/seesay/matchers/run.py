@@ -1,0 +1,189 @@
+"""Runs: a trained matcher with all it needs, from a folder or from the shipped weights.
+
+recipe.yaml           the resolved recipe
+weights.safetensors   the matcher's weights
+vocabulary.json       words of the train split
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from seesay.errors import ImageError, SeesayError
+from seesay.features.encode import encode_images
+from seesay.features.encoder import Arrays, Encoder, load_encoder
+from seesay.matchers.base import EmbeddingMatcher, Matcher
+from seesay.matchers.build import build_matcher
+from seesay.recipes.load import parse_recipe
+from seesay.recipes.schema import Recipe
+from seesay.text import minilm
+from seesay.text.sentences import Sentences, prepare_sentences
+from seesay.text.vocabulary import Vocabulary
+
+RECIPE, WEIGHTS, VOCABULARY = "recipe.yaml", "weights.safetensors", "vocabulary.json"
+PRECOMPUTED = "precomputed"
+_BATCH = 512
+
+
+class Run:
+    """A recipe, its vocabulary and its trained matcher, on one device."""
+
+    def __init__(
+        self, name: str, folder: Path, recipe: Recipe, vocabulary: Vocabulary, matcher: Matcher
+    ) -> None:
+        self.name = name
+        self.folder = folder
+        self.recipe = recipe
+        self.vocabulary = vocabulary
+        self.matcher = matcher.eval()
+        self.device = next(matcher.parameters()).device.type
+
+    @classmethod
+    def load(cls, name: str, device: str | None = None) -> Run:
+        """The run in that folder, or the shipped one of that name.
+
+        Raises:
+            SeesayError: there is none, or a file of it is missing or damaged.
+        """
+        folder = _folder(name)
+        path = folder / WEIGHTS
+        recipe = parse_recipe((folder / RECIPE).read_text(encoding="utf-8"), str(folder / RECIPE))
+        vocabulary = Vocabulary.load(folder / VOCABULARY)
+        try:
+            weights = load_file(path)
+        except (OSError, SafetensorError) as failure:
+            raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
+        matcher = new_matcher(recipe, vocabulary, precomputed_parts(recipe, weights))
+        try:
+            matcher.load_state_dict({key: value.float() for key, value in weights.items()})
+        except RuntimeError as failure:
+            raise SeesayError(f"{path}: not the weights of {folder / RECIPE}; train again.") from failure
+        return cls(name, folder, recipe, vocabulary, matcher.to(device or default_device()))
+
+    @cached_property
+    def encoders(self) -> list[Encoder]:
+        """The image encoders that the recipe names.
+
+        Raises:
+            SeesayError: the run was trained on features that came without an encoder.
+        """
+        return recipe_encoders(self.recipe)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever weights, vocabulary or preprocessing change."""
+        digest = hashlib.blake2b(digest_size=16)
+        for file in (WEIGHTS, VOCABULARY):
+            digest.update((self.folder / file).read_bytes())
+        for encoder in self.encoders:
+            digest.update(encoder.fingerprint.encode())
+        digest.update(minilm.FINGERPRINT.encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return int(self.embed_sentences(["a dog"]).shape[1])
+
+    def embed_images(
+        self, images: Sequence[bytes], names: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
+        """Vectors of encoded images, (n, dim); a broken image has a zero row and its error."""
+        encoded = encode_images(self.encoders, images, names)
+        vectors = self.embed_features(join_features(self.recipe, encoded.arrays))
+        broken = [i for i, error in enumerate(encoded.errors) if error is not None]
+        vectors[broken] = 0.0
+        return vectors, encoded.errors
+
+    def embed_features(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors of images from their joined features, (n, dim) from (n, d)."""
+        matcher = self._embedding_matcher()
+        rows = [
+            _on_device(matcher.embed_images, torch.from_numpy(features[i : i + _BATCH]).to(self.device))
+            for i in range(0, len(features), _BATCH)
+        ]
+        return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
+
+    def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of sentences, (m, dim); a pair's score is the inner product of its vectors."""
+        prepared = prepare_sentences(sentences, self.vocabulary, self.recipe.sentence_encoder)
+        return self.embed_prepared(prepared)
+
+    def embed_prepared(self, sentences: Sentences) -> NDArray[np.float32]:
+        """The same from sentences that are numbered already."""
+        matcher = self._embedding_matcher()
+        order = torch.arange(len(sentences))
+        rows = [
+            _on_device(matcher.embed_sentences, sentences.take(order[i : i + _BATCH]).to(self.device))
+            for i in range(0, len(sentences), _BATCH)
+        ]
+        return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
+
+    def _embedding_matcher(self) -> EmbeddingMatcher:
+        if not isinstance(self.matcher, EmbeddingMatcher):
+            raise SeesayError(f"{self.name}: a pair matcher has no vectors; it re-ranks another's results.")
+        return self.matcher
+
+
+@torch.inference_mode()
+def _on_device(embed, batch) -> NDArray[np.float32]:  # type: ignore[no-untyped-def]
+    vectors: NDArray[np.float32] = embed(batch).float().cpu().numpy()
+    return vectors
+
+
+def default_device() -> str:
+    """A GPU where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def recipe_encoders(recipe: Recipe) -> list[Encoder]:
+    """The recipe's image encoders, on the default device."""
+    if PRECOMPUTED in recipe.encoders:
+        raise SeesayError(
+            "This run was trained on precomputed features: without their encoder it cannot take an image."
+        )
+    return [load_encoder(name, default_device()) for name in recipe.encoders]
+
+
+def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> NDArray[np.float32]:
+    """What the matcher takes of the encoders' arrays, side by side: (n, d)."""
+    return np.concatenate([each[name] for each in arrays for name in recipe.arrays], axis=1)
+
+
+def new_matcher(recipe: Recipe, vocabulary: Vocabulary, precomputed: int) -> Matcher:
+    """The recipe's matcher with initial weights; `precomputed` is the width of features given as files."""
+    if PRECOMPUTED in recipe.encoders:
+        parts = [precomputed]
+    else:
+        parts = [encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays]
+    sentence_dim = minilm.DIM if recipe.sentence_encoder else 0
+    return build_matcher(recipe.matcher, parts, len(vocabulary), sentence_dim)
+
+
+def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
+    """The width of the precomputed features a run was trained on, read off its image map."""
+    if PRECOMPUTED not in recipe.encoders:
+        return 0
+    return next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
+
+
+def _folder(name: str) -> Path:
+    path = Path(name)
+    if (path / RECIPE).is_file():
+        return path
+    shipped = Path(str(files("seesay"))) / "weights"
+    if (shipped / name / RECIPE).is_file() and name not in (".", ".."):
+        return shipped / name
+    there = ", ".join(sorted(p.parent.name for p in shipped.glob(f"*/{RECIPE}"))) or "none"
+    raise SeesayError(f"{name}: no run there (no {RECIPE}), nor shipped weights of that name ({there}).")

