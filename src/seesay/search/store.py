@@ -1,0 +1,283 @@
+"""The truth of an index: its items and their half-precision vectors, in one SQLite file."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.search import schema
+
+Kind = Literal["image", "sentence"]
+
+_ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
+    items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An image (`path`, relative to the root, with `/`) or a sentence (`text`); sizes in pixels, bytes."""
+
+    id: int
+    kind: Kind
+    path: str | None
+    text: str | None
+    key: str
+    width: int | None
+    height: int | None
+    mtime_ns: int | None
+    size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a reader at some generation must do to stand at `generation`.
+
+    `alive` (n,) are the ids of all items of the kind; `ids` (m,) and `vectors` (m, dim) those written since.
+    """
+
+    generation: int
+    alive: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    vectors: NDArray[np.float16]
+
+
+class Store:
+    """Items and vectors. Writers use `write`, one transaction each; readers always see a whole one.
+
+    Any thread may use a store; other processes may write the same file at the same time.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self.path = path
+        self._connection = connection
+        self._lock = threading.RLock()
+        with schema.sqlite_errors(path):
+            rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
+            self.meta = dict[str, str](rows.fetchall())
+        self.dim = int(self.meta["dim"])
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Whether `path` holds anything; an empty SQLite file, left by a kill, holds nothing."""
+        if not path.is_file():
+            return False
+        try:
+            with closing(schema.connect(path)) as connection:
+                return not schema.is_empty(connection)
+        except sqlite3.DatabaseError:
+            return True
+
+    @classmethod
+    def create(cls, path: Path, embedder: str, fingerprint: str, dim: int) -> Store:
+        """A new, empty store.
+
+        Raises:
+            SeesayError: there is already one, or the file cannot be written.
+        """
+        with schema.sqlite_errors(path):
+            connection = schema.connect(path)
+            if not schema.is_empty(connection):
+                raise SeesayError(f"{path}: exists already; open it, or delete it first.")
+            meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
+            meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
+            schema.create(connection, meta)
+            schema.check(connection, path)
+        return cls(connection, path)
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """The store in `path`.
+
+        Raises:
+            SeesayError: no such file, not an index, damaged, or made by a newer seesay.
+        """
+        if not path.is_file():
+            raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
+        with schema.sqlite_errors(path):
+            connection = schema.connect(path)
+            schema.check(connection, path)
+        return cls(connection, path)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        self._connection.close()
+
+    @contextmanager
+    def write(self) -> Iterator[Writer]:
+        """A transaction: all of it is kept, with the next generation, or none."""
+        with self._lock, schema.sqlite_errors(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield Writer(self._connection, self._generation() + 1)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, schema.sqlite_errors(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                self._connection.execute("ROLLBACK")
+
+    def _generation(self) -> int:
+        return int(self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
+
+    def generation(self) -> int:
+        """Number of write transactions so far; a reader that holds an older one reloads."""
+        with self._lock, schema.sqlite_errors(self.path):
+            return self._generation()
+
+    def root(self) -> Path | None:
+        """The folder that item paths are relative to; None before the first update of images."""
+        with self._read() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE key = 'root'").fetchone()
+        return Path(row[0]) if row else None
+
+    def count(self, kind: Kind) -> int:
+        """How many items of a kind."""
+        with self._read() as connection:
+            return int(connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()[0])
+
+    def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
+        """Items by id: all images, or those of `ids` that (still) exist."""
+        with self._read() as connection:
+            if ids is None:
+                rows = connection.execute(f"{_ITEM} WHERE items.kind = 'image'").fetchall()
+            else:
+                rows = _by_ids(connection, f"{_ITEM} WHERE items.id IN", ids)
+        return {row[0]: Item(*row) for row in rows}
+
+    def skipped(self) -> dict[str, tuple[int, int, str]]:
+        """Unusable files: path → (mtime_ns, size, reason)."""
+        with self._read() as connection:
+            rows = connection.execute("SELECT path, mtime_ns, size, reason FROM skipped").fetchall()
+        return {path: (mtime, size, reason) for path, mtime, size, reason in rows}
+
+    def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
+        """Those of the content keys that have a vector."""
+        with self._read() as connection:
+            query = "SELECT 1 FROM vectors WHERE kind = ? AND key = ?"
+            return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
+
+    def changes(self, kind: Kind, since: int = 0) -> Changes:
+        """Items of a kind written after generation `since`, and the ids of all, in one snapshot."""
+        with self._read() as connection:
+            generation = self._generation()
+            alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,)).fetchall()
+            rows = connection.execute(
+                """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.kind = ? AND items.generation > ? ORDER BY items.id""",
+                (kind, since),
+            ).fetchall()
+        return Changes(generation, np.array(alive, np.int64).ravel(), *self._arrays(rows))
+
+    def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        """Those of `ids` that exist, (n,), in some order, and their vectors, (n, dim)."""
+        query = """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
+            WHERE items.id IN"""
+        with self._read() as connection:
+            rows = _by_ids(connection, query, ids)
+        return self._arrays(rows)
+
+    def _arrays(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        joined = b"".join(data for _, data in rows)
+        if len(joined) != len(rows) * self.dim * 2:
+            raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
+        ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
+        return ids, np.frombuffer(joined, np.float16).reshape(len(rows), self.dim)
+
+
+class Writer:
+    """The changes of one transaction; `Store.write` makes it."""
+
+    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
+        self._connection = connection
+        self._generation = generation
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
+
+    def set_root(self, root: Path) -> None:
+        """The folder that item paths are relative to."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('root', ?)", (str(root),))
+
+    def put_vector(
+        self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None
+    ) -> None:
+        """The vector, (dim,), of a content, with (width, height) for an image."""
+        width, height = size or (None, None)
+        self._connection.execute(
+            "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
+            (kind, key, width, height, vector.astype(np.float16).tobytes()),
+        )
+
+    def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
+        """A file with a content whose vector is there; a row of the same path keeps its id."""
+        self._connection.execute(
+            """INSERT INTO items (kind, vector, path, mtime_ns, size, added, generation)
+            VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?)
+            ON CONFLICT (path) DO UPDATE SET vector = excluded.vector, mtime_ns = excluded.mtime_ns,
+                size = excluded.size, generation = excluded.generation""",
+            (key, path, mtime_ns, size, time.time(), self._generation),
+        )
+        self.forget_skipped([path])
+
+    def put_sentence(self, text: str, key: str) -> None:
+        """A sentence whose vector is there."""
+        self._connection.execute(
+            """INSERT OR IGNORE INTO items (kind, vector, text, added, generation)
+            VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)""",
+            (key, text, time.time(), self._generation),
+        )
+
+    def place(self, id_: int, path: str, mtime_ns: int, size: int) -> None:
+        """A known content at another path or with another time: its vector and id stay."""
+        self._connection.execute(
+            "UPDATE items SET path = ?, mtime_ns = ?, size = ? WHERE id = ?", (path, mtime_ns, size, id_)
+        )
+        self.forget_skipped([path])
+
+    def put_skipped(self, path: str, mtime_ns: int, size: int, reason: str) -> None:
+        """A file that cannot be used; its former item goes."""
+        self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?)", (path, mtime_ns, size, reason)
+        )
+
+    def forget_skipped(self, paths: Iterable[str]) -> None:
+        """Files that are gone or usable again."""
+        self._connection.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in paths])
+
+    def delete(self, ids: Iterable[int]) -> None:
+        """Items that are gone."""
+        self._connection.executemany("DELETE FROM items WHERE id = ?", [(id_,) for id_ in ids])
+
+    def drop_orphans(self) -> list[str]:
+        """Removes vectors that no item uses; gives the content keys of the images among them."""
+        orphans = self._connection.execute(
+            "SELECT id, kind, key FROM vectors WHERE id NOT IN (SELECT vector FROM items)"
+        ).fetchall()
+        self._connection.executemany("DELETE FROM vectors WHERE id = ?", [(row[0],) for row in orphans])
+        return [key for _, kind, key in orphans if kind == "image"]
+
+
+def _by_ids(connection: sqlite3.Connection, query: str, ids: Sequence[int]) -> list[tuple[int, bytes]]:
+    # SQLite takes at most 32,766 parameters a statement.
+    rows: list[tuple[int, bytes]] = []
+    for start in range(0, len(ids), 10_000):
+        part = [int(id_) for id_ in ids[start : start + 10_000]]
+        rows += connection.execute(f"{query} ({','.join('?' * len(part))})", part).fetchall()
+    return rows

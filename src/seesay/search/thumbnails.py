@@ -1,0 +1,65 @@
+"""Small JPEGs of images, made when first wanted and kept beside the index."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from PIL import Image
+
+from seesay.data.pixels import decode
+
+HEIGHT = 440
+"""Pixels: twice the height of a row of the page, for screens of double density."""
+
+_WIDTH = 4 * HEIGHT
+
+
+def make(data: bytes, name: str, height: int = HEIGHT) -> bytes:
+    """A JPEG of at most `height` and four times as wide, upright; smaller images keep their size.
+
+    Raises:
+        ImageError: the image cannot be decoded.
+    """
+    image = Image.fromarray(decode(data, name, min_side=height))
+    image.thumbnail((height * _WIDTH // HEIGHT, height), Image.Resampling.BICUBIC, reducing_gap=2)
+    out = io.BytesIO()
+    image.save(out, "JPEG", quality=82, optimize=True)
+    return out.getvalue()
+
+
+class Thumbnails:
+    """A folder of thumbnails, named by the content keys of their images."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _file(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.jpg"
+
+    def get(self, key: str, source: Path) -> bytes:
+        """The thumbnail of a content, made from the file `source` when it is not there yet.
+
+        Raises:
+            ImageError: the image cannot be decoded.
+            OSError: the file cannot be read.
+        """
+        file = self._file(key)
+        with suppress(OSError):
+            return file.read_bytes()
+        made = make(source.read_bytes(), source.name)
+        with suppress(OSError):  # a full or read-only disk only makes it slower
+            file.parent.mkdir(parents=True, exist_ok=True)
+            temporary = file.with_name(f"{key}.{os.getpid()}-{id(made)}.tmp")
+            temporary.write_bytes(made)
+            temporary.replace(file)
+        return made
+
+    def drop(self, keys: Iterable[str]) -> None:
+        """Removes the thumbnails of contents that are gone."""
+        for key in keys:
+            with suppress(OSError):
+                self._file(key).unlink(missing_ok=True)
