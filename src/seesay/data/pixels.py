@@ -72,11 +72,11 @@ def decode(data: bytes, name: str, min_side: int | None = None) -> NDArray[np.ui
     """
     image = _open(data, name)
     try:
-        orientation = _orientation(image)
         if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
             pixels = _decode_jpeg(data, image, min_side)
         else:
             pixels = _rgb(image)
+        orientation = _orientation(image)  # after loading: a TIFF is upright by then, and says so
     except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
         raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
     return _turn(pixels, orientation)
@@ -140,6 +140,7 @@ def _decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArr
 
 def _rgb(image: Image.Image) -> NDArray[np.uint8]:
     """The first frame as 8-bit RGB, transparency on white."""
+    image.load()
     if image.mode.startswith(("I", "F")):
         image = Image.fromarray(_eight_bits(np.asarray(image)))
     if image.has_transparency_data:

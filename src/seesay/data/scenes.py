@@ -7,7 +7,6 @@ each other, so a matcher that learns anything at all ranks them well above chanc
 from __future__ import annotations
 
 import json
-import os
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +78,7 @@ def write_scenes(folder: Path, images: int, seed: int, captions: int = 5) -> Non
     target = folder / "dataset_scenes.json"
     beside = target.with_suffix(".json.part")
     beside.write_text(json.dumps({"dataset": "scenes", "images": records}), encoding="utf-8")
-    os.replace(beside, target)
+    beside.replace(target)
 
 
 def draw_scene(objects: list[SceneObject], ground: str) -> Image.Image:
@@ -139,13 +138,17 @@ def _sentence(rng: random.Random, objects: list[SceneObject], ground: str, numbe
     a, b, *_ = items = rng.sample(objects, len(objects))
     match number % 5:
         case 0:
-            return f"a {a.phrase} is {_relation(a, b)} a {b.phrase}"
+            return f"{_a(a.phrase)} is {_relation(a, b)} {_a(b.phrase)}"
         case 1:
-            return " and ".join(f"a {item.phrase}" for item in items) + f" on a {ground} background"
+            return " and ".join(_a(item.phrase) for item in items) + f" on a {ground} background"
         case 2:
-            return f"there is a {a.colour} {a.shape} {_relation(a, b)} a {b.colour} {b.shape}"
+            return f"there is {_a(f'{a.colour} {a.shape}')} {_relation(a, b)} {_a(f'{b.colour} {b.shape}')}"
         case 3:
-            named = ", ".join(f"a {item.colour} {item.shape}" for item in items)
+            named = ", ".join(_a(f"{item.colour} {item.shape}") for item in items)
             return f"{('two', 'three')[len(items) - 2]} shapes on {ground} : {named}"
         case _:
             return f"on the {ground} ground the {a.shape} is {a.colour} and the {b.shape} is {b.colour}"
+
+
+def _a(phrase: str) -> str:
+    return f"{'an' if phrase[0] in 'aeiou' else 'a'} {phrase}"

@@ -1,0 +1,281 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import simplejpeg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageOps
+
+from seesay.data import pixels
+from seesay.data.pixels import content_key, decode, read_header
+from seesay.errors import ImageError
+
+
+def photo(width=60, height=40, seed=0):
+    """Smooth colours, which JPEG keeps; no symmetry, so that every turn shows."""
+    y, x = np.mgrid[0:height, 0:width]
+    channels = [255 * x / width, 255 * y / height, 127 + 100 * np.sin(x / 9 + seed)]
+    return Image.fromarray(np.stack(channels, -1).astype(np.uint8))
+
+
+def encode(image, format="JPEG", **options):
+    buffer = io.BytesIO()
+    image.save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+def off(a, b):
+    return np.abs(np.asarray(a, float) - np.asarray(b, float)).max()
+
+
+def png_header(width, height, depth=8, colour=2):
+    """A PNG that claims a size and has next to nothing in it."""
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(b"\0"))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "PPM", "JPEG2000", "GIF"])
+def test_every_format_gives_rgb(format):
+    got = decode(encode(photo(), format), "a")
+    assert got.dtype == np.uint8
+    assert got.shape == (40, 60, 3)
+    assert got.flags.c_contiguous
+    assert np.abs(got.astype(float) - np.asarray(photo())).mean() < 12
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}, {"keep_rgb": True}])
+def test_jpeg_is_what_pillow_makes_of_it(options):
+    data = encode(photo(), quality=95, **options)
+    assert off(decode(data, "a"), Image.open(io.BytesIO(data)).convert("RGB")) <= 6
+
+
+def test_grey_jpeg_has_three_equal_channels():
+    got = decode(encode(photo().convert("L"), quality=95), "a")
+    assert (got == got[..., :1]).all()
+    assert off(got[..., 0], photo().convert("L")) <= 6
+
+
+def test_cmyk_jpeg_keeps_its_colours():
+    assert off(decode(encode(photo().convert("CMYK"), quality=95), "a"), photo()) < 20
+
+
+def test_ycck_jpeg_is_read(monkeypatch):
+    # Adobe's marker with transform 2 says that a four-channel JPEG is YCCK.
+    data = encode(photo().convert("CMYK"))
+    adobe = data.index(b"Adobe")
+    got = decode(data[: adobe + 11] + b"\x02" + data[adobe + 12 :], "a")
+    assert got.shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_exif_rotation_is_applied_as_pillow_does(orientation, format):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    options = {"lossless": True} if format == "WEBP" else {"quality": 95} if format == "JPEG" else {}
+    data = encode(photo(), format, exif=exif, **options)
+    wanted = ImageOps.exif_transpose(Image.open(io.BytesIO(data))).convert("RGB")
+    got = decode(data, "a")
+    assert got.shape == (wanted.height, wanted.width, 3)
+    assert got.shape == ((60, 40, 3) if orientation >= 5 else (40, 60, 3))
+    assert off(got, wanted) <= 6
+
+
+@pytest.mark.parametrize("value", [0, 9, 65535])
+def test_a_nonsensical_orientation_is_none(value):
+    exif = Image.Exif()
+    exif[0x0112] = value
+    assert decode(encode(photo(), exif=exif), "a").shape == (40, 60, 3)
+
+
+def test_damaged_exif_is_none():
+    data = encode(photo(), exif=b"Exif\0\0II*\0\xff\xff\xff\xff" + b"\xff" * 40)
+    assert decode(data, "a").shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "P by index"])
+def test_transparency_is_laid_on_white(mode):
+    image = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+    image.paste((10, 20, 30, 255), (0, 0, 4, 8))
+    if mode == "P":
+        data = encode(image.quantize(), "PNG")
+    elif mode == "P by index":
+        data = encode(
+            Image.fromarray(np.repeat([[0] * 4 + [9] * 4], 8, 0).astype(np.uint8)), "GIF", transparency=9
+        )
+    else:
+        data = encode(image.convert(mode), "PNG")
+    got = decode(data, "a")
+    assert (got[:, 4:] == 255).all()
+    assert got[:, :4].max() < 40
+
+
+def test_half_transparent_black_is_middle_grey():
+    got = decode(encode(Image.new("RGBA", (4, 4), (0, 0, 0, 128)), "PNG"), "a")
+    assert got.min() == got.max() == 127
+
+
+def test_a_transparent_colour_of_an_rgb_png_is_white():
+    image = Image.new("RGB", (4, 4), (255, 0, 255))
+    assert (decode(encode(image, "PNG", transparency=(255, 0, 255)), "a") == 255).all()
+
+
+@pytest.mark.parametrize("format", ["PNG", "TIFF"])
+def test_sixteen_bit_grey_is_scaled_not_clipped(format):
+    ramp = np.linspace(0, 65535, 256).round().astype(np.uint16).reshape(16, 16)
+    got = decode(encode(Image.fromarray(ramp), format), "a")
+    assert (got[..., 0].ravel() == np.arange(256)).all()
+
+
+def test_big_endian_sixteen_bit_tiff():
+    ramp = np.linspace(0, 65535, 256).round().astype(">u2").reshape(16, 16)
+    image = Image.frombytes("I;16B", (16, 16), ramp.tobytes())
+    assert (decode(encode(image, "TIFF"), "a")[..., 0].ravel() == np.arange(256)).all()
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([0.0, 0.5, 1.0], [0, 128, 255]),
+        ([0.0, 100.0, 255.0], [0, 100, 255]),
+        ([0.0, 32767.5, 65535.0], [0, 128, 255]),
+        ([-1.0, 0.0, 1.0], [0, 128, 255]),
+        ([5e6, 0.0, 1e7], [128, 0, 255]),
+        ([np.nan, 1.0, np.inf], [0, 255, 255]),
+        ([0.0, np.nan, 1.0], [0, 0, 255]),
+    ],
+)
+def test_float_tiff_is_scaled_by_its_range(values, wanted):
+    image = Image.fromarray(np.array([values], np.float32))
+    assert decode(encode(image, "TIFF"), "a")[0, :, 0].tolist() == wanted
+
+
+def test_integer_tiff_is_scaled_by_its_range():
+    for values, wanted in [([0, 100, 255], [0, 100, 255]), ([0, 32768, 65535], [0, 128, 255])]:
+        image = Image.fromarray(np.array([values], np.int32))
+        assert decode(encode(image, "TIFF"), "a")[0, :, 0].tolist() == wanted
+
+
+def test_one_bit_images():
+    image = Image.fromarray(np.eye(8, dtype=bool))
+    assert (decode(encode(image, "PNG"), "a")[..., 0] == np.eye(8) * 255).all()
+
+
+@pytest.mark.parametrize("format", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_the_first_frame_of_an_animation_counts(format):
+    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "lime", "blue")]
+    options = {"lossless": True} if format == "WEBP" else {}
+    data = encode(frames[0], format, save_all=True, append_images=frames[1:], **options)
+    assert (decode(data, "a") == (255, 0, 0)).all()
+    assert read_header(data, "a").frames == 3
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "JPEG2000", "GIF"])
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
+def test_truncated_images_are_refused_by_name(format, part):
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (64, 64, 3), np.uint8))
+    data = encode(noise, format)
+    with pytest.raises(ImageError, match=r"^photos/a\.x: "):
+        decode(data[: int(len(data) * part)], "photos/a.x")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xd8\xff", b"hello", b"<svg></svg>", b"%!PS-Adobe-3.0 EPSF-3.0\n"]
+)
+def test_what_is_no_image_is_refused_by_name(data):
+    with pytest.raises(ImageError, match=r"^a\.x: ") as caught:
+        decode(data, "a.x")
+    assert "BytesIO" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_a_huge_header_is_refused_before_it_is_decoded():
+    for data in (png_header(50_000, 50_000), png_header(13_378, 13_378)):
+        with pytest.raises(ImageError, match=str(pixels.MAX_PIXELS)):
+            decode(data, "a.png")
+    # A small JPEG whose header claims 65,000 × 65,000.
+    jpeg = bytearray(encode(photo()))
+    at = jpeg.index(b"\xff\xc0") + 5
+    jpeg[at : at + 4] = struct.pack(">HH", 65_000, 65_000)
+    with pytest.raises(ImageError, match=str(pixels.MAX_PIXELS)):
+        decode(bytes(jpeg), "a.jpg")
+
+
+@pytest.mark.parametrize(
+    ("size", "min_side", "wanted"),
+    [
+        ((1600, 1200), None, (1200, 1600)),
+        ((1600, 1200), 64, (150, 200)),
+        ((1600, 1200), 224, (450, 600)),
+        ((1600, 1200), 1000, (1200, 1600)),
+        ((60, 40), 224, (40, 60)),
+    ],
+)
+def test_dct_scaling(size, min_side, wanted):
+    assert decode(encode(photo(*size)), "a", min_side=min_side).shape[:2] == wanted
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 700), st.integers(1, 700), st.integers(1, 300))
+def test_scaling_never_goes_below_min_side(width, height, min_side):
+    data = encode(Image.new("RGB", (width, height)))
+    got = decode(data, "a", min_side=min_side)
+    assert min(got.shape[:2]) >= min(min_side, width, height)
+
+
+def test_scaling_does_not_change_a_squash():
+    rng = np.random.default_rng(1)
+    coarse = Image.fromarray(rng.integers(0, 255, (60, 80, 3), np.uint8))
+    data = encode(coarse.resize((1600, 1200), Image.Resampling.BICUBIC), quality=90)
+
+    def squash(array):
+        return np.asarray(Image.fromarray(array).resize((224, 224), Image.Resampling.BICUBIC), float)
+
+    error = squash(decode(data, "a")) - squash(decode(data, "a", min_side=224))
+    assert 10 * np.log10(255**2 / np.mean(error**2)) > 40
+
+
+def test_scaled_jpegs_are_turned_too():
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    assert decode(encode(photo(1600, 1200), exif=exif), "a", min_side=224).shape == (600, 450, 3)
+
+
+def test_a_jpeg_that_libjpeg_warns_about_goes_to_pillow(monkeypatch):
+    def refuse(*_, **__):
+        raise ValueError("extraneous bytes before marker")
+
+    wanted = decode(encode(photo()), "a")
+    monkeypatch.setattr(simplejpeg, "decode_jpeg", refuse)
+    assert off(decode(encode(photo()), "a"), wanted) <= 6
+
+
+def test_content_key_is_of_the_bytes():
+    assert content_key(b"a") == content_key(b"a") != content_key(b"b")
+    assert len(content_key(b"")) == 32
+    int(content_key(b"a"), 16)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 600), st.sampled_from(["JPEG", "PNG", "GIF", "WEBP", "TIFF"]))
+def test_damage_anywhere_gives_pixels_or_an_image_error(damage, at, format):
+    data = bytearray(encode(photo(), format))
+    data[at : at + len(damage)] = damage
+    try:
+        got = decode(bytes(data), "a")
+    except ImageError:
+        return
+    assert got.ndim == 3
+    assert got.shape[2] == 3
