@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -67,3 +67,20 @@ def _lines(what: str, total: int, unit: str) -> Advance:
         print(line, file=sys.stderr, flush=True)
 
     return advance
+
+
+@contextmanager
+def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+    """The same for work that says itself how much is done and how much there is: (done, total)."""
+    with ExitStack() as stack:
+        advance: Advance | None = None
+        shown = 0
+
+        def at(done: int, total: int) -> None:
+            nonlocal advance, shown
+            if advance is None:
+                advance = stack.enter_context(progress(what, total, unit))
+            advance(done - shown)
+            shown = done
+
+        yield at

@@ -35,17 +35,41 @@ class SentenceCNN(nn.Module):
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
 
     def forward(self, sentences: Sentences) -> Tensor:
-        """Sentences to (m, dim)."""
-        vectors = self.embedding(sentences.words)
-        # One zero row behind all words: the place that a window reaching past its sentence sees.
-        vectors = torch.cat([vectors, vectors.new_zeros(1, vectors.shape[1])])
-        windows = window_places(sentences.lengths, max(self.widths))
-        pooled = [
-            max_over_time(kernel(vectors[windows[:, :width]].flatten(1)), sentences.lengths)
-            for width, kernel in zip(self.widths, self.kernels, strict=True)
-        ]
-        # ReLU grows with its input, so it commutes with the maximum and costs less behind it.
+        """Sentences to (m, dim).
+
+        A word's product with each place of each kernel is computed once, however often the word
+        stands in the batch; a window's response is the sum of its words' products.
+        """
+        words, occurrence = torch.unique(sentences.words, return_inverse=True)
+        vectors = self.embedding(words)
+        places = window_places(sentences.lengths, max(self.widths))
+        pooled = []
+        for width, kernel in zip(self.widths, self._kernels(), strict=True):
+            products = _products(vectors, kernel.weight, width)
+            windows = _rows_of_windows(occurrence, places[:, :width], len(words))
+            responses = functional.embedding_bag(windows, products, mode="sum", padding_idx=len(products) - 1)
+            pooled.append(max_over_time(responses, sentences.lengths) + kernel.bias)
+        # Bias and ReLU commute with the maximum and cost less behind it.
         return functional.relu(torch.cat(pooled, dim=1))
+
+    def _kernels(self) -> list[nn.Linear]:
+        return [kernel for kernel in self.kernels if isinstance(kernel, nn.Linear)]
+
+
+def _products(vectors: Tensor, weight: Tensor, width: int) -> Tensor:
+    """Each word at each place of a kernel, (words·width + 1, k); the last row is zero: no word."""
+    k = weight.shape[0]
+    by_place = weight.view(k, width, -1).permute(2, 1, 0).reshape(-1, width * k)
+    products = (vectors @ by_place).view(-1, k)
+    return torch.cat([products, products.new_zeros(1, k)])
+
+
+def _rows_of_windows(occurrence: Tensor, places: Tensor, words: int) -> Tensor:
+    """Rows of `_products` that each window sums, (total, width)."""
+    width = places.shape[1]
+    behind = torch.cat([occurrence, occurrence.new_full((1,), words)])
+    rows = behind[places] * width + torch.arange(width, device=places.device)
+    return rows.clamp(max=words * width)
 
 
 def window_places(lengths: Tensor, width: int) -> Tensor:

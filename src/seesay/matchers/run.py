@@ -178,12 +178,17 @@ def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
     return next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
 
 
+def shipped_runs() -> list[Path]:
+    """The folders of the weights that come with seesay, by name."""
+    return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RECIPE}"))
+
+
 def _folder(name: str) -> Path:
     path = Path(name)
     if (path / RECIPE).is_file():
         return path
-    shipped = Path(str(files("seesay"))) / "weights"
-    if (shipped / name / RECIPE).is_file() and name not in (".", ".."):
-        return shipped / name
-    there = ", ".join(sorted(p.parent.name for p in shipped.glob(f"*/{RECIPE}"))) or "none"
+    for shipped in shipped_runs():
+        if shipped.name == name:
+            return shipped
+    there = ", ".join(folder.name for folder in shipped_runs()) or "none"
     raise SeesayError(f"{name}: no run there (no {RECIPE}), nor shipped weights of that name ({there}).")

@@ -38,6 +38,8 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     values = _yaml(text, where)
     for change in changes:
         _apply(values, change)
+    if changes:
+        values["changes"] = sorted(changes)
     return _validate(values, where if not changes else f"{where} with {', '.join(changes)}")
 
 

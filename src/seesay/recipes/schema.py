@@ -93,6 +93,7 @@ class Recipe(_Part):
         least: how often a word must occur in the train split to be in the vocabulary.
         system: the name of the published row that stands beside the measured one.
         departures: how the recipe differs from that paper, a line each.
+        changes: what the command line changed (`--set`); it tells the rows of a table apart.
     """
 
     name: str
@@ -110,3 +111,4 @@ class Recipe(_Part):
     batch: int = Field(128, gt=1)
     seed: int = 1
     departures: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.text.tokenizer import tokenize
@@ -54,3 +55,22 @@ class Vocabulary:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise SeesayError(f"{path}: not a list of words; train again.")
         return cls(words)
+
+
+def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
+    """Words of the train split, how many stand there once, and the share of test words not among them.
+
+    Empty where there is no train split.
+    """
+    splits = {image.split for image in corpus.images}
+    if "train" not in splits:
+        return {}
+    counts = Counter(word for text in corpus.split("train").texts() for word in tokenize(text))
+    test = corpus.split("test").texts() if "test" in splits else []
+    words = [word for text in test for word in tokenize(text)]
+    unseen = sum(word not in counts for word in words)
+    return {
+        "words": len(counts),
+        "once": sum(n == 1 for n in counts.values()),
+        "unseen_test": 100 * unseen / max(len(words), 1),
+    }

@@ -12,14 +12,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from seesay import __version__
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.protocols import evaluate_embeddings
+from seesay.evaluation.measure import measure
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text
@@ -30,9 +30,8 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.metrics import METRICS, draw_curves, write_metrics
 from seesay.training.objectives import objective_value
+from seesay.training.runs import REPORT
 from seesay.training.sampler import pair_batches
-
-REPORT = "training.json"
 
 
 def train(recipe: Recipe, corpus: Corpus, out: Path, resume: bool = False) -> Run:
@@ -51,6 +50,7 @@ def train(recipe: Recipe, corpus: Corpus, out: Path, resume: bool = False) -> Ru
     vocabulary.save(out / VOCABULARY)
     loop = _Loop(
         recipe,
+        corpus,
         out,
         vocabulary,
         split_inputs(recipe, corpus, "train", vocabulary),
@@ -73,8 +73,10 @@ class _State:
 
 
 class _Loop:
-    def __init__(self, recipe: Recipe, out: Path, vocabulary: Vocabulary, data: Inputs, val: Inputs) -> None:
-        self.recipe, self.out, self.data, self.val = recipe, out, data, val
+    def __init__(
+        self, recipe: Recipe, corpus: Corpus, out: Path, vocabulary: Vocabulary, data: Inputs, val: Inputs
+    ) -> None:
+        self.recipe, self.corpus, self.out, self.data, self.val = recipe, corpus, out, data, val
         self.device = default_device()
         torch.manual_seed(recipe.seed)
         self.matcher = new_matcher(recipe, vocabulary, data.features.shape[1]).to(self.device)
@@ -161,6 +163,7 @@ class _Loop:
         report = {
             "recipe": self.recipe.name,
             "seed": self.recipe.seed,
+            "corpus": {"name": self.corpus.name, "root": str(self.corpus.root.resolve())},
             "best_epoch": self.state.best_epoch,
             "epochs": len(self.state.history),
             "seconds": round(self.state.seconds, 1),
@@ -168,18 +171,11 @@ class _Loop:
             "val": {"images": len(self.val.features), "sentences": len(self.val.sentences)},
             "broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)],
             "vocabulary": len(self.vocabulary),
-            "versions": {name: version(name) for name in ("seesay", "torch", "numpy", "onnxruntime")},
+            "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
             "machine": f"{platform.machine()}, {os.cpu_count()} cores, {self.device}",
             "best_val": self.state.history[self.state.best_epoch - 1]["val"],
         }
         replace_text(self.out / REPORT, json.dumps(report, indent=1) + "\n")
-
-
-def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") -> dict[str, Any]:
-    """The run's matcher on prepared inputs, as `seesay evaluate` prints it."""
-    images = run.embed_features(np.asarray(inputs.features))
-    sentences = run.embed_prepared(inputs.sentences)
-    return evaluate_embeddings(images, sentences, inputs.image_of_sentence, protocol, split)
 
 
 def rate_factor(schedule: ScheduleSettings, passed: float) -> float:

@@ -1,0 +1,287 @@
+"""The command line. It holds no logic: each command calls the library and prints what it gives."""
+
+from __future__ import annotations
+
+import sys
+import time
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seesay import console
+from seesay.errors import SeesayError
+
+app = typer.Typer(
+    name="seesay",
+    help="Match images with sentences: train, measure, search and serve.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")
+]
+DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="The corpus's format, where looking at it does not tell.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
+
+NOTHING_FOUND = 1
+HERE = Path()
+
+
+@app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
+    data: DataOption = HERE,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value.")
+    ] = None,
+    resume: Annotated[bool, typer.Option(help="Go on behind the last finished epoch.")] = False,
+    data_format: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a matcher on captioned images; the result is a run."""
+    from seesay.data.readers import read_corpus
+    from seesay.recipes.load import load_recipe
+    from seesay.training.runs import read_report
+    from seesay.training.train import train as run_training
+
+    corpus = read_corpus(data, data_format)
+    resolved = load_recipe(recipe, corpus.name, change or ())
+    folder = out or Path("runs") / resolved.name
+    run_training(resolved, corpus, folder, resume)
+    report = read_report(folder)
+    console.show(report, as_json, console.print_training, folder)
+
+
+@app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
+def evaluate(
+    run: RunName,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
+    ] = None,
+    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    protocol: Annotated[str, typer.Option(help="standard, coco-1k or coco-5k.")] = "standard",
+    data_format: FormatOption = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a run on a split: recall both ways, beside the published row of the same system."""
+    from seesay.data.readers import read_corpus
+    from seesay.evaluation.measure import differences, measure, provenance
+    from seesay.evaluation.report import print_report
+    from seesay.evaluation.results import record_row, source_commit
+    from seesay.matchers.inputs import split_inputs
+    from seesay.matchers.run import Run
+    from seesay.training.runs import trained_on
+
+    started = time.monotonic()
+    loaded = Run.load(run)
+    corpus = read_corpus(data or trained_on(loaded), data_format)
+    measured = measure(loaded, split_inputs(loaded.recipe, corpus, split, loaded.vocabulary), split, protocol)
+    if record is not None:
+        row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))
+        record_row(record, corpus.name, row)
+    if as_json:
+        console.print_json(measured)
+    else:
+        print_report(measured, loaded.recipe.system, corpus.name, differences(loaded.recipe))
+
+
+@app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
+def index(
+    photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="A folder of images, searched below too.")],
+    out: Annotated[Path, typer.Option(help="The index's folder; made, or brought up to date.")],
+    run: Annotated[
+        str | None, typer.Option(help="The run that embeds; by default the index's, or seesay-small.")
+    ] = None,
+    sentences: Annotated[
+        Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Index a folder of images; run again, it takes up new, changed, moved and deleted files."""
+    from seesay.progress import progress_of
+    from seesay.search.open import open_or_create_index, read_sentences
+
+    here, embedder = open_or_create_index(out, run)
+    with progress_of("Indexing", "images") as at:
+        report = here.update_images(photos, embedder, at)
+    added = 0
+    if sentences is not None:
+        with progress_of("Indexing", "sentences") as at:
+            added = here.add_sentences(read_sentences(sentences), embedder, at)
+    found: dict[str, Any] = vars(report) | {
+        "sentences_added": added,
+        "images": here.count("image"),
+        "sentences": here.count("sentence"),
+    }
+    console.show(found, as_json, console.print_update, out)
+    here.close()
+
+
+@app.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
+def search(
+    folder: IndexFolder,
+    sentence: Annotated[str, typer.Argument(help="What the image shows.")],
+    k: CountOption = 10,
+    open_sheet: Annotated[
+        bool, typer.Option("--open", help="Write an HTML sheet of the results and open it.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the images that a sentence describes; prints score and path."""
+    from seesay.search.open import open_index
+    from seesay.search.sheet import write_sheet
+
+    opened, embedder = open_index(folder)
+    hits = opened.search(sentence, embedder, k)
+    console.show(console.hit_rows(opened, hits), as_json, console.print_hits, sentence)
+    if open_sheet and hits:
+        sheet = write_sheet(opened, sentence, hits)
+        typer.echo(f"Sheet: {sheet}", err=True)
+        webbrowser.open(sheet.as_uri())
+    if not hits:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command(epilog="Example: seesay sentences pictures.seesay dog.jpg")
+def sentences(
+    folder: IndexFolder,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    k: CountOption = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Find the sentences of an index that an image fits."""
+    from seesay.data.sources import FileSource
+    from seesay.search.open import open_index
+
+    opened, embedder = open_index(folder)
+    hits = opened.sentences_for(FileSource(image).read(), embedder, k)
+    console.show(console.hit_rows(opened, hits), as_json, console.print_hits, str(image))
+    if not hits:
+        typer.echo(
+            f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.", err=True
+        )
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command(epilog="Example: seesay serve pictures.seesay --port 8080")
+def serve(
+    folder: IndexFolder,
+    host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+) -> None:
+    """Serve the search page and the HTTP API."""
+    from seesay.search.open import open_index
+    from seesay.web.app import serve as run_server
+
+    opened, embedder = open_index(folder)
+    opened.close()
+    run_server(folder, embedder, host, port)
+
+
+@app.command(epilog="Example: seesay data flickr8k --check")
+def data(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus.")],
+    data_format: FormatOption = None,
+    check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read a corpus; print its counts, faults and vocabulary."""
+    from seesay.data.readers import read_corpus
+    from seesay.data.summary import BROKEN, summarise
+    from seesay.progress import progress_of
+    from seesay.text.vocabulary import vocabulary_summary
+
+    corpus = read_corpus(folder, data_format)
+    with progress_of("Checking", "images") as at:
+        summary = summarise(corpus, check, at)
+    summary["vocabulary"] = vocabulary_summary(corpus)
+    console.show(summary, as_json, console.print_corpus)
+    if BROKEN in summary["faults"]:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
+def features(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus, or a folder of images.")],
+    encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
+    out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
+    data_format: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute the features of a corpus's images and keep them; run again, it resumes."""
+    from seesay.data.readers import read_corpus
+    from seesay.features.encode import fill_stores
+    from seesay.features.encoder import load_encoder
+    from seesay.matchers.run import default_device
+
+    chosen = load_encoder(encoder, default_device())
+    report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
+    result = {
+        "store": str(out / chosen.fingerprint),
+        "encoder": chosen.name,
+        "arrays": chosen.dims,
+        "images": len(report.keys),
+        "encoded": report.encoded,
+        "broken": [str(error) for error in report.errors],
+    }
+    console.show(result, as_json, console.print_features)
+    if len(report.errors) == len(report.keys):
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command()
+def recipes(as_json: JsonOption = False) -> None:
+    """List the recipes, a line each."""
+    from seesay.recipes.load import list_recipes
+
+    rows = [{"name": f"{r.corpus}/{r.name}", "about": r.about} for r in list_recipes()]
+    console.show(rows, as_json, console.print_lines)
+
+
+@app.command()
+def encoders(as_json: JsonOption = False) -> None:
+    """List the image encoders, a line each."""
+    from seesay.features.encoder import list_encoders
+
+    rows = [{"name": name, "about": about} for name, about in list_encoders()]
+    console.show(rows, as_json, console.print_lines)
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = Path("runs"),
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs below a folder and the shipped ones, a line each."""
+    from seesay.training.runs import list_runs
+
+    rows = list_runs(folder)
+    console.show(rows, as_json, console.print_lines)
+    if not rows:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def main() -> None:
+    """Run a command; a user's mistake is one line on standard error and exit code 2."""
+    try:
+        app()
+    except SeesayError as error:
+        typer.echo(f"seesay: {error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

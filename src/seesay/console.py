@@ -1,0 +1,120 @@
+"""What the commands print: JSON, or tables and lines for people."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from seesay.search.index import Hit, Index
+
+
+def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
+    """Print a result as JSON, or with the function that prints it for people."""
+    if as_json:
+        print_json(result)
+    else:
+        for_people(result, *more)
+
+
+def print_json(result: Any) -> None:
+    """One JSON document on standard output."""
+    json.dump(result, sys.stdout, ensure_ascii=False, indent=1)
+    sys.stdout.write("\n")
+
+
+def hit_rows(index: Index, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    """Hits as plain rows: score, and the image's path or the sentence."""
+    root = index.root()
+    rows: list[dict[str, Any]] = []
+    for hit in hits:
+        row: dict[str, Any] = {"score": round(hit.score, 4)}
+        if hit.path is not None:
+            row["path"] = str(root / hit.path) if root else hit.path
+        else:
+            row["sentence"] = hit.text
+        rows.append(row)
+    return rows
+
+
+def print_hits(rows: Sequence[dict[str, Any]], query: str) -> None:
+    """The query, then a line a hit."""
+    if sys.stdout.isatty():
+        Console().print(f"[bold]{query}[/bold]", highlight=False)
+    for row in rows:
+        print(f"{row['score']:.3f}  {row.get('path', row.get('sentence'))}")
+
+
+def print_lines(rows: Sequence[dict[str, str]]) -> None:
+    """Names with what they are, in two columns."""
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        print(f"{row['name']:<{width}}  {row['about']}")
+
+
+def print_training(report: dict[str, Any], folder: Path) -> None:
+    """Where the run is, and how well it does on val."""
+    val = report["best_val"]
+    print(
+        f"{folder}: {report['recipe']}, {report['epochs']} epochs in {report['seconds']:.0f} s; "
+        f"best on val at epoch {report['best_epoch']}, mR {val['mR']:.1f}."
+    )
+    _print_broken(report["broken_images"])
+    print(f"Next: seesay evaluate {folder}")
+
+
+def print_update(found: dict[str, Any], folder: Path) -> None:
+    """What updating an index met."""
+    met = ", ".join(
+        f"{found[key]} {key}" for key in ("added", "changed", "moved", "deleted", "unchanged") if found[key]
+    )
+    print(f"{folder}: {found['images']} images ({met or 'nothing new'}) in {found['seconds']:.1f} s")
+    if found["sentences"]:
+        print(f"{folder}: {found['sentences']} sentences ({found['sentences_added']} added)")
+    _print_broken([f"{path}: {reason}" for path, reason in found["skipped"]])
+
+
+def print_features(result: dict[str, Any]) -> None:
+    """What a store holds now."""
+    arrays = ", ".join(f"{name} ({width})" for name, width in result["arrays"].items())
+    print(f"{result['store']}: {arrays} of {result['images']} images, {result['encoded']} encoded now")
+    _print_broken(result["broken"])
+
+
+def print_corpus(summary: dict[str, Any]) -> None:
+    """A corpus's splits, vocabulary and faults."""
+    table = Table(title=f"{summary['corpus']}: {summary['root']}", title_justify="left")
+    for column in ("split", "images", "sentences", "sentences an image", "words a sentence"):
+        table.add_column(column, justify="left" if column == "split" else "right")
+    for split, counts in summary["splits"].items():
+        spreads = [
+            f"{s['min']}-{s['max']}, mean {s['mean']:.1f}" if s else ""
+            for s in (counts["sentences_per_image"], counts["words_per_sentence"])
+        ]
+        table.add_row(split, str(counts["images"]), str(counts["sentences"]), *spreads)
+    out = Console(width=None if sys.stdout.isatty() else 100)
+    out.print(table)
+    words = summary["vocabulary"]
+    if words:
+        out.print(
+            f"Vocabulary (train): {words['words']} words, {words['once']} of them once; "
+            f"{words['unseen_test']:.2f} % of the test words are not among them.",
+            highlight=False,
+        )
+    for kind, fault in summary["faults"].items():
+        out.print(f"{fault['count']} × {kind}, such as {'; '.join(fault['examples'][:3])}", highlight=False)
+
+
+def _print_broken(broken: Sequence[str]) -> None:
+    if broken:
+        print(f"{len(broken)} skipped:", file=sys.stderr)
+    for line in broken[:20]:
+        print(f"  {line}", file=sys.stderr)
+    if len(broken) > 20:
+        print(f"  and {len(broken) - 20} more (all with --json)", file=sys.stderr)
