@@ -100,6 +100,7 @@ def test_a_nonsensical_orientation_is_none(value):
     assert decode(encode(photo(), exif=exif), "a").shape == (40, 60, 3)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Pillow's, of corrupt tags
 def test_damaged_exif_is_none():
     data = encode(photo(), exif=b"Exif\0\0II*\0\xff\xff\xff\xff" + b"\xff" * 40)
     assert decode(data, "a").shape == (40, 60, 3)
@@ -268,6 +269,7 @@ def test_content_key_is_of_the_bytes():
     int(content_key(b"a"), 16)
 
 
+@pytest.mark.filterwarnings("ignore")
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 600), st.sampled_from(["JPEG", "PNG", "GIF", "WEBP", "TIFF"]))
 def test_damage_anywhere_gives_pixels_or_an_image_error(damage, at, format):

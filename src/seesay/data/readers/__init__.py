@@ -45,17 +45,18 @@ def read_corpus(path: Path, format: str | None = None) -> Corpus:
     path = Path(path).expanduser()
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
-    if format is not None:
-        reader = next((reader for reader in READERS if format == reader.NAME), None)
-        if reader is None:
-            raise SeesayError(f"format '{format}' is not known; use one of {', '.join(_names())}.")
-        return reader.read(path)
+    try:
+        return _choose(path, format).read(path)
+    except OSError as error:
+        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
+
+
+def _choose(path: Path, format: str | None) -> Reader:
     for reader in READERS:
-        if reader.recognises(path):
-            return reader.read(path)
+        if format == reader.NAME or (format is None and reader.recognises(path)):
+            return reader
+    if format is not None:
+        names = ", ".join(reader.NAME for reader in READERS)
+        raise SeesayError(f"format '{format}' is not known; use one of {names}.")
     known = "; ".join(f"{reader.NAME}: {reader.LOOKS_LIKE}" for reader in READERS)
     raise SeesayError(f"{path}: no corpus that seesay recognises. It reads {known}.")
-
-
-def _names() -> list[str]:
-    return [reader.NAME for reader in READERS]

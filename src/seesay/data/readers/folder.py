@@ -9,6 +9,7 @@ from seesay.data.pixels import IMAGE_SUFFIXES
 from seesay.data.readers._builder import CorpusBuilder
 from seesay.data.readers._finder import walk_files
 from seesay.data.sources import FileSource
+from seesay.errors import SeesayError
 
 NAME = "folder"
 LOOKS_LIKE = "any images"
@@ -34,8 +35,10 @@ def read(path: Path) -> Corpus:
     that only look at images read by default.
 
     Raises:
-        SeesayError: no image there.
+        SeesayError: no folder, or no image in it.
     """
+    if not path.is_dir():
+        raise SeesayError(f"{path}: a folder of images is wanted.")
     builder = CorpusBuilder(path.resolve().name, path)
     for file in walk_files(path):
         suffix = file.suffix.lower()

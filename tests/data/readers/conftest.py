@@ -1,0 +1,58 @@
+import io
+import tarfile
+import zlib
+
+import pytest
+from PIL import Image
+
+
+def jpeg(name):
+    """The bytes of a tiny JPEG, different for each name."""
+    colour = zlib.crc32(name.encode())
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (colour & 255, colour >> 8 & 255, colour >> 16 & 255)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Writes tiny JPEGs of those names below tmp_path."""
+
+    def write(*names):
+        for name in names:
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(jpeg(name.rpartition("/")[2]))
+
+    return write
+
+
+@pytest.fixture
+def shard(tmp_path):
+    """Writes a tar below tmp_path; `.jpg` members without content get a tiny JPEG."""
+
+    def write(name, members):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(path, "w") as tar:
+            for member, data in members:
+                data = jpeg(member) if data is None else data.encode() if isinstance(data, str) else data
+                info = tarfile.TarInfo(member)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def told():
+    """A corpus as plain data: image name -> (split, sentences)."""
+
+    def tell(corpus):
+        images = {image.name: (image.split, []) for image in corpus.images}
+        for sentence in corpus.sentences:
+            images[corpus.images[sentence.image].name][1].append(sentence.text)
+        return images
+
+    return tell

@@ -1,0 +1,184 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from seesay.data.pixels import decode
+from seesay.data.readers import karpathy, read_corpus
+from seesay.data.readers._builder import (
+    EMPTY_SENTENCE,
+    MISSING_IMAGE,
+    NO_SENTENCES,
+    NON_ASCII,
+    NOT_FIVE,
+    REPEATED_IMAGE,
+    REPEATED_ROW,
+)
+from seesay.errors import SeesayError
+
+FLICKR8K = Path(__file__).parents[4] / "shared" / "flickr8k"
+
+
+def record(name, split="train", raws=("a dog .",), imgid=0, **more):
+    return {"filename": name, "split": split, "imgid": imgid, "sentences": [{"raw": r} for r in raws], **more}
+
+
+def write(folder, *records, name="dataset_tiny.json"):
+    (folder / name).write_text(json.dumps({"dataset": "tiny", "images": records}))
+    return folder / name
+
+
+def test_images_in_a_folder_beside(tmp_path, photos, told):
+    photos("images/a.jpg", "images/b.jpg")
+    write(tmp_path, record("a.jpg", raws=["one", "two"]), record("b.jpg", "test", ["three"]))
+    corpus = read_corpus(tmp_path)
+    assert corpus.name == "tiny"
+    assert told(corpus) == {"a.jpg": ("train", ["one", "two"]), "b.jpg": ("test", ["three"])}
+    assert corpus.images[1].source.read() == (tmp_path / "images/b.jpg").read_bytes()
+
+
+def test_images_in_a_tar_beside(tmp_path, shard, told):
+    shard("images.tar", [("images/a.jpg", None), ("./images/b.jpg", None)])
+    file = write(tmp_path, record("a.jpg"), record("b.jpg", "val"))
+    corpus = read_corpus(file)
+    assert told(corpus) == {"a.jpg": ("train", ["a dog ."]), "b.jpg": ("val", ["a dog ."])}
+    assert decode(corpus.images[0].source.read(), "a").shape == (8, 8, 3)
+
+
+def test_coco_folders_and_restval(tmp_path, photos, told):
+    photos("train2014/x.jpg", "val2014/x.jpg", "val2014/y.jpg")
+    write(
+        tmp_path,
+        record("y.jpg", "restval", filepath="val2014"),
+        record("x.jpg", "test", filepath="val2014"),
+    )
+    corpus = read_corpus(tmp_path)
+    assert [image.split for image in corpus.images] == ["train", "test"]
+    assert corpus.images[1].source.path == tmp_path / "val2014/x.jpg"
+    assert not [kind for kind in corpus.faults.counts if "several" in kind]
+
+
+def test_matrix_of_features_when_there_are_no_images(tmp_path):
+    feats = np.arange(12, dtype=np.float32).reshape(4, 3)
+    savemat(tmp_path / "vgg_feats.mat", {"feats": feats})
+    write(tmp_path, record("b.jpg", imgid=2), record("a.jpg", "test", imgid=0))
+    corpus = read_corpus(tmp_path)
+    assert corpus.images[0].source is None
+    rows = [image.row for image in corpus.images]
+    assert corpus.features[rows].tolist() == feats.T[[2, 0]].tolist()
+
+
+def test_pixels_are_preferred_to_features(tmp_path, photos):
+    photos("a.jpg")
+    savemat(tmp_path / "vgg_feats.mat", {"feats": np.zeros((4, 1))})
+    write(tmp_path, record("a.jpg"))
+    corpus = read_corpus(tmp_path)
+    assert corpus.features is None
+    assert corpus.images[0].source is not None
+
+
+def test_features_that_do_not_fit_are_refused(tmp_path):
+    write(tmp_path, record("a.jpg", imgid=3))
+    savemat(tmp_path / "vgg_feats.mat", {"feats": np.zeros((4, 3))})
+    with pytest.raises(SeesayError, match="imgid 3 has no column"):
+        read_corpus(tmp_path)
+    for wrong in ({"other": np.zeros((4, 3))}, {"feats": np.array(["a", "b"])}):
+        savemat(tmp_path / "vgg_feats.mat", wrong)
+        with pytest.raises(SeesayError, match="feats"):
+            read_corpus(tmp_path)
+    (tmp_path / "vgg_feats.mat").write_bytes(b"nothing" * 100)
+    with pytest.raises(SeesayError, match=r"vgg_feats\.mat"):
+        read_corpus(tmp_path)
+
+
+def test_faults_are_counted_and_the_rest_is_kept(tmp_path, photos, told):
+    photos("a.jpg", "b.jpg", "c.jpg")
+    a = record("a.jpg", raws=["ein Hund über Stock", "  ", "two\n lines", "ok", "ok"])
+    again = record("a.jpg", raws=["more"])
+    repeated = record("b.jpg")
+    repeated["sentences"] = [{"raw": "once", "sentid": 7}, {"raw": "once", "sentid": 7}]
+    tokens = record("c.jpg", raws=[])
+    write(tmp_path, a, record("gone.jpg", raws=["x", "y"]), again, repeated, tokens)
+    corpus = read_corpus(tmp_path)
+    assert told(corpus) == {
+        "a.jpg": ("train", ["ein Hund über Stock", "two lines", "ok", "ok", "more"]),
+        "b.jpg": ("train", ["once"]),
+        "c.jpg": ("train", []),
+    }
+    assert corpus.faults.counts == {
+        MISSING_IMAGE: 1,
+        EMPTY_SENTENCE: 1,
+        NON_ASCII: 1,
+        REPEATED_IMAGE: 1,
+        REPEATED_ROW: 1,
+        NO_SENTENCES: 1,
+        NOT_FIVE: 1,
+    }
+    assert "images[1] gone.jpg" in corpus.faults.examples[MISSING_IMAGE][0]
+    assert "images[0].sentences[1]" in corpus.faults.examples[EMPTY_SENTENCE][0]
+
+
+def test_tokens_stand_in_for_raw(tmp_path, photos):
+    photos("a.jpg")
+    write(tmp_path, {**record("a.jpg"), "sentences": [{"tokens": ["a", "dog"]}]})
+    assert read_corpus(tmp_path).texts() == ["a dog"]
+
+
+def test_lone_surrogates_do_not_get_in(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "dataset_x.json").write_text(
+        '{"images": [{"filename": "a.jpg", "split": "train", '
+        r'"sentences": [{"raw": "x \ud800 y \ud83d\ude00"}]}]}'
+    )
+    assert read_corpus(tmp_path).texts() == ["x \N{REPLACEMENT CHARACTER} y \N{GRINNING FACE}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"images": [}', r"dataset_x\.json:1:13: malformed JSON"),
+        ('{"pictures": []}', "'images' is missing"),
+        ("[]", "an object is wanted"),
+        ('{"images": {}}', "'images' is dict, not list"),
+        ('{"images": [{"split": "train"}]}', r"images\[0\]: 'filename' is missing"),
+        ('{"images": [{"filename": "a.jpg", "split": "tain"}]}', "split 'tain' is not known"),
+        ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": 3}]}]}', "'raw' is int"),
+        ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "an object is wanted"),
+        ('{"images": []}', "no image left"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_malformed_files_are_refused_with_their_place(tmp_path, photos, text, message):
+    photos("a.jpg")
+    (tmp_path / "dataset_x.json").write_text(text)
+    with pytest.raises(SeesayError, match=message):
+        read_corpus(tmp_path)
+
+
+def test_nothing_left_says_why(tmp_path):
+    write(tmp_path, record("a.jpg"), record("b.jpg"))
+    with pytest.raises(SeesayError, match=r"2 × image listed but missing.*a\.jpg.*Put the images"):
+        read_corpus(tmp_path)
+
+
+def test_several_split_files_want_a_choice(tmp_path, photos):
+    photos("a.jpg")
+    write(tmp_path, record("a.jpg"))
+    other = write(tmp_path, record("a.jpg", "val"), name="dataset_other.json")
+    with pytest.raises(SeesayError, match=r"dataset_other\.json, dataset_tiny\.json"):
+        read_corpus(tmp_path)
+    assert read_corpus(other).images[0].split == "val"
+
+
+@pytest.mark.skipif(not FLICKR8K.exists(), reason="Flickr8k is not at ../shared/flickr8k")
+def test_flickr8k():
+    assert karpathy.recognises(FLICKR8K)
+    corpus = read_corpus(FLICKR8K)
+    assert (len(corpus.images), len(corpus.sentences)) == (8000, 40_000)
+    assert [len(corpus.split(split).images) for split in ("train", "val", "test")] == [6000, 1000, 1000]
+    assert (np.bincount(corpus.image_of_sentence()) == 5).all()
+    assert not corpus.faults.counts
+    for image in corpus.images[::800]:
+        assert decode(image.source.read(), image.name).shape == (224, 224, 3)

@@ -1,0 +1,203 @@
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.data.readers import read_corpus
+from seesay.data.readers._builder import (
+    EMPTY_SENTENCE,
+    MALFORMED_LINE,
+    MISSING_IMAGE,
+    REPEATED_ROW,
+    TWO_SPLITS,
+)
+from seesay.data.readers._splits import seeded_splits, split_in_name
+from seesay.errors import SeesayError
+
+
+def test_csv_with_quotes_line_breaks_and_splits(tmp_path, photos, told):
+    photos("images/a.jpg", "images/b.jpg")
+    (tmp_path / "captions.csv").write_text(
+        "split,image,caption\n"
+        'train,a.jpg,"A dog, running"\ntrain,a.jpg,"He said ""hi"",\nand left"\nTest,b.jpg,B\n'
+    )
+    assert told(read_corpus(tmp_path)) == {
+        "a.jpg": ("train", ["A dog, running", 'He said "hi", and left']),
+        "b.jpg": ("test", ["B"]),
+    }
+
+
+def test_tsv_takes_quotation_marks_as_they_are(tmp_path, photos, told):
+    photos("a.jpg")
+    file = tmp_path / "t.tsv"
+    file.write_text('image\tcaption\tsplit\na.jpg\t"Stop" says the sign\tval\na.jpg\t"unclosed\tval\n')
+    assert told(read_corpus(file)) == {"a.jpg": ("val", ['"Stop" says the sign', '"unclosed'])}
+
+
+def test_jsonl_with_one_or_several_captions(tmp_path, photos, told):
+    photos("a.jpg", "b.jpg")
+    rows = [
+        {"image": "a.jpg", "caption": "A", "split": "train"},
+        {"image": "b.jpg", "captions": ["B", "b"], "split": "test"},
+    ]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+    assert told(read_corpus(tmp_path)) == {"a.jpg": ("train", ["A"]), "b.jpg": ("test", ["B", "b"])}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("results.csv", "image_name| comment_number| comment\na.jpg| 0| A dog .\n"),
+        ("captions.txt", "image,caption\na.jpg,A dog .\n"),
+        ("metadata.csv", "file_name,text\na.jpg,A dog .\n"),
+        ("x.csv", "\ufeffimage,caption\r\na.jpg,A dog .\r\n"),
+        ("x.csv", "image;caption\na.jpg;A dog .\n"),
+    ],
+)
+def test_tables_that_people_have(tmp_path, photos, name, text):
+    photos("flickr30k_images/a.jpg")
+    (tmp_path / name).write_bytes(text.encode())
+    corpus = read_corpus(tmp_path)
+    assert [image.name for image in corpus.images] == ["a.jpg"]
+    assert corpus.texts() == ["A dog ."]
+
+
+def test_utf16_from_a_spreadsheet(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "x.csv").write_bytes("image,caption\r\na.jpg,Café\r\n".encode("utf-16"))
+    assert read_corpus(tmp_path).texts() == ["Café"]
+
+
+def test_a_table_for_each_split(tmp_path, photos, told):
+    photos("a.jpg", "b.jpg")
+    (tmp_path / "train.csv").write_text("image,caption\na.jpg,A\n")
+    (tmp_path / "dev.csv").write_text("image,caption\nb.jpg,B\n")
+    assert told(read_corpus(tmp_path)) == {"a.jpg": ("train", ["A"]), "b.jpg": ("val", ["B"])}
+    (tmp_path / "other.csv").write_text("image,caption\nb.jpg,B\n")
+    with pytest.raises(SeesayError, match=r"several tables .*other\.csv"):
+        read_corpus(tmp_path)
+
+
+def test_names_with_folders_absolute_paths_and_decomposed_accents(tmp_path, photos):
+    photos("x/1.jpg", "y/1.jpg", "cafe\u0301.jpg")
+    rows = ["y/1.jpg,a", "./x/1.jpg,b", f"{tmp_path}/y/1.jpg,c", "caf\u00e9.jpg,d", "x\\1.jpg,e"]
+    (tmp_path / "t.csv").write_text("image,caption\n" + "\n".join(rows) + "\n")
+    corpus = read_corpus(tmp_path)
+    paths = [corpus.images[s.image].source.path.relative_to(tmp_path).as_posix() for s in corpus.sentences]
+    assert paths == ["y/1.jpg", "x/1.jpg", "y/1.jpg", "cafe\u0301.jpg", "x/1.jpg"]
+    assert not [kind for kind in corpus.faults.counts if "several files" in kind]
+
+
+def test_a_name_that_fits_two_files_is_counted(tmp_path, photos):
+    photos("x/1.jpg", "y/1.jpg")
+    (tmp_path / "t.csv").write_text("image,caption\n1.jpg,a\n")
+    corpus = read_corpus(tmp_path)
+    assert corpus.images[0].source.path == tmp_path / "x/1.jpg"
+    assert any("several files" in kind for kind in corpus.faults.counts)
+
+
+def test_names_cannot_climb_out_of_the_folder(tmp_path, photos):
+    photos("secret.jpg", "corpus/a.jpg")
+    (tmp_path / "corpus/t.csv").write_text("image,caption\n../secret.jpg,a\na.jpg,b\n")
+    assert [image.name for image in read_corpus(tmp_path / "corpus").images] == ["a.jpg"]
+
+
+def test_faults(tmp_path, photos, told):
+    photos("a.jpg", "b.jpg")
+    rows = [
+        "a.jpg,A,train",
+        "a.jpg,A,train",
+        "a.jpg,,train",
+        "only one",
+        "gone.jpg,G,train",
+        "gone.jpg,H,train",
+    ]
+    rows += ["a.jpg,A again,test", "", "b.jpg,B,val", ",nameless,val", "b.jpg,B,val,more"]
+    (tmp_path / "t.csv").write_text("image,caption,split\n" + "\n".join(rows) + "\n")
+    corpus = read_corpus(tmp_path)
+    assert told(corpus) == {"a.jpg": ("train", ["A", "A again"]), "b.jpg": ("val", ["B"])}
+    counts = corpus.faults.counts
+    assert counts[REPEATED_ROW] == counts[EMPTY_SENTENCE] == counts[MISSING_IMAGE] == counts[TWO_SPLITS] == 1
+    assert corpus.faults.examples[MALFORMED_LINE] == [f"{tmp_path}/t.csv:{line}" for line in (5, 11, 12)]
+
+
+def test_jsonl_faults(tmp_path, photos, told):
+    photos("a.jpg")
+    lines = [
+        '{"image": "a.jpg", "caption": "A"}',
+        "{nonsense",
+        "[1]",
+        '{"image": "a.jpg"}',
+        '{"image": 3, "caption": "x"}',
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join([*lines, '{"image": "a.jpg", "caption": ["B", 4]}']))
+    corpus = read_corpus(tmp_path)
+    assert corpus.texts() == ["A"]
+    assert corpus.faults.examples[MALFORMED_LINE] == [
+        f"{tmp_path}/t.jsonl:{line}" for line in (2, 3, 4, 5, 6)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"image,caption,split\na.jpg,A,tset\n", r"t\.csv:2: split 'tset' is not known"),
+        (b"image,caption\na.jpg,caf\xe9\n", r"t\.csv:2: byte 0xe9"),
+        (b"picture,words\na.jpg,A\n", r"t\.csv:1: columns 'image' and 'caption' are wanted"),
+        (b'image,caption\na.jpg,"' + b"x" * 200_000, r"t\.csv:2: malformed table"),
+        (b"image,caption\n", "no image left"),
+        (b"", "columns"),
+    ],
+)
+def test_refused_tables_name_the_line(tmp_path, photos, text, message):
+    photos("a.jpg")
+    (tmp_path / "t.csv").write_bytes(text)
+    with pytest.raises(SeesayError, match=message):
+        read_corpus(tmp_path / "t.csv", "table")
+
+
+def test_the_seeded_split_does_not_depend_on_the_order_of_rows(tmp_path, photos, told):
+    names = [f"{i}.jpg" for i in range(40)]
+    photos(*names)
+    splits = []
+    for seed in range(3):
+        rows = [f"{name},sentence {i}" for name in names for i in range(2)]
+        random.Random(seed).shuffle(rows)
+        (tmp_path / "t.csv").write_text("image,caption\n" + "\n".join(rows))
+        splits.append({name: split for name, (split, _) in told(read_corpus(tmp_path)).items()})
+    assert splits[0] == splits[1] == splits[2]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(min_size=1), unique=True), st.randoms(), st.integers(0, 5))
+def test_seeded_splits_depend_on_names_alone(names, rng, seed):
+    shuffled = names + names[: len(names) // 2]
+    rng.shuffle(shuffled)
+    splits = seeded_splits(names, seed)
+    assert seeded_splits(shuffled, seed) == splits
+    sizes = [sum(split == wanted for split in splits.values()) for wanted in ("train", "val", "test")]
+    tenth = max(len(names) // 10, 1) if len(names) >= 3 else 0
+    assert sizes == [len(names) - 2 * tenth, tenth, tenth]
+
+
+def test_another_seed_gives_another_split():
+    names = [str(i) for i in range(100)]
+    assert seeded_splits(names, 0) != seeded_splits(names, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [
+        ("captions_val2014", "val"),
+        ("cc3m-train-0001", "train"),
+        ("Flickr_8k.devImages", "val"),
+        ("test/0", "test"),
+        ("trainees", None),
+        ("train_and_val", None),
+        ("shard-0", None),
+    ],
+)
+def test_split_in_name(name, split):
+    assert split_in_name(name) == split

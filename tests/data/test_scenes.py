@@ -1,0 +1,63 @@
+import json
+import re
+
+import numpy as np
+import pytest
+
+from seesay.data.readers import read_corpus
+from seesay.data.scenes import COLOURS, GROUNDS, HEIGHT, WIDTH, SceneObject, draw_scene, write_scenes
+
+
+def files(folder):
+    return {
+        path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def test_the_corpus_can_be_read(tmp_path):
+    write_scenes(tmp_path, 30, seed=0)
+    corpus = read_corpus(tmp_path)
+    assert corpus.name == "scenes"
+    assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
+    assert (np.bincount(corpus.image_of_sentence()) == 5).all()
+    assert not corpus.faults.counts
+
+
+def test_the_same_seed_gives_the_same_files_and_more_scenes_keep_the_first(tmp_path):
+    for name, images, seed in (("a", 12, 0), ("b", 12, 0), ("c", 12, 1), ("d", 14, 0)):
+        write_scenes(tmp_path / name, images, seed)
+    a, b, c, d = (files(tmp_path / name) for name in "abcd")
+    assert a == b
+    assert a != c
+    pictures = [name for name in a if name.suffix == ".jpg"]
+    assert len(pictures) == 12
+    assert all(a[name] == d[name] for name in pictures)
+
+
+@pytest.mark.parametrize("captions", [1, 7])
+def test_any_number_of_captions(tmp_path, captions):
+    write_scenes(tmp_path, 3, seed=0, captions=captions)
+    assert len(read_corpus(tmp_path).sentences) == 3 * captions
+
+
+def test_sentences_tell_what_is_drawn(tmp_path):
+    write_scenes(tmp_path, 40, seed=3)
+    for record in json.loads((tmp_path / "dataset_scenes.json").read_text())["images"]:
+        for sentence in record["sentences"]:
+            relation = re.search(r"to the left of|to the right of|above|below", sentence["raw"])
+            named = {colour for colour in COLOURS if colour in sentence["raw"].split()}
+            assert len(named) >= 2
+            assert sentence["tokens"] == sentence["raw"].split()
+            if relation is not None:
+                assert len(named) == 2
+
+
+def test_every_shape_is_drawn_in_its_colour_at_its_place():
+    for shape in ("circle", "square", "triangle", "star", "bar", "ring"):
+        item = SceneObject("large", "red", shape, 80, 64)
+        pixels = np.asarray(draw_scene([item], "white"))
+        assert pixels.shape == (HEIGHT, WIDTH, 3)
+        y, x = np.nonzero((pixels == COLOURS["red"]).all(-1))
+        assert len(y) > 300
+        assert abs((x.min() + x.max()) / 2 - 80) <= 1
+        assert (pixels[0, 0] == GROUNDS["white"]).all()

@@ -1,0 +1,85 @@
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seesay.data import summary
+from seesay.data.readers import read_corpus
+from seesay.data.readers._builder import EMPTY_SENTENCE
+from seesay.data.summary import summarise
+
+
+def picture(colour, size=(8, 6), format="JPEG", mode="RGB", **options):
+    buffer = io.BytesIO()
+    Image.new("RGB", size, colour).convert(mode).save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    images = {
+        "a.jpg": picture("red"),
+        "b.jpg": picture("red"),
+        "c.jpg": picture("red"),
+        "d.jpg": picture("blue")[:-12],
+        "e.png": picture("blue", (5, 5), "PNG", "P"),
+        "f.gif": picture(
+            "blue", format="GIF", save_all=True, append_images=[Image.new("RGB", (8, 6), "red")]
+        ),
+    }
+    for name, data in images.items():
+        (tmp_path / name).write_bytes(data)
+    rows = ["a.jpg,a b c,train", "a.jpg,a,train", "b.jpg,a b,train", "b.jpg,,train", "c.jpg,x,test"]
+    rows += ["d.jpg,x,train", "e.png,x,train", "f.gif,x,train"]
+    (tmp_path / "t.csv").write_text("image,caption,split\n" + "\n".join(rows))
+    return read_corpus(tmp_path)
+
+
+def test_counts_of_each_split(corpus):
+    told = summarise(corpus)
+    assert list(told["splits"]) == ["train", "test"]
+    assert told["splits"]["train"] == {
+        "images": 5,
+        "sentences": 6,
+        "sentences_per_image": {"min": 1, "mean": 1.2, "max": 2},
+        "words_per_sentence": {"min": 1, "mean": 1.5, "max": 3},
+    }
+    assert told["images"] == 6
+    assert told["faults"][EMPTY_SENTENCE]["count"] == 1
+    assert "checked" not in told
+    assert json.loads(json.dumps(told)) == told
+
+
+def test_checking_images_finds_broken_and_repeated_ones(corpus, monkeypatch):
+    monkeypatch.setattr(summary, "_BLOCK", 4)
+    calls = []
+    told = summarise(corpus, check_images=True, progress=lambda done, of: calls.append((done, of)))
+    assert calls == [(4, 6), (6, 6)]
+    assert told["checked"] == {
+        "sizes": {"8×6": 4, "5×5": 1},
+        "modes": {"JPEG RGB": 3, "PNG P": 1, "GIF P animated": 1},
+    }
+    faults = told["faults"]
+    assert faults[summary.BROKEN]["count"] == 1
+    assert faults[summary.BROKEN]["examples"][0].startswith("d.jpg: truncated or damaged")
+    assert faults[summary.SAME_CONTENT]["examples"] == ["b.jpg (train), a.jpg (train)"]
+    assert faults[summary.LEAK]["examples"] == ["c.jpg (test), a.jpg (train)"]
+    assert summary.BROKEN not in corpus.faults.counts
+
+
+def test_features_are_checked_for_what_is_not_finite(tmp_path):
+    rows = np.ones((3, 4), np.float32)
+    rows[1, 2] = np.nan
+    np.save(tmp_path / "test_ims.npy", rows)
+    (tmp_path / "test_caps.txt").write_text("a\nb\nc\n")
+    told = summarise(read_corpus(tmp_path), check_images=True)
+    assert told["features"] == {"shape": [3, 4]}
+    assert told["faults"][summary.NOT_FINITE]["examples"] == ["test/1"]
+
+
+def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(picture("red"))
+    told = summarise(read_corpus(tmp_path))
+    assert told["splits"]["test"]["words_per_sentence"] == {"min": 0, "mean": 0.0, "max": 0}
