@@ -23,7 +23,7 @@ def corpus(tmp_path):
         "a.jpg": picture("red"),
         "b.jpg": picture("red"),
         "c.jpg": picture("red"),
-        "d.jpg": picture("blue")[:-12],
+        "d.jpg": picture("blue", (256, 256))[:-60],
         "e.png": picture("blue", (5, 5), "PNG", "P"),
         "f.gif": picture(
             "blue", format="GIF", save_all=True, append_images=[Image.new("RGB", (8, 6), "red")]

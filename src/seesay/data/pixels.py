@@ -104,7 +104,7 @@ def _open(data: bytes, name: str) -> Image.Image:
     except Image.DecompressionBombError as error:
         raise ImageError(f"{name}: more than {MAX_PIXELS} pixels; make it smaller first.") from error
     except Exception as error:
-        raise ImageError(f"{name}: not an image that seesay reads ({_reason(error)}).") from error
+        raise ImageError(f"{name}: no image that seesay reads, or damaged ({_reason(error)}).") from error
     if image.width * image.height > MAX_PIXELS:
         raise ImageError(
             f"{name}: {image.width}×{image.height}, more than {MAX_PIXELS} pixels; make it smaller first."
