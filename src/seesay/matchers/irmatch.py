@@ -84,8 +84,18 @@ def window_places(lengths: Tensor, width: int) -> Tensor:
 
 
 def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
-    """The maximum over each sentence's rows, (m, d) from (total, d)."""
-    return torch.segment_reduce(values, "max", lengths=lengths, axis=0)
+    """The maximum over each sentence's rows, (m, d) from (total, d); tied rows share the gradient.
+
+    Autograd's own `segment_reduce` is used for the value alone: where a negative gradient meets a
+    tie it gives each tied row the whole of it (seen in torch 2.13), and words that stand twice in
+    a sentence tie.
+    """
+    owner = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    with torch.no_grad():
+        highest = torch.segment_reduce(values, "max", lengths=lengths, axis=0)
+        share = (values == highest[owner]).to(values.dtype)
+        share /= torch.segment_reduce(share, "sum", lengths=lengths, axis=0)[owner]
+    return torch.segment_reduce(values * share, "sum", lengths=lengths, axis=0)
 
 
 class IRMatch(EmbeddingMatcher):
