@@ -148,8 +148,9 @@ def _trained_lists(vectors: NDArray[np.float16]) -> Any:
     """Empty inverted lists for vectors such as these, (n, dim)."""
     count, dim = vectors.shape
     lists = round(2 * math.sqrt(count))
-    index = faiss.index_factory(dim, f"IVF{lists},{_QUANTIZER}", faiss.METRIC_INNER_PRODUCT)
+    index: Any = faiss.index_factory(dim, f"IVF{lists},{_QUANTIZER}", faiss.METRIC_INNER_PRODUCT)
     index.nprobe = lists // _PROBED
+    index.by_residual = False  # the stored vectors themselves, so that scores are exact
     index.cp.niter = 10
     sample = np.random.default_rng(0).permutation(count)[: lists * _TRAINING_VECTORS_A_LIST]
     index.train(vectors[np.sort(sample)].astype(np.float32))

@@ -90,7 +90,7 @@ class Index:
     @property
     def embedder_name(self) -> str:
         """The shipped weights or the run that the vectors are of."""
-        return self.store.meta["embedder"]
+        return str(self.store.meta["embedder"])
 
     def check(self, embedder: Embedder) -> None:
         """Sees that the vectors are of this embedder.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import ExifTags, Image
 
-from seesay.data.pixels import IMAGE_SUFFIXES, ORIENTATION, content_key, read_header
+from seesay.data.pixels import IMAGE_SUFFIXES, content_key, read_header
 from seesay.errors import ImageError, SeesayError
 from seesay.search.embedder import Embedder
 from seesay.search.store import Item, Store, Writer
@@ -199,7 +199,10 @@ def upright_size(data: bytes, name: str) -> tuple[int, int]:
     header = read_header(data, name)
     try:
         with Image.open(io.BytesIO(data)) as image:
-            turned = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
+            # Of a TIFF, Pillow gives the upright size already.
+            turned = image.format != "TIFF" and image.getexif().get(ExifTags.Base.Orientation, 1) in range(
+                5, 9
+            )
     except Exception:  # a damaged EXIF block raises nearly anything, and turns nothing
         turned = False
     return (header.height, header.width) if turned else (header.width, header.height)

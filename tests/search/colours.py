@@ -1,0 +1,79 @@
+"""A matcher for tests: images are their colours, sentences the colours that they name."""
+
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from seesay.data.pixels import decode
+from seesay.errors import ImageError
+
+RGB = {
+    "red": (220, 20, 20),
+    "green": (20, 200, 20),
+    "blue": (20, 20, 220),
+    "yellow": (230, 220, 20),
+    "black": (5, 5, 5),
+    "white": (250, 250, 250),
+}
+
+
+def picture(*colours: str, size: tuple[int, int] = (60, 40), format: str = "PNG") -> bytes:
+    """An image of vertical stripes."""
+    pixels = np.zeros((size[1], size[0], 3), np.uint8)
+    for stripe, colour in zip(np.array_split(np.arange(size[0]), len(colours)), colours, strict=True):
+        pixels[:, stripe] = RGB[colour]
+    out = io.BytesIO()
+    Image.fromarray(pixels).save(out, format)
+    return out.getvalue()
+
+
+def gallery(folder: Path, *names: str) -> Path:
+    """A folder with one image a name such as `red-blue.png`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        colours = Path(name).stem.split("-")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(picture(*colours))
+    return folder
+
+
+class Colours:
+    """Histograms of 4 × 4 × 4 colours, square roots so that they are unit rows."""
+
+    name = "colours"
+    dim = 64
+
+    def __init__(self, fingerprint: str = "1") -> None:
+        self.fingerprint = fingerprint
+        self.embedded: list[str] = []
+        self.seen: set[str] = set()
+
+    def _row(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
+        bins = (pixels.reshape(-1, 3) // 64) @ np.array([16, 4, 1])
+        histogram = np.bincount(bins, minlength=64).astype(np.float32)
+        return np.sqrt(histogram / histogram.sum()).astype(np.float32)
+
+    def embed_images(
+        self, images: Sequence[bytes], names: Sequence[str]
+    ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
+        rows, errors = np.zeros((len(images), 64), np.float32), [None] * len(images)
+        for i, (image, name) in enumerate(zip(images, names, strict=True)):
+            self.embedded.append(name)
+            self.seen.add(hashlib.sha256(image).hexdigest())
+            try:
+                rows[i] = self._row(decode(image, name))
+            except ImageError as error:
+                errors[i] = error
+        return rows, errors
+
+    def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+        rows = []
+        for sentence in sentences:
+            named = [RGB[word] for word in sentence.lower().split() if word in RGB]
+            rows.append(self._row(np.array(named or [(128, 128, 128)], np.uint8)))
+        return np.stack(rows)

@@ -1,0 +1,171 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from seesay.search import ann
+from seesay.search.ann import Neighbours
+from seesay.search.store import Store
+
+DIM = 32
+
+
+def unit(count: int, seed: int = 0) -> NDArray[np.float32]:
+    rows = np.random.default_rng(seed).standard_normal((count, DIM)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def few_are_many(monkeypatch) -> None:
+    monkeypatch.setattr(ann, "EXACT_UP_TO", 500)
+    monkeypatch.setattr(ann, "_PROBED", 1)  # every list: what is left is the bookkeeping
+
+
+def put(store: Store, vectors: NDArray[np.float32], name: str = "a") -> None:
+    with store.write() as writer:
+        for i, vector in enumerate(vectors):
+            writer.put_vector("image", f"{name}{i}-{vector[0]}", vector, (1, 1))
+            writer.put_image(f"{name}{i}", f"{name}{i}-{vector[0]}", 0, 0)
+
+
+def assert_exact(near: Neighbours, store: Store, query: NDArray[np.float32], k: int = 10) -> None:
+    """The answers against NumPy over what the store holds."""
+    changes = store.changes("image")
+    scores = changes.vectors.astype(np.float32) @ query
+    order = np.argsort(-scores)[:k]
+    ids, found = near.search(query, k)
+    np.testing.assert_array_equal(ids, changes.ids[order])
+    np.testing.assert_allclose(found, scores[order], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 7, 400])
+def test_few_are_exact(store: Store, tmp_path: Path, count: int) -> None:
+    put(store, unit(count))
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    for query in unit(5, seed=1):
+        assert_exact(near, store, query)
+    near.save()
+    assert not (tmp_path / "v.faiss").exists()
+
+
+def test_nothing_is_found_in_nothing(store: Store, tmp_path: Path) -> None:
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    ids, scores = near.search(unit(1)[0], 5)
+    assert len(ids) == len(scores) == 0
+
+
+def test_ties_come_in_order_of_ids(store: Store, tmp_path: Path) -> None:
+    put(store, np.repeat(unit(1), 6, axis=0))
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    assert near.search(unit(1)[0], 6)[0].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("count", [300, 900])
+def test_additions_changes_and_removals_are_taken_up(store, tmp_path, few_are_many, count) -> None:
+    put(store, unit(count))
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    put(store, unit(50, seed=2), "b")  # new
+    put(store, unit(20, seed=3), "a")  # the first twenty, changed
+    with store.write() as writer:
+        writer.delete(range(100, 140))
+    near.refresh()
+    assert near.generation == store.generation()
+    for query in unit(5, seed=4):
+        assert_exact(near, store, query)
+
+
+def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path, few_are_many) -> None:
+    put(store, unit(900))
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    near.save()
+    put(store, unit(30, seed=5), "late")
+    again = Neighbours(store, "image", tmp_path / "v.faiss")
+    again._build = None  # type: ignore[assignment, method-assign]  # a rebuild would fail
+    again.refresh()
+    for query in unit(5, seed=6):
+        assert_exact(again, store, query)
+
+
+def corrupt_tail(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-500:] = bytes(500)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        corrupt_tail,
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(b"something else"),
+        lambda file: file.write_bytes(file.read_bytes()[:-1000]),
+        Path.unlink,
+    ],
+    ids=["corrupt", "empty", "other", "cut", "lost"],
+)
+def test_a_lost_or_damaged_cache_is_made_again(store, tmp_path, few_are_many, harm) -> None:
+    put(store, unit(900))
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    near.save()
+    harm(tmp_path / "v.faiss")
+    again = Neighbours(store, "image", tmp_path / "v.faiss")
+    again.refresh()
+    assert_exact(again, store, unit(1, seed=7)[0])
+
+
+def test_the_cache_of_another_index_is_not_taken(store, tmp_path, few_are_many) -> None:
+    other = Store.create(tmp_path / "other.sqlite", "noise", "1", DIM)
+    put(other, unit(900, seed=8))
+    near = Neighbours(other, "image", tmp_path / "v.faiss")
+    near.refresh()
+    near.save()
+    put(store, unit(900))
+    again = Neighbours(store, "image", tmp_path / "v.faiss")
+    again.refresh()
+    assert_exact(again, store, unit(1, seed=9)[0])
+
+
+def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(
+    store, tmp_path, few_are_many
+) -> None:
+    put(store, unit(600))
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    assert near._trained == 600
+    put(store, unit(900, seed=10), "more")
+    near.refresh()
+    assert near._trained == 1500
+    with store.write() as writer:
+        writer.delete(range(1, 1200))
+    near.refresh()
+    assert near._trained == 0
+    assert_exact(near, store, unit(1, seed=11)[0])
+
+
+def test_recall_of_lists_with_the_probes_that_ship(store, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(ann, "EXACT_UP_TO", 500)
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((60, DIM))
+    rows = (centres[rng.integers(0, 60, 4000)] + 0.7 * rng.standard_normal((4000, DIM))).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    put(store, rows)
+    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near.refresh()
+    queries = rows[:100] + 0.05 * rng.standard_normal((100, DIM)).astype(np.float32)
+    best = np.argsort(-(queries @ rows.T), axis=1)[:, :10] + 1
+    hits = [len(set(near.search(q, 10)[0]) & set(truth)) for q, truth in zip(queries, best, strict=True)]
+    assert np.mean(hits) >= 9.0

@@ -1,0 +1,262 @@
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.search.colours import Colours, gallery, picture
+
+from seesay.errors import ImageError, SeesayError
+from seesay.search.index import Index
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return gallery(tmp_path / "photos", "red.png", "blue.png", "sub/green.png", "red-blue.png")
+
+
+@pytest.fixture
+def index(tmp_path: Path):
+    made = Index.create(tmp_path / "index", Colours())
+    yield made
+    made.close()
+
+
+def counts(report) -> dict[str, int]:
+    names = ("added", "changed", "moved", "deleted", "unchanged")
+    return {name: getattr(report, name) for name in names if getattr(report, name)}
+
+
+def test_a_sentence_finds_its_image(index: Index, photos: Path) -> None:
+    matcher = Colours()
+    assert counts(index.update_images(photos, matcher)) == {"added": 4}
+    hits = index.search("something green", matcher, k=2)
+    assert [hit.path for hit in hits] == ["sub/green.png", hits[1].path]
+    assert hits[0].score == pytest.approx(1.0, abs=1e-3)
+    assert (hits[0].width, hits[0].height) == (60, 40)
+    both = [hit.path for hit in index.search("red and blue", matcher)]
+    assert both[0] == "red-blue.png"
+    assert len(both) == 4
+
+
+def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Path) -> None:
+    matcher = Colours()
+    index.update_images(photos, matcher)
+    query = matcher.embed_sentences(["red blue"])[0]
+    for hit in index.search("red blue", matcher):
+        row = matcher.embed_images([(photos / str(hit.path)).read_bytes()], ["x"])[0][0]
+        expected = np.float32(row.astype(np.float16).astype(np.float32) @ query)
+        assert hit.score == pytest.approx(expected, abs=1e-6)
+
+
+def test_an_update_embeds_only_what_is_new(index: Index, photos: Path) -> None:
+    index.update_images(photos, Colours())
+    matcher = Colours()
+    assert counts(index.update_images(photos, matcher)) == {"unchanged": 4}
+    os.utime(photos / "red.png", (1, 1))  # touched, same content
+    (photos / "blue.png").write_bytes(picture("yellow"))  # changed
+    (photos / "sub/green.png").rename(photos / "lawn.png")  # moved
+    (photos / "red-blue.png").unlink()  # deleted
+    gallery(photos, "white.png")  # added
+    shutil.copy(photos / "white.png", photos / "copy.png")  # identical
+    was = {hit.path: hit.id for hit in index.search("green", matcher)}
+    report = index.update_images(photos, matcher)
+    assert counts(report) == {"added": 2, "changed": 1, "moved": 1, "deleted": 1, "unchanged": 1}
+    assert sorted(matcher.embedded) == ["blue.png", "copy.png"]
+    hits = index.search("green", matcher)
+    assert hits[0].path == "lawn.png"
+    assert hits[0].id == was["sub/green.png"]
+    assert {hit.path for hit in hits} == {"red.png", "blue.png", "lawn.png", "white.png", "copy.png"}
+    assert index.search("yellow", matcher)[0].path == "blue.png"
+    assert {hit.path for hit in index.search("white", matcher, k=2)} == {"white.png", "copy.png"}
+    assert counts(index.update_images(photos, matcher)) == {"unchanged": 5}
+
+
+def test_swapped_files_are_embedded_not_again(index: Index, photos: Path) -> None:
+    index.update_images(photos, Colours())
+    (photos / "red.png").rename(photos / "x")
+    (photos / "blue.png").rename(photos / "red.png")
+    (photos / "x").rename(photos / "blue.png")
+    for name in ("red.png", "blue.png"):
+        os.utime(photos / name, (5, 5))
+    matcher = Colours()
+    assert counts(index.update_images(photos, matcher)) == {"changed": 2, "unchanged": 2}
+    assert matcher.embedded == []
+    assert index.search("blue", matcher)[0].path == "red.png"
+
+
+def test_broken_images_are_skipped_listed_and_tried_again_only_when_they_change(index, photos) -> None:
+    (photos / "broken.jpg").write_bytes(b"no image at all")
+    (photos / "empty.png").touch()
+    (photos / "notes.txt").write_text("not an image, not listed")
+    matcher = Colours()
+    report = index.update_images(photos, matcher)
+    assert counts(report) == {"added": 4}
+    assert {path for path, _ in report.skipped} == {"broken.jpg", "empty.png"}
+    assert all(reason and path not in reason for path, reason in report.skipped)
+    matcher.embedded.clear()
+    again = index.update_images(photos, matcher)
+    assert sorted(again.skipped) == sorted(report.skipped)
+    assert matcher.embedded == []
+    (photos / "broken.jpg").write_bytes(picture("black"))
+    assert counts(index.update_images(photos, matcher)) == {"added": 1, "unchanged": 4}
+    (photos / "red.png").write_bytes(b"broken now")
+    report = index.update_images(photos, matcher)
+    assert counts(report) == {"deleted": 1, "unchanged": 4}
+    assert {path for path, _ in report.skipped} == {"empty.png", "red.png"}
+
+
+def test_hidden_files_links_and_loops(index: Index, photos: Path, tmp_path: Path) -> None:
+    gallery(photos, ".git/white.png")
+    (photos / ".hidden.png").write_bytes(picture("white"))
+    outside = gallery(tmp_path / "outside", "black.png")
+    (photos / "loop").symlink_to(photos, target_is_directory=True)
+    (photos / "link.png").symlink_to(photos / "red.png")
+    (photos / "out.png").symlink_to(outside / "black.png")
+    (photos / "out").symlink_to(outside, target_is_directory=True)
+    (photos / "dangling.png").symlink_to(tmp_path / "nowhere")
+    report = index.update_images(photos, Colours())
+    assert counts(report) == {"added": 5}
+    assert {path for path, _ in report.skipped} == {"out", "out.png", "dangling.png"}
+
+
+def test_an_index_inside_the_photos_does_not_index_itself(photos: Path) -> None:
+    index = Index.create(photos / "index", Colours())
+    (photos / "index" / "thumbnails").mkdir()
+    (photos / "index" / "thumbnails" / "x.png").write_bytes(picture("black"))
+    assert counts(index.update_images(photos, Colours())) == {"added": 4}
+    index.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such file names")
+def test_a_name_that_is_not_utf8_is_skipped(index: Index, photos: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(photos) + b"/caf\xe9.png"))).write_bytes(picture("red"))
+    report = index.update_images(photos, Colours())
+    assert report.skipped == [("caf\\udce9.png", "its name is not valid UTF-8; rename it")]
+
+
+def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="holds other files"):
+        Index.create(photos, Colours())
+    with pytest.raises(SeesayError, match="not a folder"):
+        index.update_images(tmp_path / "nowhere", Colours())
+    index.update_images(photos, Colours())
+    with pytest.raises(SeesayError, match="an index of its own"):
+        index.update_images(gallery(tmp_path / "others", "red.png"), Colours())
+    shutil.rmtree(photos)
+    photos.mkdir()
+    with pytest.raises(SeesayError, match="stays as it was"):
+        index.update_images(photos, Colours())
+    assert index.count("image") == 4
+
+
+def test_a_moved_folder_is_the_same(index: Index, photos: Path, tmp_path: Path) -> None:
+    index.update_images(photos, Colours())
+    photos.rename(tmp_path / "elsewhere")
+    assert counts(index.update_images(tmp_path / "elsewhere", Colours())) == {"unchanged": 4}
+    assert index.root() == tmp_path / "elsewhere"
+
+
+def test_another_matcher_is_refused(index: Index, photos: Path) -> None:
+    index.update_images(photos, Colours())
+    for ask in (
+        lambda other: index.update_images(photos, other),
+        lambda other: index.search("red", other),
+        lambda other: index.similar(picture("red"), other),
+        lambda other: index.add_sentences(["red"], other),
+    ):
+        with pytest.raises(SeesayError, match="index again"):
+            ask(Colours(fingerprint="2"))
+
+
+def test_similar_images_and_sentences(index: Index, photos: Path) -> None:
+    matcher = Colours()
+    index.update_images(photos, matcher)
+    assert index.add_sentences(["a red wall", " a  red wall ", "", "blue sky", "green grass"], matcher) == 3
+    assert index.add_sentences(["blue sky", "black night"], matcher) == 1
+    assert index.similar(picture("blue", "red"), matcher, k=1)[0].path == "red-blue.png"
+    hit = index.sentences_for(picture("blue"), matcher, k=1)[0]
+    assert (hit.text, hit.path) == ("blue sky", None)
+    assert all(hit.path for hit in index.search("blue", matcher, k=100))
+    with pytest.raises(ImageError):
+        index.similar(b"no image", matcher)
+    assert counts(index.update_images(photos, matcher)) == {"unchanged": 4}
+    assert index.count("sentence") == 4
+
+
+def test_questions_that_are_none(index: Index) -> None:
+    assert index.search("red", Colours()) == []
+    with pytest.raises(SeesayError, match="empty"):
+        index.search("  ", Colours())
+    with pytest.raises(SeesayError, match="at least one"):
+        index.search("red", Colours(), k=0)
+
+
+def test_a_reader_sees_what_another_process_wrote(index: Index, photos: Path) -> None:
+    matcher = Colours()
+    index.update_images(photos, matcher)
+    reader = Index.open(index.folder)
+    assert len(reader.search("white", matcher)) == 4
+    gallery(photos, "white.png")
+    (photos / "red.png").unlink()
+    index.update_images(photos, matcher)
+    paths = [hit.path for hit in reader.search("white", matcher)]
+    assert paths[0] == "white.png"
+    assert "red.png" not in paths
+    reader.close()
+
+
+def test_two_updates_at_once_are_refused(index: Index, photos: Path) -> None:
+    def meanwhile(done: int, total: int) -> None:
+        with pytest.raises(SeesayError, match="another update"):
+            Index.open(index.folder).update_images(photos, Colours())
+
+    index.update_images(photos, Colours(), progress=meanwhile)
+
+
+def test_progress_counts_the_files_to_do(index: Index, photos: Path) -> None:
+    said: list[tuple[int, int]] = []
+    index.update_images(photos, Colours(), progress=lambda done, total: said.append((done, total)))
+    assert said == [(0, 4), (4, 4)]
+
+
+UPDATE = """
+import sys, time
+from pathlib import Path
+from seesay.search import walk
+from seesay.search.index import Index
+from tests.search.colours import Colours
+walk._BATCH_FILES = 5
+class Slow(Colours):
+    def embed_images(self, images, names):
+        time.sleep(0.02)
+        return super().embed_images(images, names)
+Index.open(Path(sys.argv[1])).update_images(Path(sys.argv[2]), Slow(), lambda *at: print(at[0], flush=True))
+"""
+
+
+def test_a_killed_update_keeps_its_batches_and_is_taken_up_again(index: Index, tmp_path: Path) -> None:
+    photos = tmp_path / "many"
+    photos.mkdir()
+    for i in range(200):
+        (photos / f"{i}.png").write_bytes(picture("red", "blue", size=(20 + i, 10)))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[2])])}
+    command = [sys.executable, "-c", UPDATE, str(index.folder), str(photos)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    for _ in range(4):
+        process.stdout.readline()
+    time.sleep(0.03)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = index.count("image")
+    assert 15 <= kept < 200
+    assert kept % 5 == 0
+    matcher = Colours()
+    assert counts(index.update_images(photos, matcher)) == {"added": 200 - kept, "unchanged": kept}
+    assert len(matcher.embedded) == 200 - kept
+    assert len(index.search("red", matcher, k=500)) == 200

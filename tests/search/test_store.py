@@ -1,0 +1,192 @@
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.search import schema
+from seesay.search.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    made = Store.create(tmp_path / "index.sqlite", "colours", "1", 4)
+    yield made
+    made.close()
+
+
+def put(store: Store, *paths: str, value: float = 1.0) -> None:
+    with store.write() as writer:
+        for path in paths:
+            writer.put_vector("image", f"key of {path}", np.full(4, value, np.float32), (30, 20))
+            writer.put_image(path, f"key of {path}", 7, 9)
+
+
+def test_items_come_back_as_they_went_in(store: Store) -> None:
+    put(store, "a.jpg", "sub/ü.jpg")
+    with store.write() as writer:
+        writer.put_vector("sentence", "k", np.arange(4, dtype=np.float32))
+        writer.put_sentence("Zwei Hunde.", "k")
+    items = {item.path or item.text: item for item in store.items([1, 2, 3, 99]).values()}
+    assert set(items) == {"a.jpg", "sub/ü.jpg", "Zwei Hunde."}
+    image = items["sub/ü.jpg"]
+    assert (image.width, image.height, image.mtime_ns, image.size) == (30, 20, 7, 9)
+    changes = store.changes("sentence")
+    assert changes.ids.tolist() == [3]
+    np.testing.assert_array_equal(changes.vectors, [[0, 1, 2, 3]])
+
+
+def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
+    put(store, "a.jpg")
+
+    def fail() -> None:
+        with store.write() as writer:
+            writer.delete([1])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert store.count("image") == 1
+    assert store.generation() == 1
+
+
+def test_every_write_is_a_generation_and_changes_tell_what_it_wrote(store: Store) -> None:
+    put(store, "a.jpg", "b.jpg")
+    first = store.generation()
+    put(store, "c.jpg")
+    changes = store.changes("image", since=first)
+    assert changes.generation == first + 1
+    assert changes.ids.tolist() == [3]
+    assert changes.alive.tolist() == [1, 2, 3]
+    with store.write() as writer:
+        writer.delete([2])
+    changes = store.changes("image", since=changes.generation)
+    assert changes.ids.tolist() == []
+    assert changes.alive.tolist() == [1, 3]
+
+
+def test_ids_are_never_used_again(store: Store) -> None:
+    put(store, "a.jpg")
+    with store.write() as writer:
+        writer.delete([1])
+    put(store, "b.jpg")
+    assert list(store.items()) == [2]
+
+
+def test_orphaned_vectors_go_and_shared_ones_stay(store: Store) -> None:
+    put(store, "a.jpg", "b.jpg")
+    with store.write() as writer:
+        writer.put_image("copy of a.jpg", "key of a.jpg", 1, 1)
+        writer.delete([1, 2])
+        assert writer.drop_orphans() == ["key of b.jpg"]
+    assert store.known("image", ["key of a.jpg", "key of b.jpg"]) == {"key of a.jpg"}
+
+
+def test_a_reader_sees_whole_transactions_while_a_writer_writes(store: Store) -> None:
+    pairs = 60
+    reader = Store.open(store.path)
+
+    def write() -> None:
+        for i in range(pairs):
+            put(store, f"{i}-left.jpg", f"{i}-right.jpg")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    counts = []
+    while thread.is_alive():
+        counts.append(len(reader.changes("image").ids))
+    thread.join()
+    assert all(count % 2 == 0 for count in counts)
+    assert len(reader.changes("image").ids) == 2 * pairs
+    reader.close()
+
+
+WRITER = """
+import sys, numpy as np
+from pathlib import Path
+from seesay.search.store import Store
+store = Store.open(Path(sys.argv[1]))
+n = 0
+while True:
+    with store.write() as writer:
+        for i in range(50):
+            writer.put_vector("image", f"{n}", np.ones(4, np.float32), (1, 1))
+            writer.put_image(f"{n}.jpg", f"{n}", 0, 0)
+            n += 1
+    print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.013, 0.041])
+def test_a_kill_in_the_middle_loses_no_finished_batch(store: Store, delay: float) -> None:
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", WRITER, str(store.path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    said = [process.stdout.readline() for _ in range(3)]
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    said += process.stdout.read().split()
+    again = Store.open(store.path)
+    count = again.count("image")
+    assert count >= int(said[-1])
+    assert count % 50 == 0
+    assert again._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    again.close()
+
+
+def test_not_an_index(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="no index there"):
+        Store.open(tmp_path / "index.sqlite")
+    (tmp_path / "text").write_text("This is some text, and by no means a database of any kind. " * 50)
+    with pytest.raises(SeesayError, match="not a seesay index"):
+        Store.open(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "other") as other:
+        other.execute("CREATE TABLE meta (key, value)")
+    other.close()
+    with pytest.raises(SeesayError, match="not a seesay index"):
+        Store.open(tmp_path / "other")
+
+
+def test_a_damaged_file_says_so(store: Store) -> None:
+    for i in range(5):
+        put(store, *(f"{i}-{j}.jpg" for j in range(200)))
+    store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.close()
+    data = bytearray(store.path.read_bytes())
+    data[4096 : len(data) * 3 // 4] = b"\x55" * (len(data) * 3 // 4 - 4096)
+    store.path.write_bytes(data)
+    with pytest.raises(SeesayError, match=r"damaged.*index again"):
+        Store.open(store.path).changes("image")
+
+
+def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:
+    put(store, "a.jpg")
+    store.close()
+    steps = (*schema.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", steps)
+        newer = Store.open(store.path)
+        assert newer._connection.execute("SELECT stars FROM items").fetchall() == [(3,)]
+        assert newer.count("image") == 1
+        newer.close()
+    with pytest.raises(SeesayError, match="newer seesay"):
+        Store.open(store.path)
+
+
+def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    path.touch()
+    assert not Store.exists(path)
+    Store.create(path, "colours", "1", 4).close()
+    assert Store.exists(path)
+    with pytest.raises(SeesayError, match="exists already"):
+        Store.create(path, "colours", "1", 4)
