@@ -1,0 +1,190 @@
+"""Training end to end on drawn scenes: resuming, early stopping, bad folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.evaluation.measure import measure
+from seesay.matchers.inputs import split_inputs
+from seesay.matchers.run import Run
+from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import Recipe, ScheduleSettings
+from seesay.training import train as training
+from seesay.training.runs import list_runs, read_report, trained_on
+from seesay.training.train import rate_factor, train
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+def small(*changes: str, name: str = "irmatch-s") -> Recipe:
+    return load_recipe(
+        name,
+        changes=[
+            "encoders=[efficientnet-lite0]",
+            "matcher.dim=60",
+            "matcher.word_dim=16",
+            "schedule.epochs=4",
+            "batch=64",
+            *changes,
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "whole"
+    train(small(), corpus, out)
+    return out
+
+
+class Killed(Exception):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_resumed_ends_with_the_same_weights(
+    corpus: Corpus, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    steps = {"left": after * 4 + 2}  # 240 pairs in batches of 64: four steps an epoch
+    step = training._Loop._step
+
+    def dies(self, *args) -> float:
+        steps["left"] -= 1
+        if steps["left"] < 0:
+            raise Killed
+        return step(self, *args)
+
+    out = tmp_path / "cut"
+    with monkeypatch.context() as patch:
+        patch.setattr(training._Loop, "_step", dies)
+        with pytest.raises(Killed):
+            train(small(), corpus, out)
+    torch.rand(7)  # whatever the random state is then
+    train(small(), corpus, out, resume=True)
+    whole, resumed = (load_file(folder / "weights.safetensors") for folder in (finished, out))
+    assert whole.keys() == resumed.keys()
+    for key in whole:
+        assert torch.equal(whole[key], resumed[key]), key
+
+    def losses(folder: Path) -> list[float]:
+        return [json.loads(line)["loss"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+    assert losses(out) == losses(finished)
+
+
+def test_same_seed_same_weights_other_seed_others(corpus: Corpus, finished: Path, tmp_path: Path) -> None:
+    train(small(), corpus, tmp_path / "again")
+    train(small("seed=2"), corpus, tmp_path / "other")
+    first, again, other = (
+        load_file(folder / "weights.safetensors") for folder in (finished, tmp_path / "again", tmp_path / "other")
+    )
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert not torch.equal(first["image_map.weight"], other["image_map.weight"])
+
+
+def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) -> None:
+    history = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    assert history[-1]["loss"] < history[0]["loss"]
+    report = read_report(finished)
+    best = max(history, key=lambda row: row["val"]["mR"])
+    assert report["best_val"] == best["val"]
+    run = Run.load(str(finished))
+    inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
+    assert measure(run, inputs, "val") == best["val"]
+    assert trained_on(run) == corpus.root.resolve()
+
+
+def test_the_folder_holds_what_it_should(finished: Path) -> None:
+    names = {path.name for path in finished.iterdir()}
+    assert {"recipe.yaml", "weights.safetensors", "vocabulary.json", "training.json", "metrics.jsonl"} <= names
+    assert {"loss.png", "recall.png"} <= names
+    assert not [name for name in names if name.endswith(".tmp")]
+
+
+def test_runs_are_listed(finished: Path) -> None:
+    rows = list_runs(finished.parent)
+    assert "val mR" in next(row["about"] for row in rows if row["name"] == str(finished))
+
+
+def test_patience_stops(corpus: Corpus, tmp_path: Path) -> None:
+    train(small("schedule.epochs=50", "schedule.patience=1", "optimiser.rate=1e-7"), corpus, tmp_path / "run")
+    assert read_report(tmp_path / "run")["epochs"] < 50
+
+
+@pytest.mark.parametrize("name", ["vse++", "seesay-small"])
+def test_other_matchers_train_and_search(corpus: Corpus, tmp_path: Path, name: str) -> None:
+    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "matcher.dim=24", "matcher.word_dim=8"]
+    run = train(load_recipe(name, changes=changes), corpus, tmp_path / "run")
+    source = corpus.images[0].source
+    assert source is not None
+    vectors, errors = run.embed_images([source.read(), b"no image"], ["good", "bad"])
+    assert errors[0] is None
+    assert errors[1] is not None
+    assert not vectors[1].any()
+    assert vectors[0] @ vectors[0] == pytest.approx(1, abs=1e-5)
+    assert run.embed_sentences(["a red circle", ""]).shape == (2, run.dim)
+
+
+def test_a_folder_in_use_is_not_overwritten(corpus: Corpus, finished: Path) -> None:
+    with pytest.raises(SeesayError, match="holds a run already"):
+        train(small(), corpus, finished)
+    with pytest.raises(SeesayError, match="another recipe"):
+        train(small("seed=9"), corpus, finished, resume=True)
+
+
+def test_nothing_to_resume(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="nothing to resume"):
+        train(small(), corpus, tmp_path / "none", resume=True)
+
+
+def test_damaged_checkpoint_is_named(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(small("schedule.epochs=1"), corpus, out)
+    path = out / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(SeesayError, match=r"checkpoint\.safetensors"):
+        train(small("schedule.epochs=1"), corpus, out, resume=True)
+
+
+def test_a_loss_that_is_no_number_stops(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nan(*_: object) -> torch.Tensor:
+        return torch.tensor(float("nan"), requires_grad=True)
+
+    monkeypatch.setattr(training, "objective_value", nan)
+    with pytest.raises(SeesayError, match="the loss is nan"):
+        train(small(), corpus, tmp_path / "run")
+
+
+def test_damaged_weights_are_named(finished: Path, tmp_path: Path) -> None:
+    for name in ("recipe.yaml", "vocabulary.json"):
+        (tmp_path / name).write_bytes((finished / name).read_bytes())
+    with pytest.raises(SeesayError, match="unreadable weights"):
+        Run.load(str(tmp_path))
+    (tmp_path / "weights.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
+    with pytest.raises(SeesayError, match="not the weights"):
+        Run.load(str(tmp_path))
+
+
+def test_no_such_run() -> None:
+    with pytest.raises(SeesayError, match="no run there"):
+        Run.load("nowhere/at/all")
+
+
+def test_rates() -> None:
+    cosine = ScheduleSettings(epochs=10, shape="cosine")
+    assert rate_factor(cosine, 0.0) == 1.0
+    assert rate_factor(cosine, 0.5) == pytest.approx(0.5)
+    step = ScheduleSettings(epochs=10, shape="step", step_epoch=5)
+    assert [rate_factor(step, p) for p in (0.0, 0.49, 0.5, 0.9)] == [1.0, 1.0, 0.1, 0.1]
+    assert rate_factor(ScheduleSettings(), 0.9) == 1.0
