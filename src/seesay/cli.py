@@ -78,8 +78,9 @@ def evaluate(
 ) -> None:
     """Measure a run on a split: recall both ways, beside the published row of the same system."""
     from seesay.data.readers import read_corpus
-    from seesay.evaluation.measure import differences, measure, provenance
-    from seesay.evaluation.report import print_report
+    from seesay.evaluation.measure import encoder_and_crops, measure, provenance
+    from seesay.evaluation.published import published_row
+    from seesay.evaluation.report import evaluation_report
     from seesay.evaluation.results import record_row, source_commit
     from seesay.matchers.inputs import split_inputs
     from seesay.matchers.run import Run
@@ -95,7 +96,10 @@ def evaluate(
     if as_json:
         console.print_json(measured)
     else:
-        print_report(measured, loaded.recipe.system, corpus.name, differences(loaded.recipe))
+        recipe = loaded.recipe
+        published = published_row(recipe.system, corpus.name) if recipe.system else None
+        report = evaluation_report(measured, recipe.name, published, *encoder_and_crops(recipe))
+        console.print_renderable(report)
 
 
 @app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
@@ -148,7 +152,8 @@ def search(
     hits = opened.search(sentence, embedder, k)
     console.show(console.hit_rows(opened, hits), as_json, console.print_hits, sentence)
     if open_sheet and hits:
-        sheet = write_sheet(opened, sentence, hits)
+        sheet = folder.resolve() / "sheet.html"
+        write_sheet(opened, sentence, hits, sheet)
         typer.echo(f"Sheet: {sheet}", err=True)
         webbrowser.open(sheet.as_uri())
     if not hits:
@@ -180,11 +185,11 @@ def sentences(
 def serve(
     folder: IndexFolder,
     host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 8000,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search.open import open_index
-    from seesay.web.app import serve as run_server
+    from seesay.web.serve import serve as run_server
 
     opened, embedder = open_index(folder)
     opened.close()

@@ -22,11 +22,13 @@ def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") ->
 def provenance(run: Run, seconds: float, commit: str | None) -> dict[str, Any]:
     """What a row of the results needs beside the measures: which run it is of, and how long it took."""
     recipe = run.recipe
+    encoder, crops = encoder_and_crops(recipe)
     return {
         "recipe": recipe.name,
         "system": recipe.system,
         "seed": recipe.seed,
-        "encoder": "+".join(recipe.encoders),
+        "encoder": encoder,
+        "crops": crops,
         "changes": list(recipe.changes),
         "departures": list(recipe.departures),
         "seconds": round(seconds, 1),
@@ -34,6 +36,11 @@ def provenance(run: Run, seconds: float, commit: str | None) -> dict[str, Any]:
     }
 
 
-def differences(recipe: Recipe) -> list[str]:
-    """How a run differs from the published system: the recipe's departures and the command line's."""
-    return [*recipe.departures, *(f"--set {change}" for change in recipe.changes)]
+_CROPS = {"": "squash", "mirror": "squash and mirror", "ten": "ten crops"}
+
+
+def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
+    """The recipe's encoders without their crops, and the crops in words."""
+    parts = [name.partition(":") for name in recipe.encoders]
+    crops = dict.fromkeys(_CROPS.get(crop, "squash") for _, _, crop in parts)
+    return "+".join(network for network, _, _ in parts), ", ".join(crops)

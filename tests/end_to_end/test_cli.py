@@ -1,0 +1,152 @@
+"""The commands as a person runs them, on a small drawn corpus and a few odd files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image_retrieval", "mR"}
+
+
+def seesay(*arguments: object, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "seesay.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+    assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("cli") / "run"
+    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch=60"]
+    options = [part for change in changes for part in ("--set", change)]
+    done = seesay("train", "irmatch-s", "--data", scenes, "--out", out, *options, "--json")
+    assert json.loads(done.stdout)["epochs"] == 2
+    return out
+
+
+@pytest.fixture(scope="module")
+def photos(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for path in sorted(scenes.rglob("*.jpg"))[:6]:
+        shutil.copy(path, folder)
+    (folder / "below").mkdir()
+    Image.new("CMYK", (40, 30), (0, 200, 200, 0)).save(folder / "below" / "cmyk.jpg")
+    (folder / "broken.jpg").write_bytes(b"\xff\xd8 nothing")
+    (folder / "notes.txt").write_text("no image")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "index"
+    texts = folder.parent / "texts.txt"
+    texts.write_text("a red circle\na blue square\n\n")
+    done = seesay("index", photos, "--out", folder, "--run", run, "--sentences", texts, "--json")
+    report = json.loads(done.stdout)
+    assert (report["added"], report["images"], report["sentences"]) == (7, 7, 2)
+    assert [path for path, _ in report["skipped"]] == ["broken.jpg"]
+    return folder
+
+
+def test_help_has_an_example_for_every_command() -> None:
+    for command in ("train", "evaluate", "index", "search", "sentences", "serve", "data", "features"):
+        assert "Example: seesay" in seesay(command, "--help").stdout
+
+
+def test_lists() -> None:
+    assert "flickr8k/irmatch-s" in seesay("recipes").stdout
+    assert {"name": "efficientnet-lite0:ten"}.items() <= json.loads(seesay("encoders", "--json").stdout)[3].items()
+
+
+def test_data_counts(scenes: Path) -> None:
+    summary = json.loads(seesay("data", scenes, "--check", "--json").stdout)
+    assert summary["images"] == 60
+    assert summary["sentences"] == 300
+    assert summary["vocabulary"]["words"] > 10
+    assert "train" in seesay("data", scenes).stdout
+
+
+def test_data_with_a_broken_image_exits_1(photos: Path) -> None:
+    assert "broken.jpg" in seesay("data", photos, "--check", code=1).stdout
+
+
+def test_evaluate_prints_the_object_and_records_the_row(run: Path, tmp_path: Path) -> None:
+    done = seesay("evaluate", run, "--record", tmp_path, "--json")
+    measured = json.loads(done.stdout)
+    assert measured.keys() == KEYS
+    assert measured["images"] == 6
+    (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
+    assert row["recipe"] == "irmatch-s"
+    assert row["mR"] == measured["mR"]
+    assert "IRMatchS" in seesay("evaluate", run, "--split", "val").stdout
+
+
+def test_evaluate_names_the_mistake(run: Path, tmp_path: Path) -> None:
+    assert "no protocol 'x'" in seesay("evaluate", run, "--protocol", "x", code=2).stderr.lower()
+    assert "split 'dev'" in seesay("evaluate", run, "--split", "dev", code=2).stderr
+    assert "no run there" in seesay("evaluate", tmp_path, code=2).stderr
+
+
+def test_features_resume(scenes: Path, tmp_path: Path) -> None:
+    command = ("features", scenes, "--encoder", "efficientnet-lite0", "--out", tmp_path / "store", "--json")
+    assert json.loads(seesay(*command).stdout)["encoded"] == 60
+    assert json.loads(seesay(*command).stdout)["encoded"] == 0
+
+
+def test_search_prints_score_and_path(index: Path, photos: Path) -> None:
+    lines = seesay("search", index, "a red circle", "-k", 3).stdout.splitlines()
+    assert len(lines) == 3
+    scores = [float(line.split("  ", 1)[0]) for line in lines]
+    assert scores == sorted(scores, reverse=True)
+    assert all(Path(line.split("  ", 1)[1]).is_file() for line in lines)
+    rows = json.loads(seesay("search", index, "a red circle", "-k", 3, "--json").stdout)
+    assert [f"{row['score']:.3f}  {row['path']}" for row in rows] == lines
+
+
+def test_sentences_of_an_image(index: Path, photos: Path) -> None:
+    rows = json.loads(seesay("sentences", index, photos / "below" / "cmyk.jpg", "--json").stdout)
+    assert {row["sentence"] for row in rows} == {"a red circle", "a blue square"}
+
+
+def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    out = tmp_path / "index"
+    seesay("index", folder, "--out", out, "--run", run)
+    moved, deleted, *_ = sorted(folder.glob("*_*.jpg")) or sorted(folder.glob("*.jpg"))
+    moved.rename(folder / "below" / "moved.jpg")
+    deleted.unlink()
+    Image.new("RGB", (50, 50), (10, 200, 10)).save(folder / "new.png")
+    report = json.loads(seesay("index", folder, "--out", out, "--json").stdout)
+    assert (report["moved"], report["deleted"], report["added"]) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("frob",), "No such command"),
+        (("search", "nowhere", "a dog"), "nowhere"),
+        (("index", "nowhere", "--out", "x"), "nowhere"),
+        (("train", "nope", "--data", "."), ""),
+        (("data", "nowhere"), "nowhere"),
+        (("features", ".", "--encoder", "nope", "--out", "x"), "No encoder 'nope'"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
+    assert words in seesay(*arguments, code=2, cwd=tmp_path).stderr
+
+
+def test_no_runs_exits_1_but_shipped_ones_count(run: Path) -> None:
+    assert str(run) in seesay("runs", run.parent).stdout
+
+
+def test_completion_is_there() -> None:
+    assert "--show-completion" in seesay("--help").stdout
