@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import onnxruntime
 import torch
 from torch import Tensor, nn
 
+from seesay.errors import SeesayError
 from seesay.paths import cache_dir
 
 
@@ -26,33 +28,61 @@ def exported(
     """The cached ONNX file `name`; exported from the module that `build` makes when it is not there.
 
     The first axis of every input and output is free; `axes` frees others.
+
+    Raises:
+        SeesayError: the cache cannot be written.
     """
     path = cache_dir() / "onnx" / f"{name}.onnx"
     if path.is_file():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}.tmp")
     free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
+    beside = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _export(build().eval(), example, beside, inputs, outputs, free)
+        beside.replace(path)
+    except OSError as error:
+        raise SeesayError(
+            f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
+        ) from error
+    finally:
+        beside.unlink(missing_ok=True)
+    return path
+
+
+def _export(
+    module: nn.Module,
+    example: tuple[Tensor, ...],
+    path: Path,
+    inputs: list[str],
+    outputs: list[str],
+    free: dict[str, dict[int, str]],
+) -> None:
     with warnings.catch_warnings():
         # The tracing exporter is the one without further dependencies; it warns of its age.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            build().eval(),
+            module,
             example,
-            str(beside),
+            str(path),
             input_names=inputs,
             output_names=outputs,
             dynamic_axes=free,
             opset_version=17,
             dynamo=False,
         )
-    beside.replace(path)
-    return path
 
 
 def onnx_session(path: Path, threads: int) -> Any:
-    """A session on the CPU; `threads` is the number inside one call, callers may run several at once."""
+    """A session on the CPU; `threads` is the number inside one call, callers may run several at once.
+
+    Raises:
+        SeesayError: the file is damaged.
+    """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise SeesayError(f"{path}: damaged; remove it and it is made again.") from error

@@ -12,19 +12,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
 from seesay.errors import ImageError
+from seesay.features.crops import Pixels
 from seesay.features.encoder import Arrays, Encoder
 from seesay.features.store import FeatureStore
 from seesay.progress import progress
 
 CHUNK = 8  # images a thread takes at a time
+# Pixels to which every packaged encoder lets a JPEG be decoded: what an encoder gives of an image
+# must not depend on which others are asked along with it.
+SHARED_SIDE = 320
 STORED_AT_ONCE = 256  # images between two writes, each of which waits for the disk
 
 In = TypeVar("In")
@@ -64,20 +68,34 @@ class FillReport:
 
     def add(self, chunk: _Chunk) -> None:
         """Count one more chunk."""
-        self.keys += chunk.all_keys
-        self.encoded += len(chunk.keys)
+        self.keys += chunk.keys
+        self.encoded += chunk.encoded
         self.errors += chunk.errors
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """What became of a few images: each one's key, and the features of those that were missing."""
+    """What became of a few images: each one's key, and for each encoder the features that were missing."""
 
-    all_keys: list[str | None]
-    keys: list[str]
-    good: list[int]
-    encoded: Encoded
+    keys: list[str | None]
+    features: list[tuple[list[str], Arrays]]
+    encoded: int
     errors: list[ImageError]
+
+
+class _Claims:
+    """Contents that some thread has taken on, so that files that are equal are encoded once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._lock = Lock()
+
+    def take(self, key: str) -> bool:
+        """Whether the caller is the first to ask."""
+        with self._lock:
+            first = key not in self._taken
+            self._taken.add(key)
+            return first
 
 
 def fill_stores(encoders: Sequence[Encoder], folder: Path, images: Sequence[CorpusImage]) -> FillReport:
@@ -89,64 +107,65 @@ def fill_stores(encoders: Sequence[Encoder], folder: Path, images: Sequence[Corp
     report = FillReport()
     chunks = [images[i : i + CHUNK] for i in range(0, len(images), CHUNK)]
     waiting: list[_Chunk] = []
+    claims = _Claims()
 
     def work(chunk: Sequence[CorpusImage]) -> _Chunk:
-        return _missing_features(encoders, stores, chunk)
+        return _missing_features(encoders, stores, claims, chunk)
 
     with progress("Encoding", len(images), "images") as advance:
         try:
             for done in in_threads(work, chunks):
                 report.add(done)
                 waiting.append(done)
-                advance(len(done.all_keys))
-                if sum(len(chunk.keys) for chunk in waiting) >= STORED_AT_ONCE:
-                    _keep(encoders, stores, waiting)
+                advance(len(done.keys))
+                if sum(chunk.encoded for chunk in waiting) >= STORED_AT_ONCE:
+                    _keep(stores, waiting)
         finally:
-            _keep(encoders, stores, waiting)
+            _keep(stores, waiting)
     return report
 
 
-def _keep(encoders: Sequence[Encoder], stores: Sequence[FeatureStore], chunks: list[_Chunk]) -> None:
-    keys = [key for chunk in chunks for key in chunk.keys]
-    if keys:
-        for e, (encoder, store) in enumerate(zip(encoders, stores, strict=True)):
-            store.append(
-                keys,
-                {
-                    name: np.concatenate([chunk.encoded.arrays[e][name][chunk.good] for chunk in chunks])
-                    for name in encoder.dims
-                },
-            )
+def _keep(stores: Sequence[FeatureStore], chunks: list[_Chunk]) -> None:
+    for e, store in enumerate(stores):
+        parts = [chunk.features[e] for chunk in chunks if chunk.features[e][0]]
+        if parts:
+            keys = [key for some, _ in parts for key in some]
+            store.append(keys, {n: np.concatenate([arrays[n] for _, arrays in parts]) for n in store.dims})
     chunks.clear()
 
 
 def _missing_features(
-    encoders: Sequence[Encoder], stores: Sequence[FeatureStore], images: Sequence[CorpusImage]
+    encoders: Sequence[Encoder],
+    stores: Sequence[FeatureStore],
+    claims: _Claims,
+    images: Sequence[CorpusImage],
 ) -> _Chunk:
+    side = _decoded_side(encoders)
     keys: list[str | None] = []
     errors: list[ImageError] = []
-    wanted: list[bytes] = []
-    places: list[int] = []
-    for place, image in enumerate(images):
+    wanted: list[list[tuple[str, Pixels]]] = [[] for _ in encoders]
+    encoded = 0
+    for image in images:
         try:
             data = _bytes_of(image)
+            key = content_key(data)
+            lacking = [e for e, store in enumerate(stores) if key not in store]
+            # A broken file is an error under each of its names, so claims come after decoding.
+            pixels = decode(data, image.name, side) if lacking else None
         except ImageError as error:
             errors.append(error)
             keys.append(None)
             continue
-        key = content_key(data)
         keys.append(key)
-        if any(key not in store for store in stores):
-            wanted.append(data)
-            places.append(place)
-    encoded = _encode_chunk(encoders, wanted, [images[place].name for place in places])
-    good = [i for i, error in enumerate(encoded.errors) if error is None]
-    for place, broken in zip(places, encoded.errors, strict=True):
-        if broken is not None:
-            errors.append(broken)
-            keys[place] = None
-    fresh = [fine for i in good if (fine := keys[places[i]]) is not None]
-    return _Chunk(keys, fresh, good, encoded, errors)
+        if pixels is not None and claims.take(key):
+            encoded += 1
+            for e in lacking:
+                wanted[e].append((key, encoders[e].crops(pixels)))
+    features = [
+        ([key for key, _ in some], encoder.encode(np.stack([crops for _, crops in some])) if some else {})
+        for encoder, some in zip(encoders, wanted, strict=True)
+    ]
+    return _Chunk(keys, features, encoded, errors)
 
 
 def _bytes_of(image: CorpusImage) -> bytes:
@@ -155,24 +174,32 @@ def _bytes_of(image: CorpusImage) -> bytes:
     return image.source.read()
 
 
+def _decoded_side(encoders: Sequence[Encoder]) -> int:
+    """The side down to which JPEGs may be decoded; ten crops are taken from an image 256/224 larger."""
+    sides = [round(e.size * 256 / 224) if e.crop == "ten" else e.size for e in encoders]
+    return max(SHARED_SIDE, *sides)
+
+
 def _encode_chunk(encoders: Sequence[Encoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
-    # Ten crops are taken from an image 256/224 larger than the crop.
-    least = max(round(e.size * 256 / 224) if e.crop == "ten" else e.size for e in encoders)
+    side = _decoded_side(encoders)
     errors: list[ImageError | None] = [None] * len(images)
-    decoded: list[NDArray[np.uint8]] = []
+    crops: list[list[Pixels]] = [[] for _ in encoders]
     good: list[int] = []
     for i, (data, name) in enumerate(zip(images, names, strict=True)):
         try:
-            decoded.append(decode(data, name, least))
-            good.append(i)
+            pixels = decode(data, name, side)
         except ImageError as error:
             errors[i] = error
+            continue
+        good.append(i)
+        # Cropped at once: a chunk of undiminished scans would be gigabytes.
+        for encoder, mine in zip(encoders, crops, strict=True):
+            mine.append(encoder.crops(pixels))
     arrays: list[Arrays] = []
-    for encoder in encoders:
+    for encoder, mine in zip(encoders, crops, strict=True):
         rows = {name: np.zeros((len(images), dim), np.float32) for name, dim in encoder.dims.items()}
         if good:
-            features = encoder.encode(np.stack([encoder.crops(pixels) for pixels in decoded]))
-            for name, values in features.items():
+            for name, values in encoder.encode(np.stack(mine)).items():
                 rows[name][good] = values
         arrays.append(rows)
     return Encoded(arrays, errors)

@@ -104,10 +104,11 @@ def _onnx(network: str) -> Network:
 
 def _torch(network: str, device: str) -> Network:
     module = load_lite(network).to(device)
+    kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
 
     @torch.inference_mode()
     def run(pixels: Pixels) -> Arrays:
-        with torch.autocast(device, torch.float16, enabled=device.startswith("cuda")):
+        with torch.autocast(kind, torch.float16, enabled=kind == "cuda"):
             pooled, logits = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
         return {"pooled": pooled.float().cpu().numpy(), "logits": logits.float().cpu().numpy()}
 

@@ -33,8 +33,9 @@ def load_hub_encoder(name: str, device: str) -> Encoder:
         module, forward, size, mean, std = load(which)
     except ImportError as missing:
         raise SeesayError(f"{name} needs the hub extra: pip install 'seesay[hub]' ({missing}).") from missing
-    except (OSError, RuntimeError, ValueError, KeyError) as failure:
-        raise SeesayError(f"{library} could not load '{which}': {str(failure).splitlines()[0]}") from failure
+    except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
+        reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+        raise SeesayError(f"{library} could not load '{which}': {reason}") from failure
     module = module.eval().to(device)
     shift = torch.tensor(mean, device=device).view(1, 3, 1, 1)
     scale = torch.tensor(std, device=device).view(1, 3, 1, 1)
@@ -64,8 +65,9 @@ def _timm(which: str) -> Tower:
     import timm
 
     architecture, _, weights = which.partition("@")
-    torch.manual_seed(0)
-    module = timm.create_model(architecture, pretrained=weights != "random", num_classes=0)
+    with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
+        torch.manual_seed(0)
+        module = timm.create_model(architecture, pretrained=weights != "random", num_classes=0)
     config = timm.data.resolve_model_data_config(module)
     return module, module, int(config["input_size"][-1]), config["mean"], config["std"]
 
@@ -88,12 +90,12 @@ def _transformers(which: str) -> Tower:
     edge = processor.size.get("height") or processor.size.get("shortest_edge")
 
     def forward(images: Tensor) -> Tensor:
-        if hasattr(module, "get_image_features"):
-            features: Tensor = module.get_image_features(pixel_values=images)
-            return features
-        output = module(pixel_values=images)
+        encode = getattr(module, "get_image_features", module)
+        output = encode(pixel_values=images)
+        if isinstance(output, Tensor):  # get_image_features before transformers 5
+            return output
         pooled = getattr(output, "pooler_output", None)
         chosen: Tensor = pooled if pooled is not None else output.last_hidden_state[:, 0]
-        return chosen
+        return chosen.flatten(1)  # some CNNs keep the two pooled axes
 
     return module, forward, int(edge), tuple(processor.image_mean), tuple(processor.image_std)

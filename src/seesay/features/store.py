@@ -47,7 +47,6 @@ class FeatureStore:
         self.dropped = 0
         self._rows: dict[str, int] = {}
         self._known = 0
-        self.folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             self._check_meta({"version": VERSION, "encoder": encoder, "dims": self.dims})
             self._heal()
@@ -65,6 +64,8 @@ class FeatureStore:
         """Add rows; images that are there already, from this process or another, are left as they are."""
         with self._locked():
             self._refresh()
+            # Another process may have been killed in its append: its rows never counted, but take up room.
+            self._cut(self._known)
             fresh: dict[str, int] = {key: i for i, key in enumerate(keys) if key not in self._rows}
             chosen = list(fresh.values())
             halves = {name: arrays[name][chosen].astype("<f2") for name in self.dims}
@@ -122,11 +123,19 @@ class FeatureStore:
                 good = start + int(wrong[0])
                 break
         self.dropped = len(records) - good
+        self._cut(good)
+
+    def _cut(self, rows: int) -> None:
+        """Leave the first `rows` rows of every file."""
         for name, dim in self.dims.items():
-            _truncate(self._file(name), good * dim * 2)
-        _truncate(self.folder / "rows.bin", good * RECORD.itemsize)
+            _truncate(self._file(name), rows * dim * 2)
+        _truncate(self.folder / "rows.bin", rows * RECORD.itemsize)
 
     def _refresh(self) -> None:
+        """Take note of what other processes have added, or have dropped as damaged, since last time."""
+        if _size(self.folder / "rows.bin") < self._known * RECORD.itemsize:
+            self._rows.clear()
+            self._known = 0
         records = _records(self.folder / "rows.bin", self._known)
         for row, key in enumerate(records["key"], start=self._known):
             self._rows[bytes(key).hex()] = row
@@ -134,9 +143,13 @@ class FeatureStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with (self.folder / "lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / "lock").open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                yield
+        except OSError as error:
+            raise SeesayError(f"{self.folder}: cannot be read or written ({error.strerror}).") from error
 
 
 def _records(path: Path, start: int = 0) -> NDArray[np.void]:

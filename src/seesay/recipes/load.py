@@ -65,7 +65,10 @@ def _find(name: str, corpus: str | None) -> tuple[str, str]:
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the shipped ones.")
-        return name, path.read_text(encoding="utf-8")
+        try:
+            return name, path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as failure:
+            raise SeesayError(f"{name}: cannot be read as UTF-8 text ({failure}).") from failure
     shipped = _shipped()
     for key in (name, f"{corpus}/{name}", f"{DEFAULT_CORPUS}/{name}"):
         if key in shipped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 
 class _Part(BaseModel):
@@ -17,7 +17,7 @@ class IRMatchSettings(_Part):
     kind: Literal["irmatch"] = "irmatch"
     dim: int = Field(1200, gt=0)
     word_dim: int = Field(300, gt=0)
-    widths: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
@@ -100,8 +100,8 @@ class Recipe(_Part):
     corpus: str
     about: str
     system: str | None = None
-    encoders: tuple[str, ...]
-    arrays: tuple[Literal["pooled", "logits"], ...] = ("pooled",)
+    encoders: tuple[str, ...] = Field(min_length=1)
+    arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
     sentence_encoder: Literal["minilm"] | None = None
     least: int = Field(1, gt=0)
     matcher: MatcherSettings
