@@ -1,0 +1,81 @@
+"""The HTTP API and the page over an index."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException as StarletteHTTPException
+
+from seesay import __version__
+from seesay.errors import ImageError, SeesayError
+from seesay.search.embedder import Embedder
+from seesay.search.index import Index
+from seesay.web.docs import docs_page
+from seesay.web.images import image_routes
+from seesay.web.limits import Guard, Limits, error
+from seesay.web.questions import question_routes
+from seesay.web.service import Service
+
+
+def create_app(
+    index_path: Path,
+    embedder: Embedder,
+    hosts: Collection[str] = ("localhost",),
+    limits: Limits | None = None,
+) -> FastAPI:
+    """The application over the index in a folder; what others write to it shows with the next question.
+
+    It answers under the names `hosts` and under any address in digits.
+
+    Raises:
+        SeesayError: no index there, or one of another matcher.
+    """
+    index = Index.open(index_path)
+    index.check(embedder)
+    service = Service(index, embedder, limits or Limits())
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        index.close()
+
+    # FastAPI's own documentation pages load scripts from elsewhere.
+    app = FastAPI(title="seesay", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app.add_middleware(Guard, limits=service.limits, hosts=hosts)
+    _add_error_handlers(app)
+    app.include_router(question_routes(service))
+    app.include_router(image_routes(service))
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()))
+
+    app.mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True))
+    return app
+
+
+def _add_error_handlers(app: FastAPI) -> None:
+    @app.exception_handler(StarletteHTTPException)
+    async def http(_request: Request, failure: StarletteHTTPException) -> JSONResponse:
+        response = error(failure.status_code, str(failure.detail))
+        response.headers.update(failure.headers or {})
+        return response
+
+    @app.exception_handler(RequestValidationError)
+    async def validation(_request: Request, failure: RequestValidationError) -> JSONResponse:
+        first = failure.errors()[0]
+        return error(422, f"{first['loc'][-1]}: {first['msg']}.")
+
+    @app.exception_handler(SeesayError)
+    async def ours(_request: Request, failure: SeesayError) -> JSONResponse:
+        return error(422 if isinstance(failure, ImageError) else 503, str(failure))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:
+        return error(500, "Something failed in the server; its log says what.")

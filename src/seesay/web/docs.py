@@ -1,0 +1,52 @@
+"""The API's documentation as a page that loads nothing from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>seesay API</title>
+<link rel="stylesheet" href="/style.css">
+</head>
+<body class="docs">
+<h1>seesay API</h1>
+<p>Version {version}. Machine-readable: <a href="/openapi.json">openapi.json</a>.
+Every failure is <code>{{"error": "…"}}</code> with its status.</p>
+{routes}
+</body>
+</html>
+"""
+
+
+def docs_page(schema: dict[str, Any]) -> str:
+    """HTML of an OpenAPI schema: each route with what it takes and gives."""
+    routes = [
+        _route(path, method, operation)
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    ]
+    return _PAGE.format(version=escape(schema["info"]["version"]), routes="\n".join(routes))
+
+
+def _route(path: str, method: str, operation: dict[str, Any]) -> str:
+    rows = "".join(_parameter(parameter) for parameter in operation.get("parameters", []))
+    if "requestBody" in operation:
+        types = ", ".join(operation["requestBody"]["content"])
+        rows += f"<tr><td><code>image</code></td><td>body</td><td>the file, as {escape(types)}</td></tr>"
+    table = f"<table>{rows}</table>" if rows else ""
+    description = escape(operation.get("description", ""))
+    return f"<section><h2><b>{method.upper()}</b> {escape(path)}</h2><p>{description}</p>{table}</section>"
+
+
+def _parameter(parameter: dict[str, Any]) -> str:
+    schema = parameter["schema"]
+    names = {"minimum": "from", "maximum": "to", "maxLength": "characters at most", "default": "default"}
+    facts = [f"{text} {schema[key]}" for key, text in names.items() if key in schema]
+    facts += [parameter["description"]] if "description" in parameter else []
+    cells = (f"<code>{escape(parameter['name'])}</code>", parameter["in"], escape(", ".join(facts)))
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -1,0 +1,139 @@
+"""What stands between a client and the application: whom it may talk as, how much and how long."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import anyio
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MAX_ANSWERS = 200
+MAX_CHARACTERS = 500
+
+# What surrounds the file in a multipart body.
+_ENVELOPE_BYTES = 64 * 1024
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    # A page of another site may neither show these images nor frame this page.
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one request may ask."""
+
+    upload_bytes: int = 20 * 2**20
+    seconds: float = 30.0
+
+
+def error(status: int, message: str) -> JSONResponse:
+    """The one form of every failure."""
+    return JSONResponse({"error": message}, status)
+
+
+def too_large(limit: int) -> HTTPException:
+    """An upload beyond the limit."""
+    return HTTPException(413, f"Larger than {limit / 2**20:g} MB: send a smaller image.")
+
+
+class Guard:
+    """ASGI middleware: checks the host, counts the body as it streams, watches the clock, adds headers."""
+
+    def __init__(self, app: ASGIApp, limits: Limits, hosts: Collection[str]) -> None:
+        self._app = app
+        self._limits = limits
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        send = _with_headers(send)
+        if not host_allowed(headers.get("host", ""), self._hosts):
+            refusal = error(400, "This server does not answer under that host name.")
+            await refusal(scope, receive, send)
+            return
+        await self._timed(scope, self._counted(receive, headers), send)
+
+    def _counted(self, receive: Receive, headers: Headers) -> Receive:
+        limit = self._limits.upload_bytes
+        left = limit + _ENVELOPE_BYTES
+        length = headers.get("content-length", "0")
+        announced = int(length) if length.isdecimal() else 0
+
+        async def counted() -> Message:
+            nonlocal left
+            if announced > limit + _ENVELOPE_BYTES:
+                raise too_large(limit)
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise too_large(limit)
+            return message
+
+        return counted
+
+    async def _timed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+        try:
+            with anyio.fail_after(self._limits.seconds) as clock:
+
+                async def starting(message: Message) -> None:
+                    nonlocal started
+                    started = True
+                    clock.deadline = math.inf  # a large image may take a slow client longer
+                    await send(message)
+
+                await self._app(scope, receive, starting)
+        except TimeoutError:
+            if started:
+                raise
+            await error(503, "Took too long: the server is busy; try again.")(scope, receive, send)
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return sending
+
+
+def host_allowed(header: str, hosts: Collection[str]) -> bool:
+    """Whether a Host header names this server: one of `hosts`, or any address in digits.
+
+    DNS rebinding turns the name of a foreign site into this machine's address. The browser still sends
+    that name, and never an address, so that a known name or an address is proof enough.
+    """
+    name = header.strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    else:
+        name = name.partition(":")[0].rstrip(".")
+    if name in hosts:
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

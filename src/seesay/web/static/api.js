@@ -1,0 +1,32 @@
+// Questions to the server. Every failure becomes an Error whose message a person can read.
+
+async function ask(address, options) {
+  let response;
+  try {
+    response = await fetch(address, options);
+  } catch (failure) {
+    if (failure.name === "AbortError") throw failure;
+    throw new Error("The server cannot be reached. Is seesay serve still running?");
+  }
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Error(body.error ?? `The server answered ${response.status}.`);
+  return body;
+}
+
+function upload(address, file, signal) {
+  const body = new FormData();
+  body.append("image", file, file.name || "image");
+  return ask(address, { method: "POST", body, signal });
+}
+
+export const status = () => ask("/api/status");
+export const search = (sentence, k, signal) =>
+  ask(`/api/search?${new URLSearchParams({ q: sentence, k })}`, { signal });
+export const similar = (file, k, signal) => upload(`/api/similar?k=${k}`, file, signal);
+export const sentences = (file, k, signal) => upload(`/api/sentences?k=${k}`, file, signal);
+
+export async function original(image) {
+  const response = await fetch(image.image);
+  if (!response.ok) throw new Error("The file of this image is gone. Update the index.");
+  return new File([await response.blob()], image.path);
+}

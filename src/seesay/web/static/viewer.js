@@ -1,0 +1,58 @@
+// One image, large, in a dialog: the browser keeps focus inside and closes it with Esc.
+
+export class Viewer {
+  constructor(dialog, { onSimilar, onClose }) {
+    this.dialog = dialog;
+    this.picture = dialog.querySelector("figure img");
+    this.path = dialog.querySelector("#viewer-path");
+    this.facts = dialog.querySelector("#viewer-facts");
+    this.images = [];
+    this.at = 0;
+    this.actions = {
+      previous: () => this.go(this.at - 1),
+      next: () => this.go(this.at + 1),
+      close: () => dialog.close(),
+      similar: () => {
+        const image = this.images[this.at];
+        dialog.close();
+        onSimilar(image);
+      },
+    };
+    dialog.addEventListener("click", (event) => this.onClick(event));
+    dialog.addEventListener("keydown", (event) => {
+      const action = { ArrowLeft: "previous", ArrowRight: "next" }[event.key];
+      if (action) this.actions[action]();
+    });
+    dialog.addEventListener("close", () => onClose(this.at));
+  }
+
+  open(images, at) {
+    this.images = images;
+    this.go(at);
+    this.dialog.showModal();
+    this.dialog.querySelector('[data-do="close"]').focus();
+  }
+
+  go(at) {
+    const image = this.images[at];
+    if (!image) return;
+    this.at = at;
+    // Formats that browsers do not show (TIFF, JPEG 2000) have a thumbnail all the same.
+    this.picture.onerror = () => {
+      this.picture.onerror = null;
+      this.picture.src = image.thumbnail;
+    };
+    this.picture.src = image.image;
+    this.picture.alt = image.path;
+    this.path.textContent = image.path;
+    this.facts.textContent = `${image.width} × ${image.height} · score ${image.score.toFixed(3)}`;
+    this.dialog.querySelector('[data-do="previous"]').disabled = at === 0;
+    this.dialog.querySelector('[data-do="next"]').disabled = at === this.images.length - 1;
+  }
+
+  onClick(event) {
+    const button = event.target.closest("[data-do]");
+    if (button) this.actions[button.dataset.do]();
+    else if (event.target !== this.picture && !event.target.closest("figcaption")) this.dialog.close();
+  }
+}

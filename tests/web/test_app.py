@@ -1,0 +1,207 @@
+import re
+import time
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from tests.search.colours import Colours, gallery, picture
+
+from seesay.errors import SeesayError
+from seesay.search.index import Index
+from seesay.web.app import create_app
+from seesay.web.limits import Limits
+
+
+def test_search(client: TestClient) -> None:
+    answer = client.get("/api/search", params={"q": "something green", "k": 2}).json()
+    assert answer["results"][0]["path"] == "sub/green.png"
+    assert len(answer["results"]) == 2
+    first = answer["results"][0]
+    assert first["score"] == pytest.approx(1, abs=1e-3)
+    assert (first["width"], first["height"]) == (60, 40)
+    assert answer["milliseconds"] >= 0
+    assert client.get(first["thumbnail"]).headers["content-type"] == "image/jpeg"
+
+
+def test_uploads_find_images_and_sentences(client: TestClient, red: bytes) -> None:
+    files = {"image": ("mine.png", red)}
+    images = client.post("/api/similar", params={"k": 1}, files=files).json()["results"]
+    assert [image["path"] for image in images] == ["red.png"]
+    sentences = client.post("/api/sentences", params={"k": 1}, files=files).json()["results"]
+    assert [sentence["text"] for sentence in sentences] == ["something red"]
+
+
+def test_status(client: TestClient) -> None:
+    status = client.get("/api/status").json()
+    assert (status["images"], status["sentences"], status["matcher"]) == (5, 6, "colours")
+    assert status["generation"] >= 1
+
+
+def test_originals_come_unchanged_with_their_type_by_content(
+    client: TestClient, photos: Path, index_path: Path
+) -> None:
+    (photos / "really a.png").write_bytes(picture("white", format="JPEG"))
+    Index.open(index_path).update_images(photos, Colours())
+    first = client.get("/api/search", params={"q": "white"}).json()["results"][0]
+    response = client.get(first["image"])
+    assert response.content == (photos / "really a.png").read_bytes()
+    assert response.headers["content-type"] == "image/jpeg"
+    assert response.headers["content-disposition"].startswith("inline")
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_thumbnail_is_sent_once(client: TestClient) -> None:
+    first = client.get("/api/images/1/thumbnail")
+    again = client.get("/api/images/1/thumbnail", headers={"If-None-Match": first.headers["etag"]})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+
+
+def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_path: Path) -> None:
+    assert len(client.get("/api/search", params={"q": "white"}).json()["results"]) == 5
+    gallery(photos, "white.png")
+    Index.open(index_path).update_images(photos, Colours())
+    results = client.get("/api/search", params={"q": "white"}).json()["results"]
+    assert results[0]["path"] == "white.png"
+    assert len(results) == 6
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/api/search", 422),
+        ("/api/search?q=", 422),
+        ("/api/search?q=%20%20", 422),
+        ("/api/search?q=red&k=0", 422),
+        ("/api/search?q=red&k=201", 422),
+        ("/api/search?q=red&k=many", 422),
+        ("/api/search?q=" + "a" * 501, 422),
+        ("/api/images/999", 404),
+        ("/api/images/0", 422),
+        ("/api/images/99999999999999999999999", 422),
+        ("/api/images/6", 404),  # a sentence
+        ("/api/images/..%2F..%2Fetc%2Fpasswd", 404),
+        ("/api/images/../../../etc/passwd", 404),
+        ("/api/nothing", 404),
+        ("/nothing", 404),
+        ("/..%2fapp.py", 404),
+    ],
+)
+def test_failures_are_json_with_their_status(client: TestClient, address: str, status: int) -> None:
+    response = client.get(address)
+    assert response.status_code == status
+    assert list(response.json()) == ["error"]
+    assert response.json()["error"]
+
+
+def test_uploads_that_are_no_images(client: TestClient) -> None:
+    response = client.post("/api/similar", files={"image": ("x.jpg", b"no image")})
+    assert response.status_code == 422
+    assert response.json()["error"].startswith("the image: ")
+    assert client.post("/api/similar").status_code == 422
+    assert client.post("/api/similar", data={"image": "/etc/passwd"}).status_code == 422
+    assert client.get("/api/similar").status_code == 405
+
+
+def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> None:
+    app = create_app(index_path, Colours(), limits=Limits(upload_bytes=100_000))
+    sent = 0
+
+    def endless():
+        nonlocal sent
+        yield b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n'
+        for _ in range(1000):
+            sent += 1
+            yield bytes(10_000)
+
+    with TestClient(app, base_url="http://localhost") as client:
+        announced = client.post("/api/similar", files={"image": ("x.jpg", bytes(200_000))})
+        inside = client.post("/api/similar", files={"image": ("x.jpg", bytes(120_000))})
+        headers = {"Content-Type": "multipart/form-data; boundary=x"}
+        streamed = client.post("/api/sentences", content=endless(), headers=headers)
+    for response in (announced, inside, streamed):
+        assert response.status_code == 413
+        assert "smaller" in response.json()["error"]
+
+
+def test_a_request_that_takes_too_long_is_given_up(index_path: Path) -> None:
+    class Slow(Colours):
+        def embed_sentences(self, sentences):
+            time.sleep(1.0)
+            return super().embed_sentences(sentences)
+
+    app = create_app(index_path, Slow(), limits=Limits(seconds=0.2))
+    with TestClient(app, base_url="http://localhost") as client:
+        started = time.monotonic()
+        response = client.get("/api/search?q=red")
+        assert response.status_code == 503
+        assert "too long" in response.json()["error"].lower()
+        assert time.monotonic() - started < 0.9
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200),
+        ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+        ("192.168.1.7", 200),
+        ("evil.example:8000", 400),
+        ("localhost.evil.example", 400),
+        ("127.0.0.1.evil.example", 400),
+        ("", 400),
+    ],
+)
+def test_only_its_own_names_are_answered(client: TestClient, host: str, status: int) -> None:
+    response = client.get("/api/status", headers={"Host": host})
+    assert response.status_code == status
+    assert "content-security-policy" in response.headers
+
+
+def test_files_outside_the_root_are_never_sent(client, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.png").write_bytes(picture("black"))
+    (photos / "red.png").unlink()
+    (photos / "red.png").symlink_to(tmp_path / "secret.png")
+    ids = {image["path"]: image["id"] for image in client.get("/api/search?q=red").json()["results"]}
+    for address in (f"/api/images/{ids['red.png']}", f"/api/images/{ids['red.png']}/thumbnail"):
+        response = client.get(address)
+        assert response.status_code == 404
+        assert str(tmp_path) not in response.text
+
+
+def test_a_failure_inside_is_json_and_tells_nothing(index_path: Path) -> None:
+    class Broken(Colours):
+        def embed_sentences(self, sentences):
+            raise RuntimeError("secret")
+
+    app = create_app(index_path, Broken())
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        response = client.get("/api/search?q=red")
+        assert response.status_code == 500
+        assert "secret" not in response.json()["error"]
+
+
+def test_no_index_or_that_of_another_matcher(index_path: Path, tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="no index there"):
+        create_app(tmp_path / "nowhere", Colours())
+    with pytest.raises(SeesayError, match="index again"):
+        create_app(index_path, Colours(fingerprint="2"))
+
+
+def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
+    static = Path(__file__).parents[2] / "src/seesay/web/static"
+    pages = [client.get(f"/{file.name}") for file in static.iterdir()]
+    pages += [client.get("/"), client.get("/docs")]
+    for page in pages:
+        assert page.status_code == 200
+        text = page.text.replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|src=\"//|@import", text)
+    csp = client.get("/").headers["content-security-policy"]
+    assert "default-src 'none'" in csp
+    assert "unsafe" not in csp
+
+
+def test_the_documentation_names_every_route(client: TestClient) -> None:
+    docs = client.get("/docs").text
+    paths = client.get("/openapi.json").json()["paths"]
+    assert set(paths) >= {"/api/search", "/api/similar", "/api/sentences", "/api/status", "/api/images/{id}"}
+    assert all(path in docs for path in paths)
