@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from seesay.errors import SeesayError
 
+MEASURES = ("R@1", "R@5", "R@10", "Med r")
+
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
@@ -23,7 +25,7 @@ class Retrieval:
 
     def as_dict(self) -> dict[str, float]:
         """The measures under the names that the field prints."""
-        return {"R@1": self.r1, "R@5": self.r5, "R@10": self.r10, "Med r": self.median_rank}
+        return dict(zip(MEASURES, (self.r1, self.r5, self.r10, self.median_rank), strict=True))
 
 
 def retrieval(ranks: ArrayLike) -> Retrieval:

@@ -1,0 +1,90 @@
+"""One evaluation on a terminal, with the published row of the same system beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from seesay.evaluation.published import PublishedRow, published_row
+from seesay.evaluation.recall import MEASURES
+
+
+def print_report(
+    result: Mapping[str, Any],
+    system: str | None,
+    corpus: str,
+    differences: Sequence[str] = (),
+    console: Console | None = None,
+) -> None:
+    """Print an evaluation beside what was published for the same system and corpus, and what differs.
+
+    Args:
+        result: the object of `evaluate_scores`.
+        system: the system's name in the paper or its recipe's, if it has one.
+        corpus: the corpus' name.
+        differences: how the measured run departs from the paper, in words: encoder, crops.
+        console: where to print; standard output without it.
+    """
+    published = published_row(system, corpus) if system else None
+    (console or Console()).print(evaluation_report(result, published, differences))
+
+
+def evaluation_report(
+    result: Mapping[str, Any], published: PublishedRow | None = None, differences: Sequence[str] = ()
+) -> Group:
+    """The table and the lines that `print_report` prints."""
+    table = Table(title=_title(result), title_justify="left")
+    table.add_column("")
+    for way in ("sentence", "image"):
+        for name in MEASURES:
+            table.add_column(f"{way}\n{name}", justify="right")
+    table.add_column("\nmR", justify="right")
+    table.add_row(
+        "measured", *_numbers(result["sentence_retrieval"], result["image_retrieval"], result["mR"])
+    )
+    if published is None:
+        return Group(table)
+    table.add_row(
+        f"{published.system}\n({published.source}, table {published.table})",
+        *_numbers(published.sentence_retrieval, published.image_retrieval, published.mean_recall),
+        style="dim",
+    )
+    return Group(table, Text(what_differs(result, published, differences)))
+
+
+def what_differs(result: Mapping[str, Any], published: PublishedRow, differences: Sequence[str] = ()) -> str:
+    """What stands between a measured row and the published one, in a line or a few."""
+    named = list(differences)
+    for name, here, there in (
+        ("protocol", result["protocol"], published.protocol),
+        ("split", result["split"], "test"),
+    ):
+        if here != there:
+            named.append(f"{name} {here}, published {there}")
+    features = ", ".join(part for part in (published.encoder, published.crops) if part)
+    lines = [f"What differs: {'; '.join(named)}." if named else "Nothing known differs."]
+    if features:
+        lines.append(f"The paper's images: {features}.")
+    if published.note:
+        lines.append(f"The paper's row: {published.note}.")
+    return "\n".join(lines)
+
+
+def _title(result: Mapping[str, Any]) -> str:
+    title = (
+        f"{result['split']}: {result['images']} images, {result['sentences']} sentences, {result['protocol']}"
+    )
+    if without := result.get("images_without_sentences"):
+        title += f"; {without} images without sentences are candidates only"
+    return title
+
+
+def _numbers(
+    sentence: Mapping[str, float | None], image: Mapping[str, float | None], mean: float | None
+) -> list[str]:
+    values = [*(sentence[name] for name in MEASURES), *(image[name] for name in MEASURES), mean]
+    return ["–" if value is None else f"{value:.1f}" for value in values]

@@ -1,0 +1,164 @@
+"""Results are data: one JSON line a measured row, in `results/<corpus>.jsonl`.
+
+Every table in the docs is made from these files (`tables`), and only commands write them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from seesay.errors import SeesayError
+
+# Two rows that agree in all of these are measurements of the same thing; the later one stays.
+IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class Direction(_Part):
+    """Recalls in percent and the median rank of one direction of retrieval."""
+
+    r1: float = Field(alias="R@1", ge=0, le=100)
+    r5: float = Field(alias="R@5", ge=0, le=100)
+    r10: float = Field(alias="R@10", ge=0, le=100)
+    median_rank: float = Field(alias="Med r", ge=1)
+
+
+class ResultRow(_Part):
+    """What a row must hold: the object of `evaluate --json`, and what was measured. More keys may follow."""
+
+    model_config = ConfigDict(extra="allow")
+
+    recipe: str
+    seed: int
+    encoder: str
+    crops: str | None = None
+    changes: list[str] | None = None
+    commit: str | None
+    seconds: float = Field(ge=0)
+    protocol: str
+    split: str
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    sentence_retrieval: Direction
+    image_retrieval: Direction
+    mean_recall: float = Field(alias="mR", ge=0, le=100)
+
+
+def validate_row(row: Mapping[str, Any], where: str) -> None:
+    """Check a row.
+
+    Raises:
+        SeesayError: a key is missing or its value cannot be; says where and which.
+    """
+    try:
+        ResultRow.model_validate(row)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SeesayError(f"{where}: key '{key}': {first['msg']}.") from None
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """All rows of a results file, checked; none where there is no file.
+
+    Raises:
+        SeesayError: a line is no JSON object or no result row; says which line.
+    """
+    if not path.exists():
+        return []
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise SeesayError(f"{where}: not JSON ({error.msg}); each line holds one object.") from None
+        validate_row(row, where)
+        rows.append(row)
+    return rows
+
+
+def record_row(folder: Path, corpus: str, row: Mapping[str, Any]) -> Path:
+    """Put a row into `folder/<corpus>.jsonl`, in place of an earlier one with the same IDENTITY.
+
+    Rows stay sorted by their identity, so that a new measurement changes one line of the file.
+
+    Returns:
+        The file, which was written beside and renamed.
+
+    Raises:
+        SeesayError: the row, the corpus' name or the file there is not as it must be.
+    """
+    if not re.fullmatch(r"[\w][\w.+-]*", corpus):
+        raise SeesayError(
+            f"corpus '{corpus}': no name for a results file; use letters, digits, '-', '+', '.'."
+        )
+    path = folder / f"{corpus}.jsonl"
+    validate_row(row, f"row for {path}")
+    same = identity(row)
+    rows = [earlier for earlier in read_rows(path) if identity(earlier) != same]
+    _write(path, sorted([*rows, dict(row)], key=identity))
+    return path
+
+
+def identity(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What tells a row from others, as text that sorts; a missing key counts as null."""
+    # Numbers are padded so that seed 10 comes after seed 9.
+    return tuple(
+        f"{value:020d}" if isinstance(value, int) else json.dumps(value, sort_keys=True)
+        for value in (_value(row, key) for key in IDENTITY)
+    )
+
+
+def kind(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The identity but for the seed: rows of one kind are repetitions of one measurement."""
+    return identity({**row, "seed": None})
+
+
+def source_commit(folder: Path) -> str | None:
+    """The short git commit of a folder's source, with '+' when files differ from it; None outside git."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", folder, *arguments], capture_output=True, text=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        return done.stdout.strip()
+
+    commit = git("rev-parse", "--short=10", "HEAD")
+    changed = commit and git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")
+    return f"{commit}+" if changed else commit
+
+
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    if key != "changes":
+        return row.get(key)
+    # A seed that was set on the command line is the row's seed, no change of what was measured.
+    return [change for change in row.get(key) or () if not change.startswith("seed=")] or None
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        Path(beside).chmod(0o644)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,42 @@
+import io
+
+import numpy as np
+from rich.console import Console
+
+from seesay.evaluation.protocols import evaluate_scores
+from seesay.evaluation.report import print_report
+
+
+def printed(system, corpus, differences=(), scores=None, owners=None):
+    if scores is None:
+        scores, owners = np.eye(20), np.arange(20)
+    console = Console(file=io.StringIO(), width=140)
+    print_report(evaluate_scores(scores, owners), system, corpus, differences, console)
+    return console.file.getvalue()
+
+
+def test_the_published_row_stands_beside_and_what_differs_is_named():
+    text = printed("IRMatchS", "flickr8k", ["EfficientNet-Lite0 instead of VGG-19", "one crop"])
+    assert "100.0" in text
+    assert "74.1" in text
+    assert "What differs: EfficientNet-Lite0 instead of VGG-19; one crop." in text
+    assert "VGG-19, second fully connected layer" in text
+
+
+def test_another_protocol_is_a_difference():
+    assert "protocol standard, published coco-1k" in printed("irmatch-h", "coco")
+
+
+def test_a_note_on_the_printed_row_is_passed_on():
+    assert "Med r 5 is at odds with R@5 47.6" in printed("m-CNN(ENS)", "flickr8k")
+
+
+def test_without_a_published_row_the_table_stands_alone():
+    for system in (None, "seesay-small"):
+        text = printed(system, "flickr8k", ["anything"])
+        assert "100.0" in text
+        assert "differs" not in text
+
+
+def test_images_without_sentences_are_said():
+    assert "1 images without sentences" in printed(None, "x", scores=np.eye(3)[:, :2], owners=np.arange(2))
