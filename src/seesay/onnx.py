@@ -39,14 +39,15 @@ def exported(
     beside = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _export(build().eval(), example, beside, inputs, outputs, free)
-        beside.replace(path)
+        try:
+            _export(build().eval(), example, beside, inputs, outputs, free)
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as error:
         raise SeesayError(
             f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
         ) from error
-    finally:
-        beside.unlink(missing_ok=True)
     return path
 
 

@@ -80,11 +80,18 @@ def test_the_fingerprint_changes_with_crop_weights_and_size() -> None:
     prints = {made(), made(name="a:ten"), made(weights="v"), made(size=9)}
     assert len(prints) == 4
     assert made() == made()
-    names = ("efficientnet-lite0", "efficientnet-lite0:ten", "efficientnet-lite0:mirror", "efficientnet-lite1")
+    names = (
+        "efficientnet-lite0",
+        "efficientnet-lite0:ten",
+        "efficientnet-lite0:mirror",
+        "efficientnet-lite1",
+    )
     assert len({load_encoder(name).fingerprint for name in names}) == 4
 
 
-@pytest.mark.parametrize("name", ["", "vgg19", "efficientnet-lite0:five", "efficientnet-lite9", "EFFICIENTNET"])
+@pytest.mark.parametrize(
+    "name", ["", "vgg19", "efficientnet-lite0:five", "efficientnet-lite9", "EFFICIENTNET"]
+)
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
     with pytest.raises(SeesayError, match=r"No encoder.*efficientnet-lite0.*timm:NAME"):
         load_encoder(name)

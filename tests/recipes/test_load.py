@@ -1,0 +1,198 @@
+"""Recipes by name or file, changed from the command line, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from seesay.errors import SeesayError
+from seesay.recipes import load
+from seesay.recipes.load import dump_recipe, list_recipes, load_recipe, parse_recipe
+
+SHIPPED = [f"{recipe.corpus}/{recipe.name}" for recipe in list_recipes()]
+
+SMALL = """
+name: mine
+corpus: photos
+about: of one's own
+encoders: [efficientnet-lite0]
+matcher: {kind: irmatch, dim: 12, widths: [1, 2]}
+objective: {kind: margin}
+"""
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three recipes in place of the shipped ones."""
+    texts = {
+        f"{corpus}/{name}": SMALL.replace("photos", corpus).replace("mine", name)
+        for corpus, name in (("flickr8k", "mine"), ("coco", "mine"), ("coco", "only-coco"))
+    }
+    monkeypatch.setattr(load, "_shipped", lambda: texts)
+
+
+def test_recipes_are_shipped_and_lie_where_they_say() -> None:
+    assert "flickr8k/irmatch-s" in SHIPPED
+    assert sorted(SHIPPED) == SHIPPED == sorted(load._shipped())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) -> None:
+    recipe = load_recipe(name)
+    assert parse_recipe(dump_recipe(recipe), "again") == recipe
+    assert recipe.about
+    assert recipe.changes == ()
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
+    from seesay.features.crops import CROPS
+    from seesay.features.efficientnet import LITE
+
+    for encoder in load_recipe(name).encoders:
+        network, _, crop = encoder.partition(":")
+        assert network in LITE
+        assert (crop or "squash") in CROPS
+
+
+def test_irmatch_is_the_papers() -> None:
+    hard, soft = load_recipe("irmatch-h"), load_recipe("irmatch-s")
+    for recipe in (hard, soft):
+        assert (recipe.matcher.dim, recipe.matcher.word_dim) == (1200, 300)
+        assert recipe.matcher.kind == "irmatch"
+        assert recipe.matcher.widths == (1, 2, 3, 4, 5, 6)
+        assert (recipe.batch, recipe.objective.margin) == (250, 0.5)  # type: ignore[union-attr]
+        assert recipe.optimiser.rate == 1e-3
+    assert hard.objective.slack is None  # type: ignore[union-attr]
+    assert soft.objective.slack is not None  # type: ignore[union-attr]
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize(
+    ("name", "corpus", "found"),
+    [
+        ("mine", None, "flickr8k"),
+        ("mine", "coco", "coco"),
+        ("mine", "flickr30k", "flickr8k"),
+        ("coco/mine", None, "coco"),
+        ("coco/mine", "flickr8k", "coco"),
+        ("only-coco", "coco", "coco"),
+    ],
+)
+def test_a_bare_name_means_the_corpus_at_hand(name: str, corpus: str | None, found: str) -> None:
+    assert load_recipe(name, corpus).corpus == found
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize("name", ["only-coco", "", "flickr30k/mine", "../mine"])
+def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
+    with pytest.raises(SeesayError, match=r"No recipe.*coco/mine, coco/only-coco, flickr8k/mine"):
+        load_recipe(name)
+
+
+def test_a_file_is_a_recipe_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SMALL)
+    recipe = load_recipe(str(path), corpus="flickr8k")
+    assert (recipe.name, recipe.corpus, recipe.batch, recipe.schedule.epochs) == ("mine", "photos", 128, 30)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="no such recipe file"):
+        load_recipe(str(tmp_path / "none.yaml"))
+    (tmp_path / "folder.yml").mkdir()
+    with pytest.raises(SeesayError, match="no such recipe file"):
+        load_recipe(str(tmp_path / "folder.yml"))
+    (tmp_path / "latin.yaml").write_bytes("about: naïve".encode("latin-1"))
+    with pytest.raises(SeesayError, match=r"latin\.yaml: cannot be read as UTF-8"):
+        load_recipe(str(tmp_path / "latin.yaml"))
+
+
+def test_single_values_are_changed() -> None:
+    changes = ["seed=7", "schedule.epochs=2", "optimiser.rate=2e-4", "matcher.widths=[1, 3]"]
+    recipe = load_recipe("irmatch-h", changes=changes)
+    assert (recipe.seed, recipe.schedule.epochs, recipe.optimiser.rate) == (7, 2, 2e-4)
+    assert recipe.matcher.widths == (1, 3)  # type: ignore[union-attr]
+    assert recipe.schedule.patience == load_recipe("irmatch-h").schedule.patience  # its neighbours stay
+    assert recipe.changes == tuple(sorted(changes))
+
+
+def test_a_part_that_the_file_leaves_out_can_be_changed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SMALL)
+    assert load_recipe(str(path), changes=["optimiser.clip=2"]).optimiser.clip == 2
+
+
+def test_a_null_takes_a_value_away() -> None:
+    recipe = load_recipe("irmatch-s", changes=["objective.slack=null", "schedule.patience="])
+    assert recipe.objective.slack is None  # type: ignore[union-attr]
+    assert recipe.schedule.patience is None
+
+
+def test_a_whole_part_can_be_replaced() -> None:
+    recipe = load_recipe("irmatch-s", changes=["objective={kind: contrastive, scale: 5}"])
+    assert recipe.objective.kind == "contrastive"
+
+
+def test_the_later_of_two_changes_counts() -> None:
+    assert load_recipe("irmatch-h", changes=["seed=2", "seed=3"]).seed == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("seed", r"--set seed: write key=value"),
+        ("nonsense=1", r"irmatch-h with nonsense=1: key 'nonsense'"),
+        ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
+        ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
+        ("schedule.epochs=many", r"key 'schedule\.epochs': input should be a valid integer"),
+        ("schedule.shape=zigzag", r"key 'schedule\.shape'.*'constant', 'cosine' or 'step'"),
+        ("matcher.kind=rnn", r"key 'matcher'.*'rnn'"),
+        ("matcher.widths=[]", r"key 'matcher.*widths'"),
+        ("matcher.widths=[0, 1]", r"key 'matcher.*widths\.0'"),
+        ("encoders=[]", r"key 'encoders'"),
+        ("arrays=[pixels]", r"key 'arrays\.0'"),
+        ("batch=1", r"key 'batch': input should be greater than 1"),
+        ("seed.deep=1", r"--set seed\.deep=1: 'seed' holds a value"),
+        ("seed=[1", r"--set seed=\[1: the value is not YAML"),
+        ("=5", r"key ''"),
+        ("seed=", r"key 'seed'"),
+    ],
+)
+def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=said) as caught:
+        load_recipe("irmatch-h", changes=[change])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "mine: a recipe is a mapping"),
+        ("- a\n- b", "mine: a recipe is a mapping"),
+        ("a: [1", "mine: not YAML"),
+        ("a: b: c", "mine: not YAML"),
+        ("a: \x00", "mine: not YAML"),
+        ("!!python/object/apply:os.getcwd []", "mine: not YAML"),
+        ("name: x", "mine: key 'corpus': field required"),
+        (SMALL + "1: 2\n", "mine: key '1'"),
+        (SMALL + "seed: {a: 1}\n", "mine: key 'seed'"),
+        (SMALL.replace("kind: margin", "margin: 0.2"), "mine: key 'objective'"),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=said) as caught:
+        parse_recipe(text, "mine")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
+    recipe = parse_recipe(SMALL, "mine")
+    values = yaml.safe_load(dump_recipe(recipe))
+    assert values["schedule"]["epochs"] == 30
+    assert values["optimiser"] == {"rate": 1e-3, "decay": 0.0, "clip": None}
+    path = tmp_path / "resolved.yaml"
+    path.write_text(dump_recipe(recipe), encoding="utf-8")
+    assert load_recipe(str(path)) == recipe

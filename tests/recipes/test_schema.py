@@ -1,0 +1,65 @@
+"""What a recipe may say, for any values."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from seesay.recipes.load import dump_recipe, parse_recipe
+from seesay.recipes.schema import (
+    ContrastiveSettings,
+    IRMatchSettings,
+    MarginSettings,
+    OptimiserSettings,
+    ProjectionSettings,
+    Recipe,
+    ScheduleSettings,
+    VsePlusPlusSettings,
+)
+
+counts = st.integers(1, 5000)
+positive = st.floats(1e-6, 1e3)
+text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
+matchers = st.one_of(
+    st.builds(IRMatchSettings, dim=counts, word_dim=counts, widths=st.lists(counts, min_size=1).map(tuple)),
+    st.builds(VsePlusPlusSettings, dim=counts, word_dim=counts),
+    st.builds(ProjectionSettings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
+)
+objectives = st.one_of(
+    st.builds(MarginSettings, margin=positive, slack=st.none() | counts),
+    st.builds(ContrastiveSettings, scale=positive),
+)
+recipes = st.builds(
+    Recipe,
+    name=text,
+    corpus=text,
+    about=text,
+    system=st.none() | text,
+    encoders=st.lists(text, min_size=1, max_size=3).map(tuple),
+    matcher=matchers,
+    objective=objectives,
+    optimiser=st.builds(OptimiserSettings, rate=positive, clip=st.none() | positive),
+    schedule=st.builds(ScheduleSettings, epochs=counts, patience=st.none() | counts),
+    batch=st.integers(2, 999),
+    seed=st.integers(0, 2**31),
+    departures=st.lists(text, max_size=3).map(tuple),
+)
+
+
+@given(recipes)
+def test_any_recipe_is_itself_after_a_round_trip(recipe: Recipe) -> None:
+    assert parse_recipe(dump_recipe(recipe), "again") == recipe
+
+
+def test_a_recipe_is_not_changed_after_it_was_read() -> None:
+    settings = MarginSettings()
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.margin = 1.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("margin", [0, -1, float("nan")])
+def test_values_outside_their_range_are_refused(margin: float) -> None:
+    with pytest.raises(ValidationError, match="greater than 0"):
+        MarginSettings(margin=margin)

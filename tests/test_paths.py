@@ -1,0 +1,34 @@
+"""The cache's place, and text files that are whole or not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seesay.paths import cache_dir, replace_text
+
+
+def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
+    assert cache_dir() == tmp_path
+    monkeypatch.delenv("SEESAY_CACHE")
+    assert cache_dir().name == "seesay"
+    monkeypatch.setenv("SEESAY_CACHE", "")
+    assert cache_dir().name == "seesay"
+
+
+def test_text_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    replace_text(path, "Grüße, 1")
+    replace_text(path, "Grüße, 2")
+    assert path.read_text(encoding="utf-8") == "Grüße, 2"
+    assert list(tmp_path.iterdir()) == [path]
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        replace_text(path, "Grüße, 3")
+    assert path.read_text(encoding="utf-8") == "Grüße, 2"

@@ -1,0 +1,86 @@
+"""Progress: a line now and then where there is no terminal, a bar where there is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from seesay import progress as module
+from seesay.progress import progress, progress_of
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in seconds, to be set by the test."""
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.mark.usefixtures("plain")
+def test_lines_tell_rate_and_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Encoding", 100, "images") as advance:
+        for step in (20, 20, 20, 20, 20):
+            clock[0] += 4
+            advance(step)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines() == [
+        "Encoding: 60/100 images, 5.0 images/s, 8 s left",
+        "Encoding: 100/100 images, 5.0 images/s, 0 s left",
+    ]
+
+
+@pytest.mark.usefixtures("plain")
+def test_quick_work_says_one_line(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Encoding", 3, "images") as advance:
+        for _ in range(3):
+            clock[0] += 1
+            advance(1)
+    assert capsys.readouterr().err == "Encoding: 3/3 images, 1.0 images/s, 0 s left\n"
+
+
+def test_no_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Encoding", 0, "images") as advance:
+        advance(0)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("Encoding", 3, "images") as advance:
+        for _ in range(3):
+            advance(1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", err)
+    assert "Encoding" in shown
+    assert "3/3" in shown
+    assert "images/s" in shown
+
+
+@pytest.mark.usefixtures("plain")
+def test_work_that_counts_for_itself(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_of("Embedding", "photos") as at:
+        for done in (0, 8, 8, 12):
+            clock[0] += 2
+            at(done, 12)
+    # The clock starts with the first report, two seconds in.
+    assert capsys.readouterr().err == "Embedding: 12/12 photos, 2.0 photos/s, 0 s left\n"
+    with progress_of("Embedding", "photos"):
+        pass
+    assert capsys.readouterr().err == ""
