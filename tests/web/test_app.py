@@ -83,7 +83,7 @@ def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_pat
         ("/api/images/../../../etc/passwd", 404),
         ("/api/nothing", 404),
         ("/nothing", 404),
-        ("/..%2fapp.py", 404),
+        ("/static/..%2fapp.py", 404),
     ],
 )
 def test_failures_are_json_with_their_status(client: TestClient, address: str, status: int) -> None:
@@ -189,7 +189,7 @@ def test_no_index_or_that_of_another_matcher(index_path: Path, tmp_path: Path) -
 
 def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
     static = Path(__file__).parents[2] / "src/seesay/web/static"
-    pages = [client.get(f"/{file.name}") for file in static.iterdir()]
+    pages = [client.get(f"/static/{file.name}") for file in static.iterdir()]
     pages += [client.get("/"), client.get("/docs")]
     for page in pages:
         assert page.status_code == 200

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -21,6 +21,8 @@ from seesay.web.images import image_routes
 from seesay.web.limits import Guard, Limits, error
 from seesay.web.questions import question_routes
 from seesay.web.service import Service
+
+_STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
@@ -56,7 +58,11 @@ def create_app(
     async def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()))
 
-    app.mount("/", StaticFiles(directory=Path(__file__).parent / "static", html=True))
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(_STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+    app.mount("/static", StaticFiles(directory=_STATIC))
     return app
 
 

@@ -19,13 +19,12 @@ const sentence = $("sentence");
 const count = new Intl.NumberFormat("en");
 let asking = new AbortController();
 let question = null; // { sentence } or { file }
-let holds = { images: 0, sentences: 0 };
 
 const gallery = new Gallery($("gallery"), (i) => viewer.open(gallery.images, i));
 const viewer = new Viewer($("viewer"), {
   onSimilar: async (image) => {
     try {
-      askWith({ file: await api.original(image) });
+      takeFile(await api.original(image));
     } catch (failure) {
       fail(failure);
     }
@@ -58,7 +57,7 @@ async function answer({ sentence: text, file }, k) {
   try {
     const [images, described] = await Promise.all([
       file ? api.similar(file, k, mine.signal) : api.search(text, k, mine.signal),
-      file && holds.sentences ? api.sentences(file, 5, mine.signal) : null,
+      file && holdsSentences.then((some) => (some ? api.sentences(file, 5, mine.signal) : null)),
     ]);
     show(images, described, text, k);
   } catch (failure) {
@@ -169,11 +168,13 @@ async function greet() {
     }),
   );
   try {
-    holds = await api.status();
+    const holds = await api.status();
     const images = holds.images === 1 ? "1 image" : `${count.format(holds.images)} images`;
     $("about").textContent = `${images}, searched by sentence or by image. Drop one anywhere.`;
+    return holds.sentences > 0;
   } catch (failure) {
     $("about").textContent = failure.message;
+    return false;
   }
 }
 
@@ -231,5 +232,5 @@ addEventListener("paste", (event) => {
   if (file) takeFile(file);
 });
 
-await greet();
+const holdsSentences = greet();
 fromAddress();
