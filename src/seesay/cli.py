@@ -78,9 +78,8 @@ def evaluate(
 ) -> None:
     """Measure a run on a split: recall both ways, beside the published row of the same system."""
     from seesay.data.readers import read_corpus
-    from seesay.evaluation.measure import encoder_and_crops, measure, provenance
-    from seesay.evaluation.published import published_row
-    from seesay.evaluation.report import evaluation_report
+    from seesay.evaluation.measure import differences, measure, provenance
+    from seesay.evaluation.report import print_report
     from seesay.evaluation.results import record_row, source_commit
     from seesay.matchers.inputs import split_inputs
     from seesay.matchers.run import Run
@@ -97,9 +96,7 @@ def evaluate(
         console.print_json(measured)
     else:
         recipe = loaded.recipe
-        published = published_row(recipe.system, corpus.name) if recipe.system else None
-        report = evaluation_report(measured, recipe.name, published, *encoder_and_crops(recipe))
-        console.print_renderable(report)
+        print_report(measured, recipe.system, corpus.name, differences(recipe), console.wide())
 
 
 @app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")

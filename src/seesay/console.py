@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def print_corpus(summary: dict[str, Any]) -> None:
             for s in (counts["sentences_per_image"], counts["words_per_sentence"])
         ]
         table.add_row(split, str(counts["images"]), str(counts["sentences"]), *spreads)
-    out = _console()
+    out = wide()
     out.print(table)
     words = summary["vocabulary"]
     if words:
@@ -111,13 +111,8 @@ def print_corpus(summary: dict[str, Any]) -> None:
         out.print(f"{fault['count']} × {kind}, such as {'; '.join(fault['examples'][:3])}", highlight=False)
 
 
-def print_renderable(table: RenderableType) -> None:
-    """A table that the library made."""
-    _console().print(table)
-
-
-def _console() -> Console:
-    # Piped, a table must not be folded to the eighty columns that a missing terminal pretends.
+def wide() -> Console:
+    """Standard output; piped, a table must not be folded to the eighty columns of no terminal."""
     return Console(width=None if sys.stdout.isatty() else 140)
 
 

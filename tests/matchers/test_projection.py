@@ -9,7 +9,9 @@ from seesay.text.sentences import Sentences
 def matcher(members: int, class_names: float) -> Projection:
     torch.manual_seed(0)
     settings = ProjectionSettings(dim=8, hidden=6, word_dim=4, members=members, class_names=class_names)
-    return Projection(settings, [5, 1000, 7, 1000], words=20, sentence_dim=384).eval()
+    built = Projection(settings, [5, 1000, 7, 1000], words=20, sentence_dim=384).eval()
+    built.prepare()
+    return built
 
 
 def inputs() -> tuple[torch.Tensor, Sentences]:

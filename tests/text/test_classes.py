@@ -12,5 +12,10 @@ def test_a_thousand_names_in_the_order_of_the_logits() -> None:
     assert names[817].lower() == "sports car"
 
 
-def test_vectors_have_unit_length() -> None:
-    np.testing.assert_allclose(np.linalg.norm(class_vectors(), axis=1), 1, atol=1e-5)
+def test_vectors_tell_classes_apart() -> None:
+    vectors = class_vectors()
+    np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-6)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    names = [name.lower() for name in class_names()]
+    retriever, labrador, car = (names.index(n) for n in ("golden retriever", "labrador retriever", "sports car"))
+    assert unit[retriever] @ unit[labrador] > unit[retriever] @ unit[car] + 0.3

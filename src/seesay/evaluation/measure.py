@@ -44,3 +44,8 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     parts = [name.partition(":") for name in recipe.encoders]
     crops = dict.fromkeys(_CROPS.get(crop, "squash") for _, _, crop in parts)
     return "+".join(network for network, _, _ in parts), ", ".join(crops)
+
+
+def differences(recipe: Recipe) -> list[str]:
+    """How a run differs from the published system, in words."""
+    return [*recipe.departures, *(f"--set {change}" for change in recipe.changes)]

@@ -17,6 +17,9 @@ class Matcher(nn.Module):
         """The score matrix (n_images, n_sentences); higher is a better match."""
         raise NotImplementedError
 
+    def prepare(self) -> None:
+        """Fill in what is not learned; called once, before training."""
+
     def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
         """The score matrices that the objective sees: one, or one for each member of an ensemble."""
         return [self.score(images, sentences)]

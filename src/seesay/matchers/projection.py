@@ -71,7 +71,12 @@ class Projection(EmbeddingMatcher):
             Member(settings, learned, words, sentence_dim) for _ in range(settings.members)
         )
         if self.class_weight:
-            self.register_buffer("classes", torch.from_numpy(class_vectors()))
+            self.register_buffer("classes", torch.zeros(CLASSES, sentence_dim))
+
+    def prepare(self) -> None:
+        """Compute the class names' vectors; a saved run carries them."""
+        if self.class_weight:
+            self.get_buffer("classes").copy_(torch.from_numpy(class_vectors()))
 
     def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
         """Each member's own score matrix: members learn by themselves, so that their errors differ."""

@@ -26,5 +26,7 @@ def class_names() -> list[str]:
 
 
 def class_vectors() -> NDArray[np.float32]:
-    """Unit sentence vectors of "a photo of a NAME", (1000, 384)."""
-    return minilm_vectors([f"a photo of a {name}" for name in class_names()])
+    """Sentence vectors of the names, less their mean, (1000, 384): what sets each class apart."""
+    vectors = minilm_vectors(class_names())
+    centred: NDArray[np.float32] = vectors - vectors.mean(axis=0)
+    return centred

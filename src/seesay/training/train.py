@@ -79,7 +79,9 @@ class _Loop:
         self.recipe, self.corpus, self.out, self.data, self.val = recipe, corpus, out, data, val
         self.device = default_device()
         torch.manual_seed(recipe.seed)
-        self.matcher = new_matcher(recipe, vocabulary, data.features.shape[1]).to(self.device)
+        self.matcher = new_matcher(recipe, vocabulary, data.features.shape[1])
+        self.matcher.prepare()
+        self.matcher.to(self.device)
         settings = recipe.optimiser
         kind = torch.optim.AdamW if settings.decay else torch.optim.Adam
         self.optimiser = kind(self.matcher.parameters(), lr=settings.rate, weight_decay=settings.decay)
