@@ -18,6 +18,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from seesay.paths import replace_text
+
 RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 
 
@@ -67,11 +69,9 @@ def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespa
         stamp = {"benchmark": benchmark, "machine": machine(), "date": datetime.now(UTC).date().isoformat()}
         earlier = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []
         kept = [line for line in earlier if json.loads(line)["benchmark"] != benchmark]
-        beside = RESULTS.with_suffix(".tmp")
-        beside.parent.mkdir(exist_ok=True)
-        lines = [*kept, *(json.dumps(stamp | row) for row in rows)]
-        beside.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
-        beside.replace(RESULTS)
+        RESULTS.parent.mkdir(exist_ok=True)
+        lines = [*kept, *(json.dumps(stamp | row, ensure_ascii=False) for row in rows)]
+        replace_text(RESULTS, "".join(f"{line}\n" for line in sorted(lines)))
     if options.json:
         print(json.dumps(rows))
         return

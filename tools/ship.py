@@ -1,6 +1,6 @@
 """Put a trained run into the package as shipped weights, in half precision.
 
-    python tools/ship.py runs/seesay-small src/seesay/weights/seesay-small
+python tools/ship.py runs/seesay-small src/seesay/weights/seesay-small
 """
 
 from __future__ import annotations

@@ -6,17 +6,16 @@ Every table in the docs is made from these files (`tables`), and only commands w
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.errors import SeesayError
+from seesay.paths import replace_text
 
 # Two rows that agree in all of these are measurements of the same thing; the later one stays.
 IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
@@ -109,7 +108,9 @@ def record_row(folder: Path, corpus: str, row: Mapping[str, Any]) -> Path:
     validate_row(row, f"row for {path}")
     same = identity(row)
     rows = [earlier for earlier in read_rows(path) if identity(earlier) != same]
-    _write(path, sorted([*rows, dict(row)], key=identity))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(kept, ensure_ascii=False) for kept in sorted([*rows, dict(row)], key=identity))
+    replace_text(path, "".join(f"{line}\n" for line in lines))
     return path
 
 
@@ -149,16 +150,3 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
         return row.get(key)
     # A seed that was set on the command line is the row's seed, no change of what was measured.
     return [change for change in row.get(key) or () if not change.startswith("seed=")] or None
-
-
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        Path(beside).chmod(0o644)
-        Path(beside).replace(path)
-    except BaseException:
-        Path(beside).unlink(missing_ok=True)
-        raise

@@ -22,6 +22,7 @@ from seesay.errors import SeesayError
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
 from seesay.evaluation.results import kind, read_rows
+from seesay.paths import replace_text
 
 _WAYS = ("sentence_retrieval", "image_retrieval")
 _COLUMNS = ("system", *(f"{way} {name}" for way in ("S", "I") for name in MEASURES), "mR", "encoder")
@@ -110,9 +111,7 @@ def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
     if after == before:
         return False
     if not check:
-        beside = document.with_name(f".{document.name}.tmp")
-        beside.write_text(after, encoding="utf-8")
-        beside.replace(document)
+        replace_text(document, after)
     return True
 
 

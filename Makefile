@@ -1,0 +1,55 @@
+# Every target sets up what it needs in .venv. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+SETUP := pyproject.toml tools/install.sh
+CHECKED := src tests benchmarks tools
+PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
+
+.PHONY: help install demo test test-slow check format bench tables clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: .venv/.demo ## .venv with seesay in it
+
+.venv/.demo: $(SETUP)
+	@tools/install.sh demo
+	@touch $@
+
+.venv/.dev: $(SETUP)
+	@tools/install.sh demo,dev
+	@touch $@ .venv/.demo
+
+demo: .venv/.demo ## index and search photographs, then serve the page (PHOTOS=DIR, SERVE=0, PORT=8000)
+	@tools/demo.sh
+
+test: check ## the checks and the tests
+	@tools/chromium.sh
+	$(BIN)/pytest
+
+test-slow: .venv/.dev ## the tests that take minutes
+	$(BIN)/pytest -m slow
+
+check: .venv/.dev ## format, lint, types, import rule, spelling, words, fresh tables
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/mypy src/seesay benchmarks tools
+	$(BIN)/lint-imports
+	$(BIN)/codespell $(PROSE)
+	$(BIN)/python tools/check_words.py
+	$(BIN)/python tools/tables.py --check
+
+format: .venv/.dev ## lay out the code and mend what ruff can
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
+	@set -e; for file in benchmarks/[a-z]*.py; do \
+	    name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name --record; done
+
+tables: .venv/.dev ## fill the tables of README and docs from results/
+	$(BIN)/python tools/tables.py
+
+clean: ## remove what can be made again, .venv and the demo too
+	rm -rf .venv demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Indexes $PHOTOS (or a gallery of freely licensed photographs), searches it by three sentences and, unless
+# SERVE=0, serves the search page.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seesay=.venv/bin/seesay
+
+if [ -n "${PHOTOS:-}" ]; then
+    photos=${PHOTOS/#\~/$HOME}
+    index=demo/photos-$(printf %s "$photos" | cksum | cut -d' ' -f1).seesay
+    queries=("people smiling at the camera" "a building under a blue sky" "an animal outdoors")
+else
+    photos=demo/gallery
+    index=demo/gallery.seesay
+    queries=("a cat looks at the camera" "a rocket takes off" "a cup of coffee on a table")
+    .venv/bin/python tools/gallery.py "$photos"
+fi
+
+mkdir -p demo
+"$seesay" index "$photos" --out "$index"
+for query in "${queries[@]}"; do
+    echo
+    "$seesay" search "$index" "$query" -k 3
+done
+if [ "${SERVE:-1}" != 0 ]; then
+    echo
+    exec "$seesay" serve "$index" --port "${PORT:-8000}"
+fi

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Makes .venv and installs seesay into it, editable, with the extras named: tools/install.sh demo,dev
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+extras=${1:-demo}
+
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.14; do
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+    echo "seesay needs Python 3.11 or newer, and found none. Install one, or name it: make install PYTHON=/path/to/python3" >&2
+    return 1
+}
+
+pip() {
+    # pip warns once for each folder it does not own; nothing there is about this installation.
+    .venv/bin/python -m pip --disable-pip-version-check --no-input "$@" 2> >(grep -v '^WARNING: Location' >&2)
+}
+
+install_torch() {
+    .venv/bin/python -c 'import torch' 2>/dev/null && return
+    # Where there is no GPU, the build without GPU libraries saves gigabytes; not every index has it.
+    if ! command -v nvidia-smi >/dev/null; then
+        pip install -q 'torch==2.13.0+cpu' 2>/dev/null && return
+    fi
+    pip install -q 'torch==2.13.0' 2>/dev/null && return
+    echo "  no torch 2.13.0 here: the newest that pyproject.toml allows is taken"
+}
+
+if [ ! -x .venv/bin/python ]; then
+    python=$(find_python)
+    echo "Making .venv with $("$python" --version) …"
+    "$python" -m venv .venv || {
+        rm -rf .venv
+        echo "$python cannot make virtual environments; on Debian: apt-get install python3-venv" >&2
+        exit 1
+    }
+fi
+echo "Installing PyTorch …"
+install_torch
+echo "Installing seesay[$extras] and what it needs …"
+pip install -q -e ".[$extras]"
+echo "Installed in .venv: .venv/bin/seesay --help"

@@ -1,0 +1,31 @@
+"""Fills the table blocks of README and docs from results/; with --check, fails where one is stale."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from seesay.errors import SeesayError
+from seesay.evaluation.tables import refresh
+
+ROOT = Path(__file__).parent.parent
+
+
+def main() -> int:
+    """Fill or check every document; 1 when a checked one is stale, 2 when a block names nothing."""
+    check = "--check" in sys.argv[1:]
+    stale = []
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        try:
+            if document.exists() and refresh(document, ROOT / "results", check=check):
+                stale.append(document.relative_to(ROOT))
+        except SeesayError as error:
+            print(error, file=sys.stderr)
+            return 2
+    for document in stale:
+        print(f"{document}: tables {'are stale: run `make tables`' if check else 'filled'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
