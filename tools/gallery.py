@@ -156,8 +156,9 @@ def page() -> str:
     return (
         "# The gallery of `make demo`\n\n"
         "Without `PHOTOS`, the demo searches photographs that scikit-image, scikit-learn and\n"
-        "matplotlib ship; none is in this repository. Sources and licences are those that the packages name (the\n"
-        "functions of `skimage.data`, scikit-learn's `README.txt` beside the files).\n"
+        "matplotlib ship; none is in this repository. Sources and licences are those that the packages\n"
+        "name: in the docstrings of `skimage.data`, in scikit-learn's `README.txt` beside the files.\n"
+        "matplotlib names none; its picture is an official portrait, a work of the United States Navy.\n"
         "This page is written by `python tools/gallery.py --page`.\n\n"
         "| file | shows | in the package | source | licence |\n| --- | --- | --- | --- | --- |\n" + rows
     )
