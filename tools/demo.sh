@@ -12,7 +12,7 @@ if [ -n "${PHOTOS:-}" ]; then
 else
     photos=demo/gallery
     index=demo/gallery.seesay
-    queries=("a cat looks at the camera" "a rocket takes off" "a cup of coffee on a table")
+    queries=("a close up of a cat" "a man with a camera" "a temple by the water")
     .venv/bin/python tools/gallery.py "$photos"
 fi
 
@@ -20,6 +20,7 @@ mkdir -p demo
 "$seesay" index "$photos" --out "$index"
 for query in "${queries[@]}"; do
     echo
+    echo "“$query”"
     "$seesay" search "$index" "$query" -k 3
 done
 if [ "${SERVE:-1}" != 0 ]; then
