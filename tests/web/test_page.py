@@ -100,6 +100,10 @@ def page(watched: Watched) -> Iterator:
     assert watched.errors == []
 
 
+# The page's policy forbids the polling of wait_for_function.
+DECODED = "image => image.decode().then(() => image.naturalWidth)"
+
+
 def test_start_search_and_gallery(page) -> None:
     page.goto("/")
     sync_api.expect(page.locator("#about")).to_contain_text("30 images")
@@ -112,7 +116,7 @@ def test_start_search_and_gallery(page) -> None:
     assert "red" in (tiles.first.get_attribute("aria-label") or "")
     sync_api.expect(page.locator("#status")).to_contain_text("30 images best for “something red”")
     assert page.url.endswith("/?q=something+red")
-    page.wait_for_function("document.querySelector('.tile img').naturalWidth > 0")
+    assert tiles.first.locator("img").evaluate(DECODED) > 0
 
 
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
@@ -140,7 +144,7 @@ def test_large_image_opens_goes_on_and_closes_with_escape(page) -> None:
     page.locator(".tile").first.click()
     viewer = page.locator("#viewer")
     sync_api.expect(viewer).to_be_visible()
-    page.wait_for_function("document.querySelector('#viewer img').naturalWidth >= 180")
+    assert viewer.locator("img").evaluate(DECODED) >= 180
     first = page.locator("#viewer-path").inner_text()
     page.keyboard.press("ArrowRight")
     sync_api.expect(page.locator("#viewer-path")).not_to_have_text(first)

@@ -11,6 +11,7 @@ _PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>seesay API</title>
+<link rel="icon" href="/static/favicon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="/static/style.css">
 </head>
 <body class="docs">
@@ -45,8 +46,13 @@ def _route(path: str, method: str, operation: dict[str, Any]) -> str:
 
 def _parameter(parameter: dict[str, Any]) -> str:
     schema = parameter["schema"]
-    names = {"minimum": "from", "maximum": "to", "maxLength": "characters at most", "default": "default"}
-    facts = [f"{text} {schema[key]}" for key, text in names.items() if key in schema]
-    facts += [parameter["description"]] if "description" in parameter else []
+    names = {
+        "minimum": "from {}",
+        "maximum": "to {}",
+        "maxLength": "at most {} characters",
+        "default": "default {}",
+    }
+    facts = [parameter["description"]] if "description" in parameter else []
+    facts += [text.format(schema[key]) for key, text in names.items() if key in schema]
     cells = (f"<code>{escape(parameter['name'])}</code>", parameter["in"], escape(", ".join(facts)))
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
