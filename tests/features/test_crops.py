@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from seesay.features import crops as module
 from seesay.features.crops import crops_of, resize, ten_crops
 
 SHAPES = ((300, 500), (500, 300), (256, 256), (224, 640), (37, 90), (1, 50))
@@ -23,7 +24,7 @@ def naive_ten(pixels: np.ndarray, size: int) -> np.ndarray:
     short = min(height, width)
     rows = max(size, round(height * size * 256 / 224 / short))
     columns = max(size, round(width * size * 256 / 224 / short))
-    large = np.asarray(Image.fromarray(pixels).resize((columns, rows), Image.Resampling.BICUBIC))
+    large = resize(pixels, rows, columns)
     out = np.zeros((10, size, size, 3), np.uint8)
     tops = (0, 0, rows - size, rows - size, (rows - size) // 2)
     lefts = (0, columns - size, 0, columns - size, (columns - size) // 2)
@@ -70,6 +71,26 @@ def test_mirror_is_the_squash_and_its_mirror_image() -> None:
     pixels = picture(30, 50)
     (squash,) = crops_of(pixels, 16, "squash")
     np.testing.assert_array_equal(crops_of(pixels, 16, "mirror"), [squash, squash[:, ::-1]])
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+@pytest.mark.parametrize("shape", [*SHAPES, (1200, 1600)])
+def test_resize_is_pillows(shape: tuple[int, int], vectorised: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_VECTORISED", vectorised)
+    pixels = resize(picture(9, 12), *shape)  # smooth, as a photograph is
+    found = resize(pixels, 40, 30)
+    expected = np.asarray(Image.fromarray(pixels).resize((30, 40), Image.Resampling.BICUBIC))
+    assert found.dtype == np.uint8
+    difference = np.abs(found.astype(int) - expected)
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 0.02
+
+
+def test_resize_takes_arrays_of_any_layout() -> None:
+    pixels = picture(30, 50)
+    pixels.flags.writeable = False
+    expected = resize(np.ascontiguousarray(pixels[:, ::-1]), 16, 16)
+    np.testing.assert_array_equal(resize(pixels[:, ::-1], 16, 16), expected)
 
 
 def test_resize_leaves_the_right_size_as_it_is_and_averages_when_it_shrinks() -> None:

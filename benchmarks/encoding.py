@@ -1,0 +1,200 @@
+"""Encoding from JPEG, against PyTorch eager of the same network and against the floor its FLOPs give.
+
+Everything runs on all cores in one run, in turns, and the best turn of each counts, so that other work
+on the machine disturbs the ratios little. The eager network gets batches that are decoded already: its
+images/s leave out what ours include. The floor is the network's multiplications and additions at
+the rate of a large fp32 matrix product, decoding free. Peak memory is that of new processes that fill a
+feature store with more and more images.
+
+    python -m benchmarks.encoding [--data shared/flickr8k]
+"""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from benchmarks._harness import arguments, peak_mib, report
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+
+from seesay.data.corpus import CorpusImage
+from seesay.data.pixels import decode
+from seesay.data.scenes import write_scenes
+from seesay.data.sources import tar_members
+from seesay.features.efficientnet import PixelsToFeatures, load_lite
+from seesay.features.encode import encode_images, fill_stores
+from seesay.features.encoder import Encoder, load_encoder
+
+NETWORK = "efficientnet-lite0"
+IMAGES = 64
+TURNS = 10
+EAGER_BATCHES = (8, 32)
+PRODUCT = 2048  # rows and columns of the matrices whose product gives the machine's rate
+PHOTO = (500, 375)  # a photograph of Flickr's usual size
+FILLS = (500, 2000, 8000)  # images in the runs whose peak memory is compared
+
+LEAST_RATIO, LEAST_COSINE, MOST_OVER_FLOOR, MOST_GROWTH_MIB = 4.0, 0.999, 1.5, 32.0
+
+
+def jpegs(data: Path, count: int) -> list[bytes]:
+    """Real photographs where there are any, drawn scenes else."""
+    tar = data / "images.tar"
+    if tar.is_file():
+        return [member.read() for member in list(tar_members(tar).values())[:count]]
+    with tempfile.TemporaryDirectory() as folder:
+        write_scenes(Path(folder), images=count, seed=0, captions=1)
+        return [path.read_bytes() for path in sorted(Path(folder, "images").iterdir())]
+
+
+def enlarged(jpeg: bytes) -> bytes:
+    out = io.BytesIO()
+    Image.open(io.BytesIO(jpeg)).resize(PHOTO, Image.Resampling.BICUBIC).save(out, "JPEG", quality=90)
+    return out.getvalue()
+
+
+def flops(module: nn.Module, pixels: Tensor) -> int:
+    """Multiplications and additions of the convolutions and linear layers, for one image."""
+    total = 0
+
+    def count(layer: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> None:
+        nonlocal total
+        assert isinstance(layer, nn.Conv2d | nn.Linear)
+        total += 2 * output[0].numel() * layer.weight[0].numel()
+
+    counted = [layer for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+    hooks = [layer.register_forward_hook(count) for layer in counted]
+    with torch.inference_mode():
+        module(pixels)
+    for hook in hooks:
+        hook.remove()
+    return total
+
+
+def best_of_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """The best wall time, in seconds, of several kinds of work that are done in turns."""
+    best = dict.fromkeys(work, float("inf"))
+    for turn in range(TURNS + 1):
+        for name, call in work.items():
+            start = time.perf_counter()
+            call()
+            if turn:  # the first one warms up
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def eager(module: PixelsToFeatures, pixels: NDArray[np.uint8], batch: int) -> NDArray[np.float32]:
+    with torch.inference_mode():
+        parts = [module(part)[0] for part in torch.split(torch.from_numpy(pixels), batch)]
+        features: NDArray[np.float32] = torch.cat(parts).numpy()
+        return features
+
+
+def compare(name: str, encoder: Encoder, images: list[bytes]) -> dict[str, Any]:
+    module = load_lite(NETWORK)
+    names = [f"{n}.jpg" for n in range(len(images))]
+    pixels = np.concatenate([encoder.crops(decode(data, n)) for data, n in zip(images, names, strict=True)])
+    a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
+    times = best_of_turns(
+        {
+            "seesay": lambda: encode_images([encoder], images, names),
+            "product": lambda: a @ b,
+            **{f"eager {n}": partial(eager, module, pixels, n) for n in EAGER_BATCHES},
+        }
+    )
+    rate = 2 * PRODUCT**3 / times["product"]
+    work = flops(module, torch.from_numpy(pixels[:1]))
+    ours = len(images) / times["seesay"]
+    theirs = max(len(images) / times[f"eager {n}"] for n in EAGER_BATCHES)
+    found = encode_images([encoder], images, names).arrays[0]["pooled"]
+    expected = eager(module, pixels, 32)
+    cosine = (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+    return {
+        "images": name,
+        "seesay images/s": ours,
+        "eager images/s": theirs,
+        "ratio": ours / theirs,
+        "least cosine": float(cosine.min()),
+        "GFLOP an image": work / 1e9,
+        "product GFLOP/s": rate / 1e9,
+        "floor images/s": rate / work,
+        "times the floor": rate / work / ours,
+    }
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """The bytes of one of a few JPEGs with a number behind them: another content, the same pixels."""
+
+    jpeg: bytes
+    number: int
+
+    def read(self) -> bytes:
+        """The JPEG; what stands behind its end is no part of the picture."""
+        return self.jpeg + self.number.to_bytes(4)
+
+
+def fill(data: Path, count: int) -> float:
+    """Peak memory in MiB of filling a store with that many images, in this process."""
+    some = jpegs(data, 64)
+    images = [CorpusImage(f"{n}.jpg", "train", Distinct(some[n % len(some)], n)) for n in range(count)]
+    with tempfile.TemporaryDirectory() as folder:
+        encoded = fill_stores([load_encoder(NETWORK)], Path(folder), images).encoded
+    assert encoded == count
+    return peak_mib()
+
+
+def memory(data: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for count in FILLS:
+        new = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(1, mp_context=new) as process:
+            peak = process.submit(fill, data, count).result()
+        rows.append(
+            {"images": count, "peak MiB": peak, "growth MiB": peak - (rows[0]["peak MiB"] if rows else peak)}
+        )
+    return rows
+
+
+def main() -> int:
+    parser = arguments(__doc__ or "")
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/flickr8k"), help="a folder with images.tar"
+    )
+    options = parser.parse_args()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(cores)
+    # Memory first: a process starts with the peak of the one that made it.
+    peaks = memory(options.data)
+    encoder = load_encoder(NETWORK)
+    small = jpegs(options.data, IMAGES)
+    rows = [
+        compare(f"{PHOTO[0]}×{PHOTO[1]}", encoder, [enlarged(jpeg) for jpeg in small]),
+        compare("as they are", encoder, small),
+    ]
+    report("encoding", rows, options)
+    report("encoding memory", peaks, options)
+    fine = all(
+        row["ratio"] >= LEAST_RATIO
+        and row["least cosine"] >= LEAST_COSINE
+        and row["times the floor"] <= MOST_OVER_FLOOR
+        for row in rows
+    )
+    return 0 if fine and all(row["growth MiB"] <= MOST_GROWTH_MIB for row in peaks) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
