@@ -63,7 +63,9 @@ def test_help_has_an_example_for_every_command() -> None:
 
 def test_lists() -> None:
     assert "flickr8k/irmatch-s" in seesay("recipes").stdout
-    assert {"name": "efficientnet-lite0:ten"}.items() <= json.loads(seesay("encoders", "--json").stdout)[3].items()
+    assert {"name": "efficientnet-lite0:ten"}.items() <= json.loads(seesay("encoders", "--json").stdout)[
+        3
+    ].items()
 
 
 def test_data_counts(scenes: Path) -> None:
@@ -86,7 +88,7 @@ def test_evaluate_prints_the_object_and_records_the_row(run: Path, tmp_path: Pat
     (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
     assert row["recipe"] == "irmatch-s"
     assert row["mR"] == measured["mR"]
-    assert "IRMatchS" in seesay("evaluate", run, "--split", "val").stdout
+    assert "val: 6 images" in seesay("evaluate", run, "--split", "val").stdout
 
 
 def test_evaluate_names_the_mistake(run: Path, tmp_path: Path) -> None:

@@ -17,5 +17,7 @@ def test_vectors_tell_classes_apart() -> None:
     np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-6)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     names = [name.lower() for name in class_names()]
-    retriever, labrador, car = (names.index(n) for n in ("golden retriever", "labrador retriever", "sports car"))
+    retriever, labrador, car = (
+        names.index(n) for n in ("golden retriever", "labrador retriever", "sports car")
+    )
     assert unit[retriever] @ unit[labrador] > unit[retriever] @ unit[car] + 0.3

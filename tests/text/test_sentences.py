@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 from seesay.text.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 
-VOCABULARY = Vocabulary("a b c d e".split())
-TEXTS = st.lists(st.lists(st.sampled_from("abcdex"), min_size=0, max_size=6).map(" ".join), min_size=1, max_size=8)
+VOCABULARY = Vocabulary(["a", "b", "c", "d", "e"])
+TEXTS = st.lists(
+    st.lists(st.sampled_from("abcdex"), min_size=0, max_size=6).map(" ".join), min_size=1, max_size=8
+)
 
 
 @given(TEXTS, st.data())

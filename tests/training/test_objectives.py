@@ -62,8 +62,12 @@ def test_soft_margin_is_the_linear_program(drawn: tuple[Tensor, Tensor], price: 
 @given(BATCHES)
 def test_between_the_hard_margin_and_the_largest_violation(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
-    assert torch.isclose(soft_margin(scores, images, MARGIN, len(scores)), hard_margin(scores, images, MARGIN))
-    largest = sum(max([0.0, *(MARGIN - s + t for t in negatives)]) for s, negatives in queries(scores, images))
+    assert torch.isclose(
+        soft_margin(scores, images, MARGIN, len(scores)), hard_margin(scores, images, MARGIN)
+    )
+    largest = sum(
+        max([0.0, *(MARGIN - s + t for t in negatives)]) for s, negatives in queries(scores, images)
+    )
     assert soft_margin(scores, images, MARGIN, 1).item() == pytest.approx(largest / len(scores))
 
 
@@ -77,7 +81,9 @@ def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     assert contrastive(scores, images, 10.0).item() == pytest.approx(total / (2 * len(scores)))
 
 
-@pytest.mark.parametrize("loss", [lambda s, i: hard_margin(s, i, MARGIN), lambda s, i: soft_margin(s, i, MARGIN, 2)])
+@pytest.mark.parametrize(
+    "loss", [lambda s, i: hard_margin(s, i, MARGIN), lambda s, i: soft_margin(s, i, MARGIN, 2)]
+)
 def test_sentences_of_one_image_are_not_negatives(loss) -> None:
     scores = torch.tensor([[0.1, 0.9], [0.9, 0.1]], requires_grad=True)
     value = loss(scores, torch.tensor([4, 4]))

@@ -87,7 +87,8 @@ def test_same_seed_same_weights_other_seed_others(corpus: Corpus, finished: Path
     train(small(), corpus, tmp_path / "again")
     train(small("seed=2"), corpus, tmp_path / "other")
     first, again, other = (
-        load_file(folder / "weights.safetensors") for folder in (finished, tmp_path / "again", tmp_path / "other")
+        load_file(folder / "weights.safetensors")
+        for folder in (finished, tmp_path / "again", tmp_path / "other")
     )
     assert all(torch.equal(first[key], again[key]) for key in first)
     assert not torch.equal(first["image_map.weight"], other["image_map.weight"])
@@ -107,7 +108,13 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
 
 def test_the_folder_holds_what_it_should(finished: Path) -> None:
     names = {path.name for path in finished.iterdir()}
-    assert {"recipe.yaml", "weights.safetensors", "vocabulary.json", "training.json", "metrics.jsonl"} <= names
+    assert {
+        "recipe.yaml",
+        "weights.safetensors",
+        "vocabulary.json",
+        "training.json",
+        "metrics.jsonl",
+    } <= names
     assert {"loss.png", "recall.png"} <= names
     assert not [name for name in names if name.endswith(".tmp")]
 
@@ -157,7 +164,9 @@ def test_damaged_checkpoint_is_named(corpus: Corpus, tmp_path: Path) -> None:
         train(small("schedule.epochs=1"), corpus, out, resume=True)
 
 
-def test_a_loss_that_is_no_number_stops(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_that_is_no_number_stops(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def nan(*_: object) -> torch.Tensor:
         return torch.tensor(float("nan"), requires_grad=True)
 
