@@ -134,9 +134,9 @@ def test_an_index_inside_the_photos_does_not_index_itself(photos: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such file names")
 def test_a_name_that_is_not_utf8_is_skipped(index: Index, photos: Path) -> None:
-    (Path(os.fsdecode(os.fsencode(photos) + b"/caf\xe9.png"))).write_bytes(picture("red"))
+    (Path(os.fsdecode(os.fsencode(photos) + b"/\xe9.png"))).write_bytes(picture("red"))
     report = index.update_images(photos, Colours())
-    assert report.skipped == [("caf\\udce9.png", "its name is not valid UTF-8; rename it")]
+    assert report.skipped == [("\\udce9.png", "its name is not valid UTF-8; rename it")]
 
 
 def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> No
 def test_a_request_that_takes_too_long_is_given_up(index_path: Path) -> None:
     class Slow(Colours):
         def embed_sentences(self, sentences):
-            time.sleep(1.0)
+            time.sleep(3.0)
             return super().embed_sentences(sentences)
 
     app = create_app(index_path, Slow(), limits=Limits(seconds=0.2))
@@ -135,7 +135,7 @@ def test_a_request_that_takes_too_long_is_given_up(index_path: Path) -> None:
         response = client.get("/api/search?q=red")
         assert response.status_code == 503
         assert "too long" in response.json()["error"].lower()
-        assert time.monotonic() - started < 0.9
+        assert time.monotonic() - started < 2.5
 
 
 @pytest.mark.parametrize(
