@@ -10,14 +10,18 @@ from seesay.evaluation.report import print_report
 def printed(system, corpus, differences=(), scores=None, owners=None):
     if scores is None:
         scores, owners = np.eye(20), np.arange(20)
-    console = Console(file=io.StringIO(), width=140)
+    console = Console(file=io.StringIO(), width=80)
     print_report(evaluate_scores(scores, owners), system, corpus, differences, console)
-    return console.file.getvalue()
+    text = console.file.getvalue()
+    assert max(len(line) for line in text.splitlines()) <= 80
+    return " ".join(text.split())
 
 
 def test_the_published_row_stands_beside_and_what_differs_is_named():
     text = printed("IRMatchS", "flickr8k", ["EfficientNet-Lite0 instead of VGG-19", "one crop"])
     assert "100.0" in text
+    assert "IRMatchS, measured" in text
+    assert "IRMatchS, Ke et al." in text
     assert "74.1" in text
     assert "What differs: EfficientNet-Lite0 instead of VGG-19; one crop." in text
     assert "VGG-19, second fully connected layer" in text

@@ -30,29 +30,28 @@ def print_report(
         console: where to print; standard output without it.
     """
     published = published_row(system, corpus) if system else None
-    (console or Console()).print(evaluation_report(result, published, differences))
+    (console or Console()).print(evaluation_report(result, system, published, differences))
 
 
 def evaluation_report(
-    result: Mapping[str, Any], published: PublishedRow | None = None, differences: Sequence[str] = ()
+    result: Mapping[str, Any],
+    system: str | None = None,
+    published: PublishedRow | None = None,
+    differences: Sequence[str] = (),
 ) -> Group:
     """The table and the lines that `print_report` prints."""
     table = Table(title=_title(result), title_justify="left")
-    table.add_column("")
-    for way in ("sentence", "image"):
-        for name in MEASURES:
-            table.add_column(f"{way}\n{name}", justify="right")
-    table.add_column("\nmR", justify="right")
-    table.add_row(
-        "measured", *_numbers(result["sentence_retrieval"], result["image_retrieval"], result["mR"])
-    )
+    for name in ("", "retrieval"):
+        table.add_column(name)
+    for name in (*MEASURES, "mR"):
+        table.add_column(name, justify="right")
+    label = f"{system}, measured" if system else "measured"
+    _add_rows(table, label, result["sentence_retrieval"], result["image_retrieval"], result["mR"])
     if published is None:
         return Group(table)
-    table.add_row(
-        f"{published.system}\n({published.source}, table {published.table})",
-        *_numbers(published.sentence_retrieval, published.image_retrieval, published.mean_recall),
-        style="dim",
-    )
+    label = f"{published.system}, {published.source}"
+    ways = (published.sentence_retrieval, published.image_retrieval)
+    _add_rows(table, label, *ways, published.mean_recall)
     return Group(table, Text(what_differs(result, published, differences)))
 
 
@@ -83,8 +82,17 @@ def _title(result: Mapping[str, Any]) -> str:
     return title
 
 
-def _numbers(
-    sentence: Mapping[str, float | None], image: Mapping[str, float | None], mean: float | None
-) -> list[str]:
-    values = [*(sentence[name] for name in MEASURES), *(image[name] for name in MEASURES), mean]
-    return ["–" if value is None else f"{value:.1f}" for value in values]
+def _add_rows(
+    table: Table,
+    label: str,
+    sentence: Mapping[str, float | None],
+    image: Mapping[str, float | None],
+    mean: float | None,
+) -> None:
+    """One row a direction; mR, which is of both, stands in the first."""
+    table.add_row(label, "sentence", *(_number(sentence[name]) for name in MEASURES), _number(mean))
+    table.add_row("", "image", *(_number(image[name]) for name in MEASURES), end_section=True)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
