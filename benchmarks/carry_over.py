@@ -1,0 +1,83 @@
+"""How the shipped weights carry over to photographs of other things than Flickr8k's.
+
+Each of the demo gallery's photographs has a sentence somebody might search it with. It is ranked
+among the gallery and, where a folder of other photographs is given, among those too:
+
+    python -m benchmarks.carry_over [--among DIR]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks._harness import arguments, report
+from seesay.data.readers import read_corpus
+from seesay.matchers.run import Run
+from tools.gallery import collect
+
+SENTENCES = {
+    "astronaut.png": "an astronaut in an orange space suit smiling",
+    "bricks.png": "a brick wall",
+    "cameraman.png": "a man photographing with a camera on a tripod",
+    "cat.png": "a close up of a tabby cat",
+    "clock.png": "a clock on the wall",
+    "coffee.png": "a cup of coffee on a table",
+    "coins.png": "ancient coins",
+    "galaxies.jpg": "galaxies and stars in deep space",
+    "grass.png": "green grass",
+    "gravel.png": "small stones on the ground",
+    "retina.jpg": "a medical image of an eye",
+    "rocket.jpg": "a rocket standing on the launch pad",
+    "flower.jpg": "an orange flower in a garden",
+    "temple.jpg": "a chinese temple with a colorful roof",
+    "officer.jpg": "a navy officer in uniform in front of a flag",
+}
+MOST_OTHERS = 1000
+
+Vectors = NDArray[np.float32]
+
+
+def main() -> int:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--among", type=Path, help="a corpus whose val images are ranked too")
+    options = parser.parse_args()
+    run = Run.load("seesay-small")
+    with TemporaryDirectory() as folder:
+        collect(Path(folder))
+        images = [(Path(folder) / name).read_bytes() for name in SENTENCES]
+    gallery, _ = run.embed_images(images, list(SENTENCES))
+    sentences = run.embed_sentences(list(SENTENCES.values()))
+    others = np.zeros((0, run.dim), np.float32)
+    if options.among is not None:
+        chosen = read_corpus(options.among).split("val").images[:MOST_OTHERS]
+        encoded = [image.source.read() for image in chosen if image.source is not None]
+        others, _ = run.embed_images(encoded, [image.name for image in chosen])
+    report("carry_over", rows(gallery, others, sentences), options)
+    return 0
+
+
+def rows(gallery: Vectors, others: Vectors, sentences: Vectors) -> list[dict[str, Any]]:
+    """A row a photograph: its rank (from 1) in the gallery, and among the gallery and the others."""
+    scores = gallery @ sentences.T
+    own = np.diag(scores)
+    near = (scores >= own).sum(axis=0)
+    far = near + (others @ sentences.T >= own).sum(axis=0)
+    column = f"rank of {len(gallery) + len(others)}"
+    found: list[dict[str, Any]] = []
+    for i, (name, sentence) in enumerate(SENTENCES.items()):
+        row: dict[str, Any] = {"photograph": name, "sentence": sentence}
+        row[f"rank of {len(gallery)}"] = int(near[i])
+        if len(others):
+            row[column] = int(far[i])
+        found.append(row)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
