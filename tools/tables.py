@@ -15,7 +15,10 @@ def main() -> int:
     """Fill or check every document; 1 when a checked one is stale, 2 when a block names nothing."""
     check = "--check" in sys.argv[1:]
     stale = []
-    for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+    documents = [ROOT / "README.md"]
+    for folder in ("docs", "src"):
+        documents += sorted((ROOT / folder).rglob("*.md"))
+    for document in documents:
         try:
             if document.exists() and refresh(document, ROOT / "results", check=check):
                 stale.append(document.relative_to(ROOT))
