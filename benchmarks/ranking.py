@@ -13,9 +13,9 @@ import time
 from typing import Any
 
 import numpy as np
-from benchmarks._harness import arguments, peak_mib, report, seconds
 from numpy.typing import NDArray
 
+from benchmarks._harness import arguments, peak_mib, report, seconds
 from seesay.evaluation.ranks import Ranks, ranks
 
 SIZES = ((1_000, 5_000), (5_000, 25_000))

@@ -15,10 +15,10 @@ from typing import Any
 
 import faiss
 import numpy as np
-from benchmarks._harness import arguments, report
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from benchmarks._harness import arguments, report
 from seesay.search.ann import Neighbours
 from seesay.search.store import Store
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.search.colours import Colours, gallery, picture
 
 from seesay.errors import ImageError, SeesayError
 from seesay.search.index import Index
+from tests.search.colours import Colours, gallery, picture
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 from pathlib import Path
 
 import pytest
-from tests.search.colours import Colours, gallery
 
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.sheet import sheet, write_sheet
+from tests.search.colours import Colours, gallery
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from tests.search.colours import picture
 
 from seesay.errors import ImageError
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make
 from seesay.search.update import upright_size
+from tests.search.colours import picture
 
 
 def test_large_images_shrink_and_small_ones_stay() -> None:

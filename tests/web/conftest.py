@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.search.colours import RGB, Colours, gallery, picture
 
 from seesay.search.index import Index
 from seesay.web.app import create_app
+from tests.search.colours import RGB, Colours, gallery, picture
 
 NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png")
 

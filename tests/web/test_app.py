@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.search.colours import Colours, gallery, picture
 
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.web.app import create_app
 from seesay.web.limits import Limits
+from tests.search.colours import Colours, gallery, picture
 
 
 def test_search(client: TestClient) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from tests.search.colours import Colours, picture
 
 from seesay.search.index import Index
 from seesay.web.app import create_app
+from tests.search.colours import Colours, picture
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

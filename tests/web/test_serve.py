@@ -5,10 +5,10 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 import uvicorn
-from tests.search.colours import Colours
 
 from seesay.errors import SeesayError
 from seesay.web.serve import serve
+from tests.search.colours import Colours
 
 
 def test_a_taken_port_says_what_to_do(index_path: Path) -> None:
