@@ -29,11 +29,11 @@ def draw_curves(history: Sequence[dict[str, Any]], folder: Path) -> None:
             label = f"{direction.replace('_', ' ')} {k}"
             recalls[label] = [row["val"][direction][k] for row in history]
     for name, curves, unit in (("loss", losses, "objective"), ("recall", recalls, "val, %")):
-        figure = Figure(figsize=(7, 4), layout="constrained")
+        figure = Figure(figsize=(8, 4), layout="constrained")
         axes = figure.add_subplot()
         for label, values in curves.items():
             axes.plot(epochs, values, label=label, marker=".")
         axes.set(xlabel="epoch", ylabel=unit)
         axes.grid(alpha=0.3)
-        axes.legend()
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
         figure.savefig(folder / f"{name}.png", dpi=110)
