@@ -45,8 +45,9 @@ format: .venv/.dev ## lay out the code and mend what ruff can
 	$(BIN)/ruff format $(CHECKED)
 
 bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
-	@set -e; for file in benchmarks/[a-z]*.py; do \
-	    name=$$(basename $$file .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name --record; done
+	@failed=0; for file in benchmarks/[a-z]*.py; do \
+	    name=$$(basename $$file .py); echo "== $$name"; \
+	    $(BIN)/python -m benchmarks.$$name --record || failed=1; done; exit $$failed
 
 tables: .venv/.dev ## fill the tables of README and docs from results/
 	$(BIN)/python tools/tables.py

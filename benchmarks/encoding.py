@@ -199,7 +199,7 @@ def main() -> int:
         rows.append(compare("as they are", len(cores), encoder, small))
     use_cores(every)  # the rows are stamped with the machine's cores
     report("encoding", rows, options)
-    report("encoding memory", peaks, options)
+    report("encoding-memory", peaks, options)
     fine = all(
         row["ratio"] >= LEAST_RATIO
         and row["least cosine"] >= LEAST_COSINE
