@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+import warnings
 import webbrowser
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -34,6 +36,7 @@ IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's 
 
 NOTHING_FOUND = 1
 HERE = Path()
+DEFAULT_RUNS = Path("runs")
 
 
 @app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -79,12 +82,14 @@ def evaluate(
     """Measure a run on a split: recall both ways, beside the published row of the same system."""
     from seesay.data.readers import read_corpus
     from seesay.evaluation.measure import differences, measure, provenance
+    from seesay.evaluation.protocols import protocol_named
     from seesay.evaluation.report import print_report
     from seesay.evaluation.results import record_row, source_commit
     from seesay.matchers.inputs import split_inputs
     from seesay.matchers.run import Run
     from seesay.training.runs import trained_on
 
+    protocol_named(protocol)  # a mistake there is told before anything is computed
     started = time.monotonic()
     loaded = Run.load(run)
     corpus = read_corpus(data or trained_on(loaded), data_format)
@@ -115,13 +120,16 @@ def index(
     from seesay.progress import progress_of
     from seesay.search.open import open_or_create_index, read_sentences
 
+    texts = read_sentences(sentences) if sentences is not None else []
+    if not photos.is_dir():
+        raise SeesayError(f"{photos}: no such folder; name the folder of your images.")
     here, embedder = open_or_create_index(out, run)
     with progress_of("Indexing", "images") as at:
         report = here.update_images(photos, embedder, at)
     added = 0
-    if sentences is not None:
+    if texts:
         with progress_of("Indexing", "sentences") as at:
-            added = here.add_sentences(read_sentences(sentences), embedder, at)
+            added = here.add_sentences(texts, embedder, at)
     found: dict[str, Any] = vars(report) | {
         "sentences_added": added,
         "images": here.count("image"),
@@ -154,6 +162,9 @@ def search(
         typer.echo(f"Sheet: {sheet}", err=True)
         webbrowser.open(sheet.as_uri())
     if not hits:
+        typer.echo(
+            f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}.", err=True
+        )
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -264,12 +275,14 @@ def encoders(as_json: JsonOption = False) -> None:
 
 @app.command()
 def runs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = DEFAULT_RUNS,
     as_json: JsonOption = False,
 ) -> None:
     """List the runs below a folder and the shipped ones, a line each."""
     from seesay.training.runs import list_runs
 
+    if folder != DEFAULT_RUNS and not folder.is_dir():
+        raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")
     rows = list_runs(folder)
     console.show(rows, as_json, console.print_lines)
     if not rows:
@@ -278,11 +291,36 @@ def runs(
 
 def main() -> None:
     """Run a command; a user's mistake is one line on standard error and exit code 2."""
+    # Pillow warns of damaged metadata and of large images; seesay counts and bounds both itself.
+    warnings.filterwarnings("ignore", module="PIL")
     try:
-        app()
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
-        typer.echo(f"seesay: {error}", err=True)
-        sys.exit(2)
+        _fail(str(error))
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit("seesay: stopped; run the same command again to go on.")
+    except Exception as error:
+        # Usage errors come from the click that typer carries inside, or from click itself.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        _fail(f"{message()} Ask with --help, such as: seesay search --help")
+    finally:
+        _let_go_of_closed_pipe()
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(f"seesay: {message}", err=True)
+    sys.exit(2)
+
+
+def _let_go_of_closed_pipe() -> None:
+    # `seesay recipes | head -1`: the reader has what it wants, so there is nothing to complain of.
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

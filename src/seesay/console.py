@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from seesay.search.index import Hit, Index
@@ -46,7 +48,7 @@ def hit_rows(index: Index, hits: Sequence[Hit]) -> list[dict[str, Any]]:
 def print_hits(rows: Sequence[dict[str, Any]], query: str) -> None:
     """The query, then a line a hit."""
     if sys.stdout.isatty():
-        Console().print(f"[bold]{query}[/bold]", highlight=False)
+        Console().print(Text(query, style="bold"))
     for row in rows:
         print(f"{row['score']:.3f}  {row.get('path', row.get('sentence'))}")
 
@@ -89,7 +91,7 @@ def print_features(result: dict[str, Any]) -> None:
 
 def print_corpus(summary: dict[str, Any]) -> None:
     """A corpus's splits, vocabulary and faults."""
-    table = Table(title=f"{summary['corpus']}: {summary['root']}", title_justify="left")
+    table = Table(title=escape(f"{summary['corpus']}: {summary['root']}"), title_justify="left")
     for column in ("split", "images", "sentences", "sentences an image", "words a sentence"):
         table.add_column(column, justify="left" if column == "split" else "right")
     for split, counts in summary["splits"].items():
@@ -108,7 +110,8 @@ def print_corpus(summary: dict[str, Any]) -> None:
             highlight=False,
         )
     for kind, fault in summary["faults"].items():
-        out.print(f"{fault['count']} × {kind}, such as {'; '.join(fault['examples'][:3])}", highlight=False)
+        line = f"{fault['count']} × {kind}, such as {'; '.join(fault['examples'][:3])}"
+        out.print(line, highlight=False, markup=False)
 
 
 def wide() -> Console:

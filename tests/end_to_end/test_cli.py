@@ -113,6 +113,16 @@ def test_search_prints_score_and_path(index: Path, photos: Path) -> None:
     assert [f"{row['score']:.3f}  {row['path']}" for row in rows] == lines
 
 
+def test_a_query_is_no_markup(index: Path) -> None:
+    assert len(seesay("search", index, "a cat [/b] x", "-k", 1).stdout.splitlines()) == 1
+
+
+def test_a_closed_pipe_makes_no_noise() -> None:
+    command = f"{sys.executable} -m seesay.cli recipes | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
 def test_sentences_of_an_image(index: Path, photos: Path) -> None:
     rows = json.loads(seesay("sentences", index, photos / "below" / "cmyk.jpg", "--json").stdout)
     assert {row["sentence"] for row in rows} == {"a red circle", "a blue square"}
@@ -140,10 +150,16 @@ def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path:
         (("train", "nope", "--data", "."), ""),
         (("data", "nowhere"), "nowhere"),
         (("features", ".", "--encoder", "nope", "--out", "x"), "No encoder 'nope'"),
+        (("search", "nowhere", "a dog", "-k", "0"), "-k"),
+        (("search",), "INDEX"),
+        (("runs", "nowhere"), "nowhere"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(arguments: tuple[str, ...], words: str, tmp_path: Path) -> None:
-    assert words in seesay(*arguments, code=2, cwd=tmp_path).stderr
+    told = seesay(*arguments, code=2, cwd=tmp_path).stderr
+    assert words in told
+    assert len(told.splitlines()) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_runs_exits_1_but_shipped_ones_count(run: Path) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from seesay.data.pixels import content_key
 from seesay.errors import ImageError
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make
 from seesay.search.update import upright_size
@@ -20,13 +21,25 @@ def test_made_once_and_dropped(tmp_path: Path) -> None:
     source = tmp_path / "red.png"
     source.write_bytes(picture("red"))
     thumbnails = Thumbnails(tmp_path / "thumbnails")
-    made = thumbnails.get("abcd", source)
+    key = content_key(source.read_bytes())
+    made = thumbnails.get(key, source)
     source.unlink()
-    assert thumbnails.get("abcd", source) == made
-    thumbnails.drop(["abcd", "never there"])
+    assert thumbnails.get(key, source) == made
+    thumbnails.drop([key, "never there"])
     with pytest.raises(OSError):
-        thumbnails.get("abcd", source)
+        thumbnails.get(key, source)
     assert not [file for file in (tmp_path / "thumbnails").rglob("*") if file.is_file()]
+
+
+def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.png", tmp_path / "b.png"
+    for file in (first, second):
+        file.write_bytes(picture("red"))
+    key = content_key(first.read_bytes())
+    first.write_bytes(picture("blue"))
+    thumbnails = Thumbnails(tmp_path / "thumbnails")
+    assert thumbnails.get(key, first) == make(picture("blue"), "a")
+    assert thumbnails.get(key, second) == make(picture("red"), "b")
 
 
 def test_no_image(tmp_path: Path) -> None:

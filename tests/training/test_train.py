@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
 from seesay.matchers.inputs import split_inputs
@@ -148,6 +150,30 @@ def test_a_folder_in_use_is_not_overwritten(corpus: Corpus, finished: Path) -> N
         train(small(), corpus, finished)
     with pytest.raises(SeesayError, match="another recipe"):
         train(small("seed=9"), corpus, finished, resume=True)
+
+
+def test_resuming_on_other_sentences_leaves_the_run_as_it_was(
+    finished: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    write_scenes(tmp_path, images=12, seed=99)
+    before = {path.name: path.read_bytes() for path in finished.iterdir()}
+    with pytest.raises(SeesayError, match="other sentences"):
+        train(small(), read_corpus(tmp_path), finished, resume=True)
+    assert {path.name: path.read_bytes() for path in finished.iterdir()} == before
+
+
+def test_a_corpus_without_train_leaves_no_folder(scenes: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    shutil.copy(next(scenes.rglob("*.jpg")), photos)
+    with pytest.raises(SeesayError, match="no image in split 'train'"):
+        train(small(), read_corpus(photos), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_named_by_its_full_path(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(finished.parent)
+    assert Run.load(finished.name).name == str(finished.resolve())
 
 
 def test_nothing_to_resume(corpus: Corpus, tmp_path: Path) -> None:

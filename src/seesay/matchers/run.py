@@ -25,7 +25,7 @@ from seesay.features.encode import encode_images
 from seesay.features.encoder import Arrays, Encoder, load_encoder
 from seesay.matchers.base import EmbeddingMatcher, Matcher
 from seesay.matchers.build import build_matcher
-from seesay.recipes.load import parse_recipe
+from seesay.recipes.load import read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.text import minilm
 from seesay.text.sentences import Sentences, prepare_sentences
@@ -57,8 +57,10 @@ class Run:
             SeesayError: there is none, or a file of it is missing or damaged.
         """
         folder = _folder(name)
+        if folder not in shipped_runs():
+            name = str(folder.resolve())  # an index records it, and is searched from anywhere
         path = folder / WEIGHTS
-        recipe = parse_recipe((folder / RECIPE).read_text(encoding="utf-8"), str(folder / RECIPE))
+        recipe = read_recipe(folder / RECIPE)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         try:
             weights = load_file(path)

@@ -48,6 +48,19 @@ def parse_recipe(text: str, where: str) -> Recipe:
     return _validate(_yaml(text, where), where)
 
 
+def read_recipe(path: Path) -> Recipe:
+    """The recipe in a run's folder.
+
+    Raises:
+        SeesayError: the file is missing, no UTF-8, or no recipe.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as failure:
+        raise SeesayError(f"{path}: cannot be read ({failure}).") from failure
+    return parse_recipe(text, str(path))
+
+
 def dump_recipe(recipe: Recipe) -> str:
     """The resolved recipe as YAML, every value written out."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

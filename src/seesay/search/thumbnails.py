@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from seesay.data.pixels import decode
+from seesay.data.pixels import content_key, decode
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
@@ -50,7 +50,10 @@ class Thumbnails:
         file = self._file(key)
         with suppress(OSError):
             return file.read_bytes()
-        made = make(source.read_bytes(), source.name)
+        data = source.read_bytes()
+        made = make(data, source.name)
+        if content_key(data) != key:
+            return made  # the file changed since it was indexed: another may still hold this content
         with suppress(OSError):  # a full or read-only disk only makes it slower
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_name(f"{key}.{os.getpid()}-{id(made)}.tmp")

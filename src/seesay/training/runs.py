@@ -8,7 +8,7 @@ from typing import Any
 
 from seesay.errors import SeesayError
 from seesay.matchers.run import RECIPE, WEIGHTS, Run, shipped_runs
-from seesay.recipes.load import parse_recipe
+from seesay.recipes.load import read_recipe
 
 REPORT = "training.json"
 
@@ -32,12 +32,15 @@ def trained_on(run: Run) -> Path:
 
 def list_runs(folder: Path) -> list[dict[str, str]]:
     """The runs below a folder, by name, then the shipped ones: name and a line about each."""
-    there = sorted(path.parent for path in folder.glob(f"**/{RECIPE}")) if folder.is_dir() else []
+    there = sorted(path.parent for path in folder.glob(f"**/{RECIPE}"))
     return [_line(path, str(path)) for path in there] + [_line(path, path.name) for path in shipped_runs()]
 
 
 def _line(folder: Path, name: str) -> dict[str, str]:
-    recipe = parse_recipe((folder / RECIPE).read_text(encoding="utf-8"), str(folder / RECIPE))
+    try:
+        recipe = read_recipe(folder / RECIPE)
+    except SeesayError as failure:
+        return {"name": name, "about": f"unreadable: {failure}"}
     if not (folder / WEIGHTS).is_file():
         return {"name": name, "about": f"{recipe.name} on {recipe.corpus}: not finished; train with --resume"}
     about = f"{recipe.name} on {recipe.corpus}"

@@ -24,7 +24,7 @@ from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text
 from seesay.progress import progress
-from seesay.recipes.load import dump_recipe
+from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
@@ -44,18 +44,15 @@ def train(recipe: Recipe, corpus: Corpus, out: Path, resume: bool = False) -> Ru
         SeesayError: `out` holds a run already, or one of another recipe is to be resumed.
     """
     _check_folder(recipe, out, resume)
+    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.least)
+    _check_vocabulary(vocabulary, corpus, out)
+    data = split_inputs(recipe, corpus, "train", vocabulary)
+    val = split_inputs(recipe, corpus, "val", vocabulary)
+    # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
     replace_text(out / RECIPE, dump_recipe(recipe))
-    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.least)
     vocabulary.save(out / VOCABULARY)
-    loop = _Loop(
-        recipe,
-        corpus,
-        out,
-        vocabulary,
-        split_inputs(recipe, corpus, "train", vocabulary),
-        split_inputs(recipe, corpus, "val", vocabulary),
-    )
+    loop = _Loop(recipe, corpus, out, vocabulary, data, val)
     if resume and (out / checkpoint.FILE).is_file():
         loop.restore()
     loop.run()
@@ -196,5 +193,12 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if not resume:
         raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
-    if (out / RECIPE).read_text(encoding="utf-8") != dump_recipe(recipe):
+    if dump_recipe(read_recipe(out / RECIPE)) != dump_recipe(recipe):
         raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another --out.")
+
+
+def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus, out: Path) -> None:
+    if (out / VOCABULARY).exists() and Vocabulary.load(out / VOCABULARY).words != vocabulary.words:
+        raise SeesayError(
+            f"{out}: was trained on other sentences than those of {corpus.root}; choose another --out."
+        )

@@ -15,12 +15,16 @@ from seesay.search.embedder import Embedder
 from seesay.web.app import create_app
 
 
+def _announce(address: str) -> None:
+    print(address, flush=True)  # at once, also where standard output is a file
+
+
 def serve(
     index_path: Path,
     embedder: Embedder,
     host: str = "127.0.0.1",
     port: int = 8000,
-    ready: Callable[[str], None] = print,
+    ready: Callable[[str], None] = _announce,
 ) -> None:
     """Serves an index until interrupted; `ready` gets the page's address. Port 0 is any free one.
 
