@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import ImageError, SeesayError
+from seesay.search import schema
 from seesay.search.index import Index
 from tests.search.colours import Colours, gallery, picture
 
@@ -41,6 +42,25 @@ def test_a_sentence_finds_its_image(index: Index, photos: Path) -> None:
     both = [hit.path for hit in index.search("red and blue", matcher)]
     assert both[0] == "red-blue.png"
     assert len(both) == 4
+
+
+def test_an_index_that_nobody_can_write_is_searched(
+    index: Index, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.update_images(photos, Colours())
+    index.close()
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    shutil.copy(tmp_path / "index" / "index.sqlite", folder)
+    # The tests may run as root, whom no permission stops.
+    monkeypatch.setattr(schema.os, "access", lambda path, mode: False)
+    opened = Index.open(folder)
+    assert opened.search("something green", Colours(), k=1)[0].path == "sub/green.png"
+    (photos / "new.png").write_bytes(picture("green"))
+    with pytest.raises(SeesayError, match="readonly"):
+        opened.update_images(photos, Colours())
+    opened.close()
+    assert not list(folder.glob("index.sqlite-*"))
 
 
 def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Path) -> None:
@@ -228,6 +248,7 @@ UPDATE = """
 import sys, time
 from pathlib import Path
 from seesay.search import walk
+from seesay.search import schema
 from seesay.search.index import Index
 from tests.search.colours import Colours
 walk._BATCH_FILES = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,9 +68,16 @@ def sqlite_errors(path: Path) -> Iterator[None]:
         raise SeesayError(message) from error
 
 
+def read_only(path: Path) -> bool:
+    """Whether an index lies on a disk or in a folder that this process cannot write."""
+    return path.exists() and not os.access(path.parent, os.W_OK)
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A connection with explicit transactions, usable from any thread under a lock of its owner."""
-    connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    # Where nobody can write, no lock and no log is needed, and none could be made.
+    address = f"{path.resolve().as_uri()}?mode=ro&immutable=1" if read_only(path) else path.resolve().as_uri()
+    connection = sqlite3.connect(address, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 
@@ -111,6 +119,8 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
         except BaseException:
             connection.execute("ROLLBACK")
             raise
+    if read_only(path):
+        return
     connection.execute("PRAGMA journal_mode = WAL")  # readers go on while a writer writes
     connection.execute("PRAGMA synchronous = NORMAL")
 
