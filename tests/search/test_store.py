@@ -190,3 +190,12 @@ def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> 
     assert Store.exists(path)
     with pytest.raises(SeesayError, match="exists already"):
         Store.create(path, "colours", "1", 4)
+
+
+def test_an_index_without_its_width_is_damaged(store: Store) -> None:
+    store.close()
+    with sqlite3.connect(store.path) as connection:
+        connection.execute("DELETE FROM meta WHERE key = 'dim'")
+    connection.close()
+    with pytest.raises(SeesayError, match="damaged"):
+        Store.open(store.path)

@@ -65,7 +65,10 @@ class Store:
         with schema.sqlite_errors(path):
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
             self.meta = dict[str, str](rows.fetchall())
-        self.dim = int(self.meta["dim"])
+        try:
+            self.dim = int(self.meta["dim"])
+        except (KeyError, ValueError) as failure:
+            raise SeesayError(f"{path}: damaged (no width); delete its folder and index again.") from failure
 
     @staticmethod
     def exists(path: Path) -> bool:
