@@ -57,10 +57,13 @@ def squashes(corpus: Corpus, split: str, side: int, most: int | None = None) -> 
     return np.stack([resize(decode(s.read(), "image"), side, side) for s in sources if s is not None])
 
 
+def exported_file(name: str) -> Path:
+    return cache_dir() / "onnx" / f"{name}-{LITE[name].sha256[:16]}.onnx"
+
+
 def quantised(name: str, images: Pixels, folder: Path) -> Path:
-    exported = cache_dir() / "onnx" / f"{name}-{LITE[name].sha256[:16]}.onnx"
     prepared, path = folder / f"{name}-prepared.onnx", folder / f"{name}-int8.onnx"
-    quant_pre_process(str(exported), str(prepared), skip_symbolic_shape=True)
+    quant_pre_process(str(exported_file(name)), str(prepared), skip_symbolic_shape=True)
     quantize_static(
         str(prepared),
         str(path),
@@ -107,8 +110,7 @@ def main() -> int:
             calibration = squashes(corpus, "train", LITE[name].size, CALIBRATION_IMAGES)
             small = quantised(name, calibration, Path(folder))
             images = squashes(corpus, "val", LITE[name].size)
-            exported = cache_dir() / "onnx" / f"{name}-{LITE[name].sha256[:16]}.onnx"
-            (full, full_ms), (eight, eight_ms) = encode(exported, images), encode(small, images)
+            (full, full_ms), (eight, eight_ms) = encode(exported_file(name), images), encode(small, images)
             arrays["fp32"].append(full)
             arrays["int8"].append(eight)
             a, b = full["pooled"], eight["pooled"]

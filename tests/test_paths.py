@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seesay.paths import cache_dir, replace_text
+from seesay.paths import cache_dir, replace_text, replacing
 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,3 +32,13 @@ def test_text_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(KeyboardInterrupt):
         replace_text(path, "Grüße, 3")
     assert path.read_text(encoding="utf-8") == "Grüße, 2"
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError), replacing(path) as beside:
+        beside.write_bytes(b"half")
+        raise OSError("disk full")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]

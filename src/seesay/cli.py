@@ -59,7 +59,7 @@ def train(
 
     corpus = read_corpus(data, data_format)
     resolved = load_recipe(recipe, corpus.name, change or ())
-    folder = out or Path("runs") / resolved.name
+    folder = out or DEFAULT_RUNS / resolved.name
     run_training(resolved, corpus, folder, resume)
     report = read_report(folder)
     console.show(report, as_json, console.print_training, folder)

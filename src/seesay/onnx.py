@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir
+from seesay.paths import cache_dir, replacing
 
 
 def exported(
@@ -36,14 +34,10 @@ def exported(
     if path.is_file():
         return path
     free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
-    beside = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
+        with replacing(path) as beside:
             _export(build().eval(), example, beside, inputs, outputs, free)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
     except OSError as error:
         raise SeesayError(
             f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."

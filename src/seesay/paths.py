@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -14,8 +17,21 @@ def cache_dir() -> Path:
     return Path(chosen) if chosen else Path(user_cache_dir("seesay"))
 
 
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to, renamed to it at the end: a kill leaves the old file or the new.
+
+    The name is this process's and thread's own; whatever fails, nothing is left under it.
+    """
+    beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        yield beside
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file beside its place, then rename it: a kill leaves the old one or the new one."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    """Write a text file so that a kill leaves the old one or the new one."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")

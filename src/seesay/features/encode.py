@@ -60,8 +60,12 @@ def encode_images(encoders: Sequence[Encoder], images: Sequence[bytes], names: S
 
 @dataclass
 class FillReport:
-    """What filling feature stores met: each image's key (None when broken), and counts."""
+    """What filling feature stores met: each image's key (None when broken), and counts.
 
+    `stores` are the filled stores, one an encoder: opening one verifies all of it, so it is done once.
+    """
+
+    stores: list[FeatureStore] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
     encoded: int = 0
     errors: list[ImageError] = field(default_factory=list)
@@ -104,7 +108,7 @@ def fill_stores(encoders: Sequence[Encoder], folder: Path, images: Sequence[Corp
     Finished batches are kept whatever happens after them, so an interrupted call resumes.
     """
     stores = [FeatureStore(folder, e.name, e.fingerprint, e.dims) for e in encoders]
-    report = FillReport()
+    report = FillReport(stores)
     chunks = [images[i : i + CHUNK] for i in range(0, len(images), CHUNK)]
     waiting: list[_Chunk] = []
     claims = _Claims()

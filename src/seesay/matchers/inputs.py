@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,8 @@ from seesay.data.corpus import Corpus
 from seesay.errors import ImageError, SeesayError
 from seesay.features.encode import fill_stores
 from seesay.features.encoder import Arrays, Encoder
-from seesay.features.store import FeatureStore
 from seesay.matchers.run import PRECOMPUTED, join_features, recipe_encoders
-from seesay.paths import cache_dir
+from seesay.paths import cache_dir, replacing
 from seesay.recipes.schema import Recipe
 from seesay.text import minilm
 from seesay.text.sentences import Sentences, number_words
@@ -80,10 +78,9 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
     report = fill_stores(encoders, stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]
-    arrays: list[Arrays] = []
-    for encoder in encoders:
-        store = FeatureStore(stores_folder(), encoder.name, encoder.fingerprint, encoder.dims)
-        arrays.append({name: store.read(keys, name) for name in recipe.arrays})
+    arrays: list[Arrays] = [
+        {name: store.read(keys, name) for name in recipe.arrays} for store in report.stores
+    ]
     return join_features(recipe, arrays), kept, report.errors
 
 
@@ -107,8 +104,6 @@ def _cached_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
         return cached
     vectors = minilm.minilm_vectors(texts)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}.tmp")
-    with beside.open("wb") as file:
+    with replacing(path) as beside, beside.open("wb") as file:
         np.save(file, vectors)
-    beside.replace(path)
     return vectors

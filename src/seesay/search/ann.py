@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.paths import replacing
 from seesay.search.store import Changes, Kind, Store
 
 EXACT_UP_TO = 50_000
@@ -88,14 +88,9 @@ class Neighbours:
             "trained": self._trained,
             "checksum": hashlib.blake2b(body).hexdigest(),
         }
-        temporary = self._cache.with_name(f"{self._cache.name}.{os.getpid()}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                file.write(_MAGIC + json.dumps(head).encode() + b"\n")
-                file.write(body)
-            temporary.replace(self._cache)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(self._cache) as beside, beside.open("wb") as file:
+            file.write(_MAGIC + json.dumps(head).encode() + b"\n")
+            file.write(body)
 
     def _load(self) -> None:
         try:

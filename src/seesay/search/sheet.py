@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 from seesay.errors import ImageError, SeesayError
+from seesay.paths import replace_text
 from seesay.search.index import Hit, Index
 
 _PAGE = """<!doctype html>
@@ -62,10 +63,8 @@ def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) ->
     Raises:
         SeesayError: the file cannot be written.
     """
-    temporary = file.with_name(f"{file.name}.tmp")
     try:
-        temporary.write_text(sheet(index, sentence, hits), encoding="utf-8")
-        temporary.replace(file)
+        replace_text(file, sheet(index, sentence, hits))
     except OSError as error:
         raise SeesayError(f"{file}: cannot be written ({error.strerror}); choose another place.") from error
 

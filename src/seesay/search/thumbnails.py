@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 from PIL import Image
 
 from seesay.data.pixels import content_key, decode
+from seesay.paths import replacing
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
@@ -56,9 +56,8 @@ class Thumbnails:
             return made  # the file changed since it was indexed: another may still hold this content
         with suppress(OSError):  # a full or read-only disk only makes it slower
             file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_name(f"{key}.{os.getpid()}-{id(made)}.tmp")
-            temporary.write_bytes(made)
-            temporary.replace(file)
+            with replacing(file) as beside:
+                beside.write_bytes(made)
         return made
 
     def drop(self, keys: Iterable[str]) -> None:

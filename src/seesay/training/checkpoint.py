@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from seesay.errors import SeesayError
+from seesay.paths import replacing
 
 FILE = "checkpoint.safetensors"
 
@@ -34,9 +35,9 @@ def save_checkpoint(
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
     metadata = {"epoch": str(epoch), "state": json.dumps(state)}
-    beside = run / f"{FILE}.tmp"
-    save_file({key: value.detach().cpu().clone() for key, value in tensors.items()}, beside, metadata)
-    beside.replace(run / FILE)
+    whole = {key: value.detach().cpu().clone() for key, value in tensors.items()}
+    with replacing(run / FILE) as beside:
+        save_file(whole, beside, metadata)
 
 
 def load_checkpoint(

@@ -22,7 +22,7 @@ from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
-from seesay.paths import replace_text
+from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
@@ -155,9 +155,8 @@ class _Loop:
         return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
 
     def _finish(self) -> None:
-        beside = self.out / f"{WEIGHTS}.tmp"
-        save_file({key: value.contiguous() for key, value in self.best.items()}, beside)
-        beside.replace(self.out / WEIGHTS)
+        with replacing(self.out / WEIGHTS) as beside:
+            save_file({key: value.contiguous() for key, value in self.best.items()}, beside)
         draw_curves(self.state.history, self.out)
         report = {
             "recipe": self.recipe.name,
