@@ -37,8 +37,13 @@ def test_text_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
     path.write_bytes(b"old")
-    with pytest.raises(OSError), replacing(path) as beside:
-        beside.write_bytes(b"half")
-        raise OSError("disk full")
+
+    def write_half() -> None:
+        with replacing(path) as beside:
+            beside.write_bytes(b"half")
+            raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        write_half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
