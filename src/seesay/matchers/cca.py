@@ -1,0 +1,256 @@
+"""CCA: regularised, normalised canonical correlation analysis, the embedding networks' baseline.
+
+Projections that correlate most (Hotelling 1936), each scaled by a power of its correlation and
+compared by cosine (Gong, Ke, Isard, Lazebnik 2014; Klein, Lev, Sadeh, Wolf 2015). It is fitted from
+covariances, which are streamed: the features are never all in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import linalg
+from torch import Tensor
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.matchers.base import EmbeddingMatcher
+from seesay.text.sentences import Sentences
+
+_Matrix = NDArray[np.float64]
+
+
+class Covariances:
+    """Means and covariances of pairs (x, y), from any number of batches.
+
+    Products are computed in the batches' precision, at least float32, of rows that are centred first;
+    they are added up in float64 on the first batch's device.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.precision = torch.float32
+        self._means: list[Tensor] = []
+        self._products: list[Tensor] = []
+
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Take in a batch, (b, p) and (b, q); row i of one belongs to row i of the other.
+
+        Raises:
+            SeesayError: the shapes do not fit each other or earlier batches, or a value is not finite.
+        """
+        sides = [side.double() if side.dtype == torch.float64 else side.float() for side in (x, y)]
+        self._check(sides)
+        if not len(x):
+            return
+        if not self.n:
+            self.precision = max((side.dtype for side in sides), key=lambda dtype: dtype.itemsize)
+            widths = [side.shape[1] for side in sides]
+            self._means = [x.new_zeros(width, dtype=torch.float64) for width in widths]
+            shapes = ((widths[0], widths[0]), (widths[1], widths[1]), tuple(widths))
+            self._products = [x.new_zeros(shape, dtype=torch.float64) for shape in shapes]
+        left, right = (
+            self._centred(side, mean).to(self.precision)
+            for side, mean in zip(sides, self._means, strict=True)
+        )
+        self.n += len(x)
+        for total, product in zip(self._products, _products(left, right), strict=True):
+            total += product
+
+    @property
+    def means(self) -> tuple[Tensor, Tensor]:
+        """Of x (p,) and of y (q,)."""
+        return self._means[0], self._means[1]
+
+    @property
+    def xx(self) -> Tensor:
+        """Covariance of x, (p, p); divided by n."""
+        return self._products[0] / self.n
+
+    @property
+    def yy(self) -> Tensor:
+        """Covariance of y, (q, q)."""
+        return self._products[1] / self.n
+
+    @property
+    def xy(self) -> Tensor:
+        """Cross-covariance, (p, q)."""
+        return self._products[2] / self.n
+
+    def _centred(self, side: Tensor, mean: Tensor) -> Tensor:
+        """The batch less its mean, and one row more that carries how far that lies from the mean so far.
+
+        With that row the batches' products add up to those of all rows less the mean of all
+        (Chan, Golub, LeVeque 1983). Moves `mean` on.
+        """
+        own = side.mean(dim=0, dtype=torch.float64)
+        b, n = len(side), self.n
+        step = own - mean
+        mean += step * (b / (n + b))
+        shift = step * (n * b / (n + b)) ** 0.5
+        return torch.cat([side - own.to(side.dtype), shift[None].to(side.dtype)])
+
+    def _check(self, sides: list[Tensor]) -> None:
+        x, y = (tuple(side.shape) for side in sides)
+        if len(x) != 2 or len(y) != 2 or x[0] != y[0]:
+            raise SeesayError(f"CCA: batches of shape {x} and {y}; they must be (b, p) and (b, q).")
+        before = tuple(len(mean) for mean in self._means)
+        if before and before != (x[1], y[1]):
+            raise SeesayError(f"CCA: features of width {x[1]} and {y[1]} after batches of width {before}.")
+        for name, side in zip(("image", "sentence"), sides, strict=True):
+            if len(side) and not bool(torch.isfinite(side.sum())):
+                raise SeesayError(
+                    f"CCA: a NaN or infinity in the {name} features of pairs {self.n} to "
+                    f"{self.n + len(side) - 1}; check the encoder's weights or the features' file."
+                )
+
+
+def _products(left: Tensor, right: Tensor) -> Iterable[Tensor]:
+    """One after the other, so that only one is held."""
+    yield left.T @ left
+    yield right.T @ right
+    yield left.T @ right
+
+
+class CcaSolution(NamedTuple):
+    """Both sides' projections: `(x - x_mean) @ x_map` (n, k) correlates with `(y - y_mean) @ y_map`.
+
+    Attributes:
+        x_mean: (p,).
+        y_mean: (q,).
+        x_map: (p, k); each projection has variance 1, the ridge counted in; zero where the correlation is.
+        y_map: (q, k); the same.
+        correlations: (k,), falling, in [0, 1].
+    """
+
+    x_mean: Tensor
+    y_mean: Tensor
+    x_map: Tensor
+    y_map: Tensor
+    correlations: Tensor
+
+
+def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float) -> CcaSolution:
+    """The `dim` most correlated pairs of projections, in float64 on the processor.
+
+    The whitened cross-covariance K = Lx⁻¹ Σxy Ly⁻ᵀ, with Cholesky factors L Lᵀ = Σ + ridge·v·I, has the
+    correlations as singular values. Only the leading ones are computed, from the smaller of K Kᵀ and KᵀK,
+    so correlations below 1e-7 are not told from 0.
+
+    Args:
+        covariances: of at least two pairs.
+        dim: how many; at most the smaller side's width.
+        ridge_x: share of x's mean variance v that is added to each variance of x; 0 for plain CCA.
+        ridge_y: the same for y.
+
+    Raises:
+        SeesayError: too few pairs, too many dimensions, or a covariance that is singular without a ridge.
+    """
+    if covariances.n < 2:
+        raise SeesayError(f"CCA: {covariances.n} pairs of features; it needs at least two.")
+    widest = min(len(mean) for mean in covariances.means)
+    if not 0 < dim <= widest:
+        raise SeesayError(f"CCA: dim {dim}; the narrower features have {widest}. Choose dim 1 to {widest}.")
+    left = _cholesky(covariances.xx, ridge_x, "image", covariances)
+    right = _cholesky(covariances.yy, ridge_y, "sentence", covariances)
+    whitened = linalg.solve_triangular(left, covariances.xy.cpu().numpy(), lower=True, check_finite=False)
+    whitened = linalg.solve_triangular(right, whitened.T, lower=True, check_finite=False).T
+    u, correlations, v = _leading_singular(whitened, dim)
+    x_map = linalg.solve_triangular(left, u, lower=True, trans="T", check_finite=False)
+    y_map = linalg.solve_triangular(right, v, lower=True, trans="T", check_finite=False)
+    x_mean, y_mean = (mean.cpu() for mean in covariances.means)
+    return CcaSolution(x_mean, y_mean, *map(torch.from_numpy, (x_map, y_map, correlations)))
+
+
+def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _Matrix:
+    """Lower factor of the covariance with its ridge."""
+    matrix: _Matrix = covariance.cpu().numpy()
+    width = len(matrix)
+    variances = matrix.diagonal() + ridge * matrix.diagonal().mean()
+    np.fill_diagonal(matrix, variances)
+    try:
+        # Symmetric, so its transpose is the same in the order that LAPACK overwrites.
+        factor: _Matrix = linalg.cholesky(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+    except linalg.LinAlgError:
+        factor = np.zeros((width, width))
+    # What is left of a variance once the earlier features are known: nothing but rounding, if singular.
+    left_over = factor.diagonal() ** 2
+    if (left_over <= 10 * torch.finfo(of.precision).eps * width**0.5 * variances).any():
+        raise SeesayError(
+            f"CCA: the covariance of {width} {side} features over {of.n} pairs is singular with ridge "
+            f"{ridge:g}: some features are sums of others or constant, or the pairs are too few. Set a "
+            "larger ridge, such as 0.001."
+        )
+    return factor
+
+
+def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matrix]:
+    """The k leading singular triplets, (p, k), (k,) and (q, k); vectors are zero where the value is."""
+    if matrix.shape[0] > matrix.shape[1]:
+        right, values, left = _leading_singular(matrix.T, k)
+        return left, values, right
+    size = len(matrix)
+    squares, left = linalg.eigh(
+        matrix @ matrix.T, subset_by_index=(size - k, size - 1), overwrite_a=True, check_finite=False
+    )
+    squares, left = squares[::-1], left[:, ::-1]
+    values = np.sqrt(np.where(squares > 1e-14, squares, 0.0))
+    right = matrix.T @ left
+    right = np.divide(right, values, out=np.zeros_like(right), where=values > 0)
+    return left * (values > 0), np.minimum(values, 1.0), right
+
+
+class CCA(EmbeddingMatcher):
+    """CCA as a matcher: sentences by their vectors, cosine of projections scaled by correlation**power.
+
+    Nothing of it is trained by steps; `fit` fills the buffers.
+
+    Args:
+        image_dim: p.
+        sentence_dim: q.
+        dim: components that are kept.
+        power: of the canonical correlations; 0 for plain CCA, 4 in Gong et al. 2014.
+    """
+
+    def __init__(self, image_dim: int, sentence_dim: int, dim: int, power: float = 4.0) -> None:
+        super().__init__()
+        self.power = power
+        self.register_buffer("image_mean", torch.zeros(image_dim))
+        self.register_buffer("sentence_mean", torch.zeros(sentence_dim))
+        self.register_buffer("image_map", torch.zeros(image_dim, dim))
+        self.register_buffer("sentence_map", torch.zeros(sentence_dim, dim))
+        self.register_buffer("correlations", torch.zeros(dim))
+
+    def fit(self, batches: Iterable[tuple[Tensor, Tensor]], ridge: float) -> None:
+        """Fit to pairs of image features (b, p) and sentence vectors (b, q), streamed once.
+
+        Raises:
+            SeesayError: see `Covariances.add` and `solve_cca`.
+        """
+        covariances = Covariances()
+        for images, sentences in batches:
+            covariances.add(images, sentences)
+        self.fill(solve_cca(covariances, len(self.get_buffer("correlations")), ridge, ridge))
+
+    def fill(self, solution: CcaSolution) -> None:
+        """Take a solution's projections, x for images; one pass of covariances serves many ridges."""
+        names = ("image_mean", "sentence_mean", "image_map", "sentence_map", "correlations")
+        for name, value in zip(names, solution, strict=True):
+            self.get_buffer(name).copy_(value)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Unit vectors, (n, dim) from (n, p)."""
+        return self._embed(images, "image")
+
+    def embed_sentences(self, sentences: Sentences) -> Tensor:
+        """Unit vectors, (m, dim) from the sentence encoder's vectors."""
+        return self._embed(sentences.vectors, "sentence")
+
+    def _embed(self, features: Tensor, side: str) -> Tensor:
+        centred = features.float() - self.get_buffer(f"{side}_mean")
+        projected = centred @ self.get_buffer(f"{side}_map")
+        return functional.normalize(projected * self.get_buffer("correlations") ** self.power, dim=1)
