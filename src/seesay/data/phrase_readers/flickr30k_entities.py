@@ -1,0 +1,138 @@
+"""Flickr30k Entities: `Annotations/<id>.xml`, `Sentences/<id>.txt`, lists `train.txt`, `val.txt`, `test.txt`.
+
+A sentence is written `[/EN#283585/people An older man] plays [/EN#283586/instruments his guitar] .`; the
+XML gives each entity's boxes, in pixels counted from one, or says that it has none.
+Source: Plummer et al., "Flickr30k Entities", IJCV 2017.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from seesay.data.phrase_readers._builder import PhraseBuilder
+from seesay.data.phrases import Box, PhraseCorpus
+from seesay.data.readers._builder import NO_SPLIT_LISTED, TWO_SPLITS
+from seesay.data.readers._text import read_lines
+from seesay.errors import SeesayError
+
+NAME = "flickr30k-entities"
+LOOKS_LIKE = "Annotations/*.xml and Sentences/*.txt"
+BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
+NOT_VISUAL = "non-visual phrase, dropped"
+SCENE_ONLY = "phrase of the whole scene without a box, dropped"
+NO_BOX = "phrase without a box, dropped"
+_PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\]]+)/(?P<kinds>\S+)\s+(?P<words>[^\]]*)\]")
+
+
+@dataclass(slots=True)
+class _Annotation:
+    """What the XML of one image says: its size, and which boxes each entity has."""
+
+    frame: tuple[float, float]
+    boxes: dict[str, list[Box]] = field(default_factory=dict)
+    scenes: set[str] = field(default_factory=set)
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    """Refuses document types, and with them entity declarations that unfold without end."""
+
+    def doctype(self, *_: str | None) -> None:
+        """Called before any declaration is read."""
+        raise ValueError("a document type declaration")
+
+
+def recognises(path: Path) -> bool:
+    """A folder with both folders."""
+    return (path / "Annotations").is_dir() and (path / "Sentences").is_dir()
+
+
+def read(path: Path, images: Path) -> PhraseCorpus:
+    """Read the annotations and sentences of a folder; images lie below `images`.
+
+    Raises:
+        SeesayError: no such folders, undecodable text, or no phrase left.
+    """
+    if not recognises(path):
+        raise SeesayError(f"{path}: no {LOOKS_LIKE} there.")
+    builder = PhraseBuilder(path.resolve().name, path, images)
+    splits = _read_lists(path, builder)
+    for file in sorted((path / "Sentences").glob("*.txt")):
+        split = splits.get(file.stem)
+        if splits and split is None:
+            builder.faults.add(NO_SPLIT_LISTED, file.stem)
+        else:
+            _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
+    return builder.finish()
+
+
+def _read_lists(root: Path, builder: PhraseBuilder) -> dict[str, str]:
+    """The split of each image id; empty when there are no lists."""
+    splits: dict[str, str] = {}
+    for split in ("train", "val", "test"):
+        file = root / f"{split}.txt"
+        for number, line in enumerate(read_lines(file) if file.is_file() else [], start=1):
+            name = line.strip().removesuffix(".jpg")
+            if name and splits.setdefault(name, split) != split:
+                builder.faults.add(TWO_SPLITS, f"{file}:{number} {name}")
+    return splits
+
+
+def _read_image(annotations: Path, sentences: Path, split: str | None, builder: PhraseBuilder) -> None:
+    try:
+        annotation = _parse(annotations.read_bytes())
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        builder.faults.add(BAD_ANNOTATION, f"{annotations}: {error}")
+        return
+    image = f"{sentences.stem}.jpg"
+    if not builder.image(image, split, str(sentences)):
+        return
+    for number, line in enumerate(read_lines(sentences)):
+        where = f"{sentences}:{number + 1}"
+        for match in _PHRASE.finditer(line):
+            entity, kinds = match["entity"], tuple(match["kinds"].split("/"))
+            boxes = annotation.boxes.get(entity)
+            if boxes is None:
+                builder.faults.add(_why_no_box(entity, kinds, annotation), f"{where} {match['words']}")
+                continue
+            builder.phrase(
+                match["words"],
+                image,
+                boxes,
+                where,
+                frame=annotation.frame,
+                chain=entity,
+                kinds=kinds,
+                sentence=number,
+            )
+
+
+def _why_no_box(entity: str, kinds: tuple[str, ...], annotation: _Annotation) -> str:
+    if "notvisual" in kinds:
+        return NOT_VISUAL
+    return SCENE_ONLY if entity in annotation.scenes else NO_BOX
+
+
+def _parse(data: bytes) -> _Annotation:
+    root = ElementTree.fromstring(data, parser=ElementTree.XMLParser(target=_NoDoctype()))
+    found = _Annotation((_number(root, "size/width"), _number(root, "size/height")))
+    if min(found.frame) < 1:
+        raise ValueError(f"size {found.frame}")
+    for item in root.iter("object"):
+        names = [name.text.strip() for name in item.iter("name") if name.text]
+        if item.findtext("scene", "0").strip() == "1":
+            found.scenes.update(names)
+        for corners in item.iter("bndbox"):
+            x1, y1, x2, y2 = (_number(corners, key) for key in ("xmin", "ymin", "xmax", "ymax"))
+            for name in names:
+                found.boxes.setdefault(name, []).append((x1 - 1, y1 - 1, x2, y2))
+    return found
+
+
+def _number(element: ElementTree.Element, path: str) -> float:
+    text = element.findtext(path)
+    if text is None:
+        raise ValueError(f"no <{path}>")
+    return float(text)

@@ -1,0 +1,104 @@
+"""RefCOCO-style JSON: `instances.json` as COCO has it, `refs.json` with the phrases of its annotations.
+
+A ref is `{"ann_id": …, "image_id": …, "split": "train", "sentences": [{"sent": "the red ball"}, …]}`; refs
+published as a Python pickle must be written as JSON first, since a pickle can run anything.
+Source: Kazemzadeh et al., EMNLP 2014; Yu et al., "Modeling Context in Referring Expressions", ECCV 2016.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from seesay.data.phrase_readers._builder import PhraseBuilder
+from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers._splits import canonical_split
+from seesay.data.readers._text import need, read_json
+from seesay.errors import SeesayError
+
+NAME = "refcoco"
+LOOKS_LIKE = "instances.json and refs.json"
+UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
+_TESTS = ("testa", "testb", "testc")  # people, everything else; both are tests
+
+
+def recognises(path: Path) -> bool:
+    """A folder with one such pair."""
+    return path.is_dir() and bool(_files(path, "instances")) and bool(_files(path, "refs"))
+
+
+def read(path: Path, images: Path) -> PhraseCorpus:
+    """Read the refs of a folder; images lie below `images`. `kinds` is the annotation's category.
+
+    Raises:
+        SeesayError: not one pair of files, malformed JSON, an unknown split, or no phrase left.
+    """
+    instances, refs = (_only(path, stem) for stem in ("instances", "refs"))
+    document = read_json(instances)
+    pictures = _by_id(document, "images", instances)
+    annotations = _by_id(document, "annotations", instances)
+    categories = _by_id(document, "categories", instances) if "categories" in document else {}
+    builder = PhraseBuilder(path.resolve().name, path, images)
+    records = read_json(refs)
+    if not isinstance(records, list):
+        raise SeesayError(f"{refs}: a list of refs is wanted, not {type(records).__name__}.")
+    for index, record in enumerate(records):
+        where = f"{refs}: [{index}]"
+        annotation = annotations.get(need(record, "ann_id", int, where))
+        picture = pictures.get(annotation.get("image_id")) if annotation else None
+        if annotation is None or picture is None:
+            builder.faults.add(UNKNOWN_ANNOTATION, where)
+            continue
+        category = categories.get(annotation.get("category_id"), {}).get("name")
+        _add(record, annotation, picture, (str(category),) if category else (), where, builder)
+    return builder.finish()
+
+
+def _add(
+    record: dict[str, Any],
+    annotation: dict[str, Any],
+    picture: dict[str, Any],
+    kinds: tuple[str, ...],
+    where: str,
+    builder: PhraseBuilder,
+) -> None:
+    image = need(picture, "file_name", str, where)
+    if not builder.image(image, _split(record.get("split"), where), where):
+        return
+    frame = (float(picture["width"]), float(picture["height"])) if "width" in picture else None
+    box, chain = _box(annotation, where), f"annotation-{annotation['id']}"
+    for sentence in need(record, "sentences", list, where):
+        text = sentence if isinstance(sentence, str) else need(sentence, "sent", str, where)
+        builder.phrase(text, image, [box], where, frame=frame, chain=chain, kinds=kinds)
+
+
+def _box(annotation: dict[str, Any], where: str) -> tuple[float, float, float, float]:
+    """COCO's x, y, width, height from zero as corners."""
+    numbers = need(annotation, "bbox", list, where)
+    if len(numbers) != 4 or not all(isinstance(n, int | float) for n in numbers):
+        raise SeesayError(f"{where}: 'bbox' is {numbers}, not four numbers.")
+    x, y, width, height = numbers
+    return x, y, x + width, y + height
+
+
+def _split(name: object, where: str) -> str | None:
+    if not isinstance(name, str) or not name:
+        return None
+    return "test" if name.lower() in _TESTS else canonical_split(name, where)
+
+
+def _files(folder: Path, stem: str) -> list[Path]:
+    return sorted(folder.glob(f"{stem}*.json"))
+
+
+def _only(folder: Path, stem: str) -> Path:
+    files = _files(folder, stem) if folder.is_dir() else []
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
+        raise SeesayError(f"{folder}: a folder with one {stem}*.json is wanted, found {names}.")
+    return files[0]
+
+
+def _by_id(document: object, key: str, file: Path) -> dict[Any, dict[str, Any]]:
+    records = need(document, key, list, str(file))
+    return {need(r, "id", int, f"{file}: {key}[{i}]"): r for i, r in enumerate(records)}
