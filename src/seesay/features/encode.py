@@ -151,7 +151,7 @@ def _missing_features(
     encoded = 0
     for image in images:
         try:
-            data = _bytes_of(image)
+            data = bytes_of(image)
             key = content_key(data)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error under each of its names, so claims come after decoding.
@@ -172,7 +172,8 @@ def _missing_features(
     return _Chunk(keys, features, encoded, errors)
 
 
-def _bytes_of(image: CorpusImage) -> bytes:
+def bytes_of(image: CorpusImage) -> bytes:
+    """The encoded image; raises ImageError where the corpus comes without it."""
     if image.source is None:
         raise ImageError(f"{image.name}: the corpus comes with features and without this image.")
     return image.source.read()

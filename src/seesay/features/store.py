@@ -8,18 +8,16 @@ kill at any moment loses at most the rows being written.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.features.append_only import append, cut, locked, size
 from seesay.paths import replace_text
 
 RECORD = np.dtype([("key", "V16"), ("crc", "<u4")])
@@ -47,7 +45,7 @@ class FeatureStore:
         self.dropped = 0
         self._rows: dict[str, int] = {}
         self._known = 0
-        with self._locked():
+        with locked(self.folder):
             self._check_meta({"version": VERSION, "encoder": encoder, "dims": self.dims})
             self._heal()
             self._refresh()
@@ -62,7 +60,7 @@ class FeatureStore:
 
     def append(self, keys: Sequence[str], arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Add rows; images that are there already, from this process or another, are left as they are."""
-        with self._locked():
+        with locked(self.folder):
             self._refresh()
             # Another process may have been killed in its append: its rows never counted, but take up room.
             self._cut(self._known)
@@ -70,12 +68,12 @@ class FeatureStore:
             chosen = list(fresh.values())
             halves = {name: arrays[name][chosen].astype("<f2") for name in self.dims}
             for name, rows in halves.items():
-                _append(self._file(name), rows.tobytes())
+                append(self._file(name), rows.tobytes())
             records = np.zeros(len(chosen), RECORD)
             records["key"] = np.array([np.void(bytes.fromhex(key)) for key in fresh], "V16")
             records["crc"] = _checksums(list(halves.values()))
             # The records come last: they are what makes the rows count.
-            _append(self.folder / "rows.bin", records.tobytes())
+            append(self.folder / "rows.bin", records.tobytes())
             self._refresh()
 
     def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
@@ -113,7 +111,7 @@ class FeatureStore:
     def _heal(self) -> None:
         """Cut every file behind the last row that is whole, wherever a kill or a disk left it."""
         records = _records(self.folder / "rows.bin")
-        whole = min([len(records), *(_size(self._file(n)) // (2 * d) for n, d in self.dims.items())])
+        whole = min([len(records), *(size(self._file(n)) // (2 * d) for n, d in self.dims.items())])
         good = whole
         for start in range(0, whole, _BLOCK):
             stop = min(start + _BLOCK, whole)
@@ -128,28 +126,18 @@ class FeatureStore:
     def _cut(self, rows: int) -> None:
         """Leave the first `rows` rows of every file."""
         for name, dim in self.dims.items():
-            _truncate(self._file(name), rows * dim * 2)
-        _truncate(self.folder / "rows.bin", rows * RECORD.itemsize)
+            cut(self._file(name), rows * dim * 2)
+        cut(self.folder / "rows.bin", rows * RECORD.itemsize)
 
     def _refresh(self) -> None:
         """Take note of what other processes have added, or have dropped as damaged, since last time."""
-        if _size(self.folder / "rows.bin") < self._known * RECORD.itemsize:
+        if size(self.folder / "rows.bin") < self._known * RECORD.itemsize:
             self._rows.clear()
             self._known = 0
         records = _records(self.folder / "rows.bin", self._known)
         for row, key in enumerate(records["key"], start=self._known):
             self._rows[bytes(key).hex()] = row
         self._known += len(records)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with (self.folder / "lock").open("w") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                yield
-        except OSError as error:
-            raise SeesayError(f"{self.folder}: cannot be read or written ({error.strerror}).") from error
 
 
 def _records(path: Path, start: int = 0) -> NDArray[np.void]:
@@ -169,19 +157,3 @@ def _checksums(arrays: Sequence[NDArray[np.float16]]) -> NDArray[np.uint32]:
             crc = zlib.crc32(rows[i].tobytes(), crc)
         sums[i] = crc
     return sums
-
-
-def _append(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _truncate(path: Path, size: int) -> None:
-    if _size(path) > size:
-        os.truncate(path, size)
