@@ -3,9 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from seesay.evaluation.published import published_row, published_rows
+from seesay.evaluation.published import published_recalls, published_row, published_rows
 
-PAPER = Path(__file__).parents[2] / ".." / "shared" / "papers" / "irmatch-2017-zh.txt"
+PAPERS = Path(__file__).parents[2] / ".." / "shared" / "papers"
+PAPER = PAPERS / "irmatch-2017-zh.txt"
+TWO_BRANCH = PAPERS / "two-branch-tpami2019.txt"
 CORPORA = {"2": "flickr8k", "3": "flickr30k", "4": "coco"}
 
 
@@ -25,9 +27,59 @@ def test_every_row_is_the_papers():
     ours = [
         (row.corpus, row.system, [*row.sentence_retrieval.values(), *row.image_retrieval.values()])
         for row in published_rows()
+        if row.source == "Ke et al., 2017"
     ]
     assert ours == list(printed_rows())
     assert len(ours) == 61
+
+
+def printed_columns(table):
+    """Each column's numbers in the text of a two-branch table, top down; some of its cells are merged."""
+    text = re.split(r"\nTABLE (\d)\n", TWO_BRANCH.read_text(encoding="utf-8"))
+    columns = []
+    for line in text[text.index(str(table)) + 1].splitlines():
+        cells = [re.findall(r"\b\d+\.\d+\b", cell) for cell in line.split("|")]
+        numbers = [cell for cell in cells if cell] if line.startswith("|") else []
+        columns = columns or [[] for _ in numbers]
+        for column, cell in zip(columns, numbers, strict=bool(numbers)):
+            column += map(float, cell)
+    return columns
+
+
+def our_columns(table):
+    if table in (1, 4):
+        protocol = "phrase-localization" if table == 1 else "sentence-to-sentence"
+        rows = [list(row.recalls.values()) for row in published_recalls(protocol)]
+    else:
+        chosen = [row for row in published_rows() if (row.source, row.table) == ("Wang et al., 2019", table)]
+        ways = [(row.sentence_retrieval, row.image_retrieval) for row in chosen]
+        rows = [[way[f"R@{k}"] for way in both for k in (1, 5, 10)] for both in ways]
+    return [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
+
+
+@pytest.mark.skipif(not TWO_BRANCH.exists(), reason="the paper's text is not beside the repository")
+@pytest.mark.parametrize(("table", "numbers"), [(1, 37), (2, 94), (3, 78), (4, 18), (5, 12)])
+def test_every_number_is_the_two_branch_papers(table, numbers):
+    columns = our_columns(table)
+    assert columns == printed_columns(table)
+    assert sum(map(len, columns)) == numbers
+
+
+def test_rows_of_protocols_with_one_direction():
+    best = {row.recipe: row.recalls for row in published_recalls("phrase-localization", "flickr30k-entities")}
+    assert best["ground-sampling"] == {"R@1": 51.03, "R@5": 70.26, "R@10": 75.25}
+    assert best["ground-similarity-linear-single"]["R@1"] == 43.19
+    coco = published_recalls("sentence-to-sentence", "coco")
+    assert [row.recipe for row in coco] == ["two-branch", "two-branch-sampling", "two-branch-full"]
+    assert published_recalls("sentence-to-sentence", "scenes") == []
+
+
+def test_a_row_without_a_median_rank():
+    row = published_row("two-branch-full", "flickr30k")
+    assert row is not None
+    assert row.table == 2
+    assert row.sentence_retrieval == {"R@1": 43.2, "R@5": 71.6, "R@10": 79.8, "Med r": None}
+    assert row.mean_recall == pytest.approx(60.0, abs=0.01)
 
 
 @pytest.mark.parametrize("row", published_rows(), ids=lambda row: f"{row.corpus} {row.system}")

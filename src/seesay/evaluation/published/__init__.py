@@ -5,6 +5,7 @@ One YAML a paper. Numbers stay as printed; where they cannot be right, `note` sa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,10 +18,12 @@ from seesay.evaluation.recall import MEASURES
 
 Measures = dict[str, float | None]
 
+_RECALLS = MEASURES[:3]
 
-@dataclass(frozen=True, slots=True)
-class PublishedRow:
-    """One row of a paper's table; None where the paper prints no number.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Published:
+    """A system's row of a paper's table; None where the paper prints no number.
 
     `recipe` is seesay's recipe of that system, if there is one; `encoder` and `crops` say how the paper
     got its image features, where that is known.
@@ -31,25 +34,45 @@ class PublishedRow:
     source: str
     table: int
     protocol: str
-    sentence_retrieval: Measures
-    image_retrieval: Measures
     recipe: str | None = None
     encoder: str | None = None
     crops: str | None = None
     note: str | None = None
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRecalls(_Published):
+    """A row of a protocol with one direction, such as phrase localization: R@1, R@5 and R@10."""
+
+    recalls: Measures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow(_Published):
+    """A row of retrieval in both directions."""
+
+    sentence_retrieval: Measures
+    image_retrieval: Measures
+
     @property
     def mean_recall(self) -> float | None:
         """MR of the printed recalls, where all six are printed."""
         ways = (self.sentence_retrieval, self.image_retrieval)
-        recalls = [way[name] for way in ways for name in MEASURES[:3]]
+        recalls = [way[name] for way in ways for name in _RECALLS]
         known = [value for value in recalls if value is not None]
         return fmean(known) if len(known) == len(recalls) else None
 
 
 def published_rows(corpus: str | None = None) -> list[PublishedRow]:
-    """Every published row, or those of one corpus, in the order of the papers' tables."""
-    return [row for row in _all_rows() if corpus in (None, row.corpus)]
+    """Every row of retrieval in both directions, or those of one corpus, in the papers' order."""
+    rows = (row for row in _all_rows() if isinstance(row, PublishedRow))
+    return [row for row in rows if corpus in (None, row.corpus)]
+
+
+def published_recalls(protocol: str, corpus: str | None = None) -> list[PublishedRecalls]:
+    """Every row of a protocol with one direction: `phrase-localization` or `sentence-to-sentence`."""
+    rows = (row for row in _all_rows() if isinstance(row, PublishedRecalls) and row.protocol == protocol)
+    return [row for row in rows if corpus in (None, row.corpus)]
 
 
 def published_row(system: str, corpus: str) -> PublishedRow | None:
@@ -62,28 +85,29 @@ def published_row(system: str, corpus: str) -> PublishedRow | None:
 
 
 @cache
-def _all_rows() -> tuple[PublishedRow, ...]:
-    rows: list[PublishedRow] = []
+def _all_rows() -> tuple[PublishedRow | PublishedRecalls, ...]:
+    rows: list[PublishedRow | PublishedRecalls] = []
     papers = (entry for entry in files(__name__).iterdir() if entry.name.endswith(".yaml"))
     for paper in sorted(papers, key=lambda entry: entry.name):
         content = yaml.safe_load(paper.read_text(encoding="utf-8"))
         for table in content["tables"]:
-            rows += _rows_of(table, content["source"], content["systems"])
+            about = {key: table[key] for key in ("corpus", "table", "protocol")} | {
+                "source": content["source"]
+            }
+            for system, numbers in table["rows"].items():
+                note = table.get("notes", {}).get(system)
+                known = content["systems"].get(system, {})
+                rows.append(_row(numbers, about | known | {"system": system, "note": note}))
     return tuple(rows)
 
 
-def _rows_of(table: dict[str, Any], source: str, systems: dict[str, dict[str, str]]) -> list[PublishedRow]:
-    return [
-        PublishedRow(
-            system=system,
-            corpus=table["corpus"],
-            source=source,
-            table=table["table"],
-            protocol=table["protocol"],
-            sentence_retrieval=dict(zip(MEASURES, numbers[:4], strict=True)),
-            image_retrieval=dict(zip(MEASURES, numbers[4:], strict=True)),
-            note=table.get("notes", {}).get(system),
-            **systems.get(system, {}),
-        )
-        for system, numbers in table["rows"].items()
-    ]
+def _row(numbers: Sequence[float | None], about: dict[str, Any]) -> PublishedRow | PublishedRecalls:
+    """From one direction's three recalls, or both directions' numbers: three recalls each, or Med r too."""
+    if len(numbers) == len(_RECALLS):
+        return PublishedRecalls(recalls=dict(zip(_RECALLS, numbers, strict=True)), **about)
+    half = len(numbers) // 2
+    sentence, image = (
+        dict(zip(MEASURES, [*way, None][: len(MEASURES)], strict=True))
+        for way in (numbers[:half], numbers[half:])
+    )
+    return PublishedRow(sentence_retrieval=sentence, image_retrieval=image, **about)
