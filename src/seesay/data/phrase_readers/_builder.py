@@ -117,7 +117,7 @@ class PhraseBuilder:
         return x1, y1, x2, y2
 
     def _chained(self) -> tuple[Phrase, ...]:
-        """Phrases with a chain each; where the file tells none, an image's phrases of equal boxes share one."""
+        """Phrases with a chain each; where none is told, an image's phrases of equal boxes share one."""
         chains: dict[tuple[int, frozenset[Box]], str] = {}
         return tuple(
             p

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from seesay.data.boxes import area, as_boxes, clip, enclosing, iou, paired_iou
+from seesay.errors import SeesayError
+
+
+def boxes(least=1):
+    """Boxes with corners on a small grid, some of them without area."""
+    counts = st.integers(least, 6)
+    corners = counts.flatmap(lambda n: arrays(np.float64, (n, 2, 2), elements=st.integers(0, 12)))
+    return corners.map(lambda c: np.sort(c, axis=1).reshape(-1, 4))
+
+
+def iou_by_pixels(a, b):
+    """Counts the unit squares that both boxes cover, and those that either does."""
+
+    def mask(box):
+        x1, y1, x2, y2 = map(int, box)
+        canvas = np.zeros((14, 14), bool)
+        canvas[y1:y2, x1:x2] = True
+        return canvas
+
+    either = (mask(a) | mask(b)).sum()
+    return (mask(a) & mask(b)).sum() / either if either else 0.0
+
+
+@given(boxes(), boxes())
+def test_iou_counts_pixels(a, b):
+    by_pixels = [[iou_by_pixels(x, y) for y in b] for x in a]
+    np.testing.assert_allclose(iou(a, b), by_pixels, atol=1e-6)
+
+
+@given(boxes(), boxes())
+def test_inclusive_iou_is_that_of_boxes_a_pixel_longer(a, b):
+    longer = [0, 0, 1, 1]
+    np.testing.assert_allclose(iou(a, b, inclusive=True), iou(a + longer, b + longer), atol=1e-6)
+
+
+@given(boxes(), boxes())
+def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
+    scores = iou(a, b)
+    assert scores.shape == (len(a), len(b))
+    assert scores.dtype == np.float32
+    assert ((scores >= 0) & (scores <= 1)).all()
+    np.testing.assert_array_equal(scores, iou(b, a).T)
+    np.testing.assert_allclose(scores, iou(a * 3 + 5, b * 3 + 5), atol=1e-6)
+
+
+@given(boxes())
+def test_a_box_is_itself_and_pairs_are_the_diagonal(a):
+    np.testing.assert_array_equal(np.diag(iou(a, a)), (area(a) > 0).astype(np.float32))
+    np.testing.assert_array_equal(paired_iou(a, a[::-1]), np.diag(iou(a, a[::-1])))
+
+
+@given(boxes())
+def test_the_enclosing_box_holds_all_and_touches_each_side(a):
+    x1, y1, x2, y2 = enclosing(a)
+    assert (x1, y1, x2, y2) == (a[:, 0].min(), a[:, 1].min(), a[:, 2].max(), a[:, 3].max())
+    assert (area(a) <= area([[x1, y1, x2, y2]])[0]).all()
+
+
+@given(boxes(), st.integers(1, 12), st.integers(1, 12))
+def test_clipping_keeps_the_part_inside(a, width, height):
+    clipped = clip(a, width, height)
+    frame = np.array([[0, 0, width, height]])
+    shared = iou(a, frame)[:, 0].astype(float) * (area(a) + width * height)
+    shared /= 1 + iou(a, frame)[:, 0]  # IoU = s / (A + B − s)
+    np.testing.assert_allclose(area(clipped), shared, atol=1e-3)
+    np.testing.assert_array_equal(clip(clipped, width, height), clipped)
+
+
+def test_a_half_is_a_half():
+    assert iou([[0, 0, 1, 1]], [[0, 0, 2, 1]]) == 0.5
+    assert iou([[0, 0, 224, 112]], [[0, 0, 224, 224]]) == 0.5
+
+
+def test_boxes_may_be_none():
+    assert iou([], [[0, 0, 1, 1]]).shape == (0, 1)
+    assert area(np.zeros((0, 4))).shape == (0,)
+    assert clip([], 5, 5).shape == (0, 4)
+
+
+def test_a_box_turned_inside_out_has_no_area():
+    assert area([[5, 5, 1, 1], [5, 1, 1, 5]]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("wrong", [[1, 2, 3, 4], [[1, 2, 3]], [[[0, 0, 1, 1]]]])
+def test_another_shape_is_refused(wrong):
+    with pytest.raises(SeesayError, match=r"boxes must be \(n, 4\)"):
+        iou(wrong, [[0, 0, 1, 1]])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_coordinates_must_be_finite(value):
+    with pytest.raises(SeesayError, match="mine: box 1 is"):
+        as_boxes([[0, 0, 1, 1], [0, 0, value, 1]], "mine")
+
+
+def test_pairs_need_as_many_and_an_enclosing_box_one():
+    with pytest.raises(SeesayError, match="1 and 2"):
+        paired_iou([[0, 0, 1, 1]], [[0, 0, 1, 1]] * 2)
+    with pytest.raises(SeesayError, match="at least one"):
+        enclosing([])
