@@ -1,0 +1,66 @@
+"""tf-idf features of sentences, which the paper's conference version found nearly as good as HGLMM."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.text.vocabulary import Vocabulary
+
+_LEAST = 2  # sentences' worth of a word
+
+
+@dataclass(frozen=True)
+class Tfidf:
+    """Unit vectors of word counts times log((1 + n) / (1 + sentences with the word)) + 1.
+
+    Attributes:
+        vocabulary: the words of the training sentences.
+        idf: each word's inverse document frequency, (v,).
+    """
+
+    vocabulary: Vocabulary
+    idf: NDArray[np.float32]
+
+    @classmethod
+    def fit(cls, texts: Sequence[str]) -> Tfidf:
+        """Count the words of sentences.
+
+        Raises:
+            SeesayError: no word occurs twice.
+        """
+        vocabulary = Vocabulary.of(texts, _LEAST)
+        if not vocabulary.words:
+            raise SeesayError(
+                f"tf-idf needs words that occur twice; the {len(texts)} training sentences have none."
+            )
+        found = Counter(number for text in texts for number in set(vocabulary.encode(text)))
+        counts = np.array([found[number] for number in range(1, len(vocabulary))])
+        return cls(vocabulary, (np.log((1 + len(texts)) / (1 + counts)) + 1).astype(np.float32))
+
+    @classmethod
+    def of(cls, tensors: dict[str, NDArray[Any]]) -> Tfidf:
+        """What `tensors` gave."""
+        words = tensors["words"].tobytes().decode().split("\n")
+        return cls(Vocabulary(words), tensors["idf"].astype(np.float32))
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """All that was fitted; the words as UTF-8, one a line."""
+        words = "\n".join(self.vocabulary.words).encode()
+        return {"words": np.frombuffer(words, np.uint8), "idf": self.idf}
+
+    def rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(m, v); a sentence without a known word is zeros."""
+        rows = np.zeros((len(texts), len(self.vocabulary)), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            np.add.at(row, self.vocabulary.encode(text), 1)
+        weighted: NDArray[np.float32] = rows[:, 1:] * self.idf
+        lengths = np.linalg.norm(weighted, axis=1, keepdims=True)
+        weighted /= np.where(lengths > 0, lengths, 1)
+        return weighted
