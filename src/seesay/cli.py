@@ -93,7 +93,12 @@ def evaluate(
     started = time.monotonic()
     loaded = Run.load(run)
     corpus = read_corpus(data or trained_on(loaded), data_format)
-    measured = measure(loaded, split_inputs(loaded.recipe, corpus, split, loaded.vocabulary), split, protocol)
+    measured = measure(
+        loaded,
+        split_inputs(loaded.recipe, corpus, split, loaded.vocabulary, loaded.sentence_encoder),
+        split,
+        protocol,
+    )
     if record is not None:
         row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))
         record_row(record, corpus.name, row)

@@ -62,10 +62,10 @@ def print_lines(rows: Sequence[dict[str, str]]) -> None:
 
 def print_training(report: dict[str, Any], folder: Path) -> None:
     """Where the run is, and how well it does on val."""
-    val = report["best_val"]
+    criterion = report["criterion"]
     print(
         f"{folder}: {report['recipe']}, {report['epochs']} epochs in {report['seconds']:.0f} s; "
-        f"best on val at epoch {report['best_epoch']}, mR {val['mR']:.1f}."
+        f"best on val at epoch {report['best_epoch']}, {criterion} {report['best_val'][criterion]:.1f}."
     )
     _print_broken(report["broken_images"])
     print(f"Next: seesay evaluate {folder}")

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.training.sampler import pair_batches
+from seesay.training.sampler import pair_batches, random_batches
 
 OWNERS = st.lists(st.integers(0, 8), min_size=2, max_size=60).map(lambda xs: np.array(xs, np.int64))
 
@@ -38,3 +38,33 @@ def test_rounds_mix_images_anew_each_time() -> None:
     owners = np.repeat(np.arange(100), 2)
     first, second = (images for images, _ in pair_batches(owners, 100, seed=3, epoch=1))
     assert list(first) != list(second)
+
+
+@given(OWNERS, st.integers(2, 20), st.integers(0, 5), st.booleans())
+def test_random_batches_hold_every_sentence_with_its_image(
+    owners, batch: int, seed: int, neighbours: bool
+) -> None:
+    batches = list(random_batches(owners, batch, seed, 1, neighbours))
+    seen = np.concatenate([sentences[:batch] for _, sentences in batches])
+    assert len(owners) - len(set(seen)) <= 1
+    for images, sentences in batches:
+        np.testing.assert_array_equal(images, owners[sentences])
+        assert len(set(sentences)) == len(sentences)
+
+
+@given(OWNERS, st.integers(2, 20), st.integers(0, 5))
+def test_neighbours_give_each_image_a_second_sentence(owners, batch: int, seed: int) -> None:
+    for images, _ in random_batches(owners, batch, seed, 1, neighbours=True):
+        for image in set(images):
+            assert (images == image).sum() >= min(2, (owners == image).sum())
+
+
+def test_second_sentences_are_drawn_from_all_others() -> None:
+    owners = np.repeat(np.arange(4), 5)
+    drawn = {
+        (int(image), int(sentence))
+        for epoch in range(60)
+        for images, sentences in random_batches(owners, 2, 1, epoch, neighbours=True)
+        for image, sentence in zip(images[2:], sentences[2:], strict=True)
+    }
+    assert drawn == {(int(owner), sentence) for sentence, owner in enumerate(owners)}

@@ -19,6 +19,7 @@ from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
+from seesay.training import sentence_task
 from seesay.training import train as training
 from seesay.training.runs import list_runs, read_report, trained_on
 from seesay.training.train import rate_factor, train
@@ -196,7 +197,7 @@ def test_a_loss_that_is_no_number_stops(
     def nan(*_: object) -> torch.Tensor:
         return torch.tensor(float("nan"), requires_grad=True)
 
-    monkeypatch.setattr(training, "objective_value", nan)
+    monkeypatch.setattr(sentence_task, "objective_value", nan)
     with pytest.raises(SeesayError, match="the loss is nan"):
         train(small(), corpus, tmp_path / "run")
 

@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from seesay.evaluation.protocols import evaluate_embeddings
+from seesay.evaluation.grounding import Convention, grounding_recall
+from seesay.evaluation.protocols import evaluate_embeddings, evaluate_scores
+from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.inputs import Inputs
+from seesay.matchers.phrase_inputs import PhraseInputs
 from seesay.matchers.run import Run
 from seesay.recipes.schema import Recipe
 
 
 def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") -> dict[str, Any]:
     """The run's matcher on one split, as `seesay evaluate --json` prints it."""
-    images = run.embed_features(np.asarray(inputs.features))
+    features = np.asarray(inputs.features)
+    if not isinstance(run.matcher, EmbeddingMatcher):
+        scores = run.scores(features, inputs.sentences)
+        return evaluate_scores(scores, inputs.image_of_sentence, protocol, split)
+    images = run.embed_features(features)
     sentences = run.embed_prepared(inputs.sentences)
     return evaluate_embeddings(images, sentences, inputs.image_of_sentence, protocol, split)
+
+
+def measure_phrases(
+    run: Run,
+    inputs: PhraseInputs,
+    split: str,
+    convention: Convention = "enclosing",
+    inclusive: bool = False,
+) -> dict[str, Any]:
+    """Phrase localization of one split: each phrase's proposals ranked by the run's matcher."""
+    recall = grounding_recall(rank_proposals(run, inputs), inputs.corpus.phrases, convention, inclusive)
+    return {"protocol": "grounding", "split": split, "images": len(inputs.corpus.images), **recall}
+
+
+def rank_proposals(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:
+    """For each phrase its image's proposals, best first, (r, 4); equal scores keep the proposals' order."""
+    geometry = run.recipe.regions is not None and run.recipe.regions.geometry
+    owners = inputs.corpus.image_of_phrase()
+    ranked: list[NDArray[np.float32]] = [np.zeros((0, 4), np.float32)] * len(owners)
+    order = np.argsort(owners, kind="stable")
+    cuts = np.searchsorted(owners[order], np.arange(len(inputs.corpus.images) + 1))
+    for image, (start, stop) in enumerate(pairwise(cuts)):
+        there = slice(0, int(inputs.proposals[image]))
+        boxes = inputs.regions[image].boxes[there]
+        if start == stop or not len(boxes):
+            continue
+        mine = order[start:stop]
+        scores = run.scores(
+            inputs.features(image, there, geometry), inputs.sentences.take(torch.from_numpy(mine))
+        )
+        for phrase, column in zip(mine, scores.T, strict=True):
+            ranked[phrase] = boxes[np.argsort(-column, kind="stable")]
+    return ranked
 
 
 def provenance(run: Run, seconds: float, commit: str | None) -> dict[str, Any]:

@@ -39,3 +39,27 @@ class EmbeddingMatcher(Matcher):
     def score(self, images: Tensor, sentences: Sentences) -> Tensor:
         """Inner products; cosines, since every embedding here has unit length."""
         return self.embed_images(images) @ self.embed_sentences(sentences).T
+
+
+class PairMatcher(Matcher):
+    """A matcher that must look at every pair. Each side is encoded once, however many pairs there are."""
+
+    def encode_images(self, images: Tensor) -> Tensor:
+        """What pairs need of the images, n rows."""
+        raise NotImplementedError
+
+    def encode_sentences(self, sentences: Sentences) -> Tensor:
+        """What pairs need of the sentences, m rows."""
+        raise NotImplementedError
+
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """The score matrix (n, m) of encoded images and sentences."""
+        raise NotImplementedError
+
+    def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """Scores (n,) of encoded images and sentences that stand side by side."""
+        raise NotImplementedError
+
+    def score(self, images: Tensor, sentences: Sentences) -> Tensor:
+        """The score matrix (n, m)."""
+        return self.score_encoded(self.encode_images(images), self.encode_sentences(sentences))

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seesay.matchers.base import Matcher
+from seesay.matchers.cca import CCA
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.projection import Projection
+from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.matchers.vsepp import VsePlusPlus
-from seesay.recipes.schema import IRMatchSettings, MatcherSettings, VsePlusPlusSettings
+from seesay.recipes.schema import (
+    CcaSettings,
+    EmbeddingNetworkSettings,
+    IRMatchSettings,
+    MatcherSettings,
+    SimilarityNetworkSettings,
+    VsePlusPlusSettings,
+)
 
 
 def build_matcher(
@@ -28,4 +37,10 @@ def build_matcher(
         )
     if isinstance(settings, VsePlusPlusSettings):
         return VsePlusPlus(sum(image_parts), words, settings.dim, settings.word_dim)
+    if isinstance(settings, EmbeddingNetworkSettings):
+        return EmbeddingNetwork(settings, sum(image_parts), words, sentence_dim)
+    if isinstance(settings, SimilarityNetworkSettings):
+        return SimilarityNetwork(settings, sum(image_parts), words, sentence_dim)
+    if isinstance(settings, CcaSettings):
+        return CCA(sum(image_parts), sentence_dim, settings.dim, settings.power)
     return Projection(settings, image_parts, words, sentence_dim)

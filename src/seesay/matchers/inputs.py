@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,10 @@ from seesay.errors import ImageError, SeesayError
 from seesay.features.encode import fill_stores
 from seesay.features.encoder import Arrays, Encoder
 from seesay.matchers.run import PRECOMPUTED, join_features, recipe_encoders
-from seesay.paths import cache_dir, replacing
+from seesay.matchers.text_inputs import sentence_vectors
+from seesay.paths import cache_dir
 from seesay.recipes.schema import Recipe
-from seesay.text import minilm
+from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences, number_words
 from seesay.text.vocabulary import Vocabulary
 
@@ -41,7 +41,9 @@ class Inputs:
     broken: list[ImageError]
 
 
-def split_inputs(recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary) -> Inputs:
+def split_inputs(
+    recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
+) -> Inputs:
     """Features from the store (encoding what is missing) and prepared sentences of one split.
 
     Raises:
@@ -58,7 +60,7 @@ def split_inputs(recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabul
     texts = [text for text, owner in zip(part.texts(), owners, strict=True) if owner >= 0]
     if not texts:
         raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
-    vectors = _cached_vectors(texts) if recipe.sentence_encoder else None
+    vectors = sentence_vectors(encoder, texts) if encoder else None
     sentences = number_words(texts, vocabulary, vectors)
     return Inputs(torch.from_numpy(features), sentences, owners[owners >= 0], broken)
 
@@ -92,18 +94,3 @@ def _given_features(part: Corpus) -> tuple[NDArray[np.float32], list[int], list[
     given = np.asarray(part.features[[row for row in rows if row is not None]], np.float32)
     # Regions (n, r, d) become one global vector: their mean.
     return (given.mean(axis=1) if given.ndim == 3 else given), kept, []
-
-
-def _cached_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
-    digest = hashlib.blake2b(minilm.FINGERPRINT.encode(), digest_size=16)
-    for text in texts:
-        digest.update(text.encode() + b"\0")
-    path = cache_dir() / "sentences" / f"{digest.hexdigest()}.npy"
-    if path.is_file():
-        cached: NDArray[np.float32] = np.load(path, allow_pickle=False)
-        return cached
-    vectors = minilm.minilm_vectors(texts)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as beside, beside.open("wb") as file:
-        np.save(file, vectors)
-    return vectors

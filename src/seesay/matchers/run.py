@@ -3,6 +3,7 @@
 recipe.yaml           the resolved recipe
 weights.safetensors   the matcher's weights
 vocabulary.json       words of the train split
+text.safetensors      the sentence encoder, where the recipe's is fitted on the train split
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,31 +25,46 @@ from torch import Tensor
 from seesay.errors import ImageError, SeesayError
 from seesay.features.encode import encode_images
 from seesay.features.encoder import Arrays, Encoder, load_encoder
-from seesay.matchers.base import EmbeddingMatcher, Matcher
+from seesay.features.geometry import GEOMETRY
+from seesay.features.regions import load_region_encoder
+from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.build import build_matcher
+from seesay.matchers.pairs import score_all_pairs
 from seesay.recipes.load import read_recipe
 from seesay.recipes.schema import Recipe
-from seesay.text import minilm
+from seesay.text.encoders import SentenceEncoder, load_sentence_encoder
 from seesay.text.sentences import Sentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
 
-RECIPE, WEIGHTS, VOCABULARY = "recipe.yaml", "weights.safetensors", "vocabulary.json"
+RECIPE, WEIGHTS, VOCABULARY, TEXT = (
+    "recipe.yaml",
+    "weights.safetensors",
+    "vocabulary.json",
+    "text.safetensors",
+)
 PRECOMPUTED = "precomputed"
 _BATCH = 512
 
 
 class Run:
-    """A recipe, its vocabulary and its trained matcher, on one device."""
+    """A recipe, its vocabulary, sentence encoder and trained matcher, on one device."""
 
     def __init__(
-        self, name: str, folder: Path, recipe: Recipe, vocabulary: Vocabulary, matcher: Matcher
+        self,
+        name: str,
+        folder: Path,
+        recipe: Recipe,
+        vocabulary: Vocabulary,
+        sentence_encoder: SentenceEncoder | None,
+        matcher: Matcher,
     ) -> None:
         self.name = name
         self.folder = folder
         self.recipe = recipe
         self.vocabulary = vocabulary
+        self.sentence_encoder = sentence_encoder
         self.matcher = matcher.eval()
-        self.device = next(matcher.parameters()).device.type
+        self.device = next(chain(matcher.parameters(), matcher.buffers())).device.type
 
     @classmethod
     def load(cls, name: str, device: str | None = None) -> Run:
@@ -66,12 +83,14 @@ class Run:
             weights = load_file(path)
         except (OSError, SafetensorError) as failure:
             raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
-        matcher = new_matcher(recipe, vocabulary, precomputed_parts(recipe, weights))
+        name_of_encoder = recipe.sentence_encoder
+        encoder = load_sentence_encoder(name_of_encoder, folder / TEXT) if name_of_encoder else None
+        matcher = new_matcher(recipe, vocabulary, encoder, precomputed_parts(recipe, weights))
         try:
             matcher.load_state_dict({key: value.float() for key, value in weights.items()})
         except RuntimeError as failure:
             raise SeesayError(f"{path}: not the weights of {folder / RECIPE}; train again.") from failure
-        return cls(name, folder, recipe, vocabulary, matcher.to(device or default_device()))
+        return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device or default_device()))
 
     @cached_property
     def encoders(self) -> list[Encoder]:
@@ -90,7 +109,8 @@ class Run:
             digest.update((self.folder / file).read_bytes())
         for encoder in self.encoders:
             digest.update(encoder.fingerprint.encode())
-        digest.update(minilm.FINGERPRINT.encode())
+        if self.sentence_encoder is not None:
+            digest.update(self.sentence_encoder.fingerprint.encode())
         return digest.hexdigest()
 
     @cached_property
@@ -119,7 +139,7 @@ class Run:
 
     def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of sentences, (m, dim); a pair's score is the inner product of its vectors."""
-        prepared = prepare_sentences(sentences, self.vocabulary, self.recipe.sentence_encoder)
+        prepared = prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
         return self.embed_prepared(prepared)
 
     def embed_prepared(self, sentences: Sentences) -> NDArray[np.float32]:
@@ -131,6 +151,28 @@ class Run:
             for i in range(0, len(sentences), _BATCH)
         ]
         return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
+
+    def scores(self, features: NDArray[np.float32], sentences: Sentences) -> NDArray[np.float32]:
+        """The score matrix (n, m) of images, given as joined features, and numbered sentences."""
+        matcher = self.matcher
+        if not isinstance(matcher, PairMatcher):
+            return self.embed_features(features) @ self.embed_prepared(sentences).T
+        with torch.inference_mode():
+            images = torch.cat(
+                [
+                    matcher.encode_images(torch.from_numpy(features[i : i + _BATCH]).to(self.device))
+                    for i in range(0, len(features), _BATCH)
+                ]
+            )
+            order = torch.arange(len(sentences))
+            texts = torch.cat(
+                [
+                    matcher.encode_sentences(sentences.take(order[i : i + _BATCH]).to(self.device))
+                    for i in range(0, len(sentences), _BATCH)
+                ]
+            )
+            scores: NDArray[np.float32] = score_all_pairs(matcher, images, texts).cpu().numpy()
+        return scores
 
     def _embedding_matcher(self) -> EmbeddingMatcher:
         if not isinstance(self.matcher, EmbeddingMatcher):
@@ -163,14 +205,18 @@ def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> NDArray[np.float3
     return np.concatenate([each[name] for each in arrays for name in recipe.arrays], axis=1)
 
 
-def new_matcher(recipe: Recipe, vocabulary: Vocabulary, precomputed: int) -> Matcher:
+def new_matcher(
+    recipe: Recipe, vocabulary: Vocabulary, encoder: SentenceEncoder | None, precomputed: int
+) -> Matcher:
     """The recipe's matcher with initial weights; `precomputed` is the width of features given as files."""
-    if PRECOMPUTED in recipe.encoders:
+    if recipe.regions is not None:
+        width = load_region_encoder(recipe.encoders[0], default_device()).dim
+        parts = [width + (GEOMETRY if recipe.regions.geometry else 0)]
+    elif PRECOMPUTED in recipe.encoders:
         parts = [precomputed]
     else:
         parts = [encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays]
-    sentence_dim = minilm.DIM if recipe.sentence_encoder else 0
-    return build_matcher(recipe.matcher, parts, len(vocabulary), sentence_dim)
+    return build_matcher(recipe.matcher, parts, len(vocabulary), encoder.dim if encoder else 0)
 
 
 def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:

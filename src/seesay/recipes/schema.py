@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 
 class _Part(BaseModel):
@@ -43,8 +43,51 @@ class ProjectionSettings(_Part):
     class_names: float = Field(0.0, ge=0, lt=1)
 
 
+class _BranchSettings(_Part):
+    """Two branches of fully connected layers; `linear` keeps only the first of each.
+
+    `lstm` is the width of an LSTM over the words that stands before the sentence branch; 0 takes the
+    sentence encoder's vectors.
+    """
+
+    image_hidden: int = Field(2048, gt=0)
+    sentence_hidden: int = Field(2048, gt=0)
+    dim: int = Field(512, gt=0)
+    linear: bool = False
+    dropout: float = Field(0.5, ge=0, lt=1)
+    lstm: int = Field(0, ge=0)
+    word_dim: int = Field(256, gt=0)
+
+
+class EmbeddingNetworkSettings(_BranchSettings):
+    """The embedding network: both branches end in R^dim, on the unit sphere."""
+
+    kind: Literal["embedding-network"] = "embedding-network"
+
+
+class SimilarityNetworkSettings(_BranchSettings):
+    """The similarity network: the branches' product, then layers of these widths and a score."""
+
+    kind: Literal["similarity-network"] = "similarity-network"
+    head: tuple[PositiveInt, ...] = (512, 256)
+
+
+class CcaSettings(_Part):
+    """Normalised CCA: `dim` canonical directions, scaled by their correlations to this power."""
+
+    kind: Literal["cca"] = "cca"
+    dim: int = Field(512, gt=0)
+    power: float = Field(4.0, ge=0)
+
+
 MatcherSettings = Annotated[
-    IRMatchSettings | VsePlusPlusSettings | ProjectionSettings, Field(discriminator="kind")
+    IRMatchSettings
+    | VsePlusPlusSettings
+    | ProjectionSettings
+    | EmbeddingNetworkSettings
+    | SimilarityNetworkSettings
+    | CcaSettings,
+    Field(discriminator="kind"),
 ]
 
 
@@ -63,7 +106,36 @@ class ContrastiveSettings(_Part):
     scale: float = Field(20.0, gt=0)
 
 
-ObjectiveSettings = Annotated[MarginSettings | ContrastiveSettings, Field(discriminator="kind")]
+class TripletSettings(_Part):
+    """Ranking and neighbourhood constraints of the two-branch networks, eq. 6.
+
+    `weights` are λ1 (the query is an image), λ2 (a sentence), λ3 (images among themselves) and
+    λ4 (sentences among themselves); `keep` is K, the hardest triplets of each pair.
+    """
+
+    kind: Literal["triplet"] = "triplet"
+    margin: float = Field(0.05, gt=0)
+    keep: int = Field(10, gt=0)
+    weights: tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat, NonNegativeFloat] = (1, 1.5, 0, 0)
+
+
+class LogisticSettings(_Part):
+    """Logistic loss on pairs, eq. 7: as many that match as pairs that do not."""
+
+    kind: Literal["logistic"] = "logistic"
+
+
+class CorrelationSettings(_Part):
+    """The correlation of CCA, in closed form; the ridge is the one of these with the best val measure."""
+
+    kind: Literal["correlation"] = "correlation"
+    ridges: tuple[PositiveFloat, ...] = Field((0.01, 0.1, 1.0), min_length=1)
+
+
+ObjectiveSettings = Annotated[
+    MarginSettings | ContrastiveSettings | TripletSettings | LogisticSettings | CorrelationSettings,
+    Field(discriminator="kind"),
+]
 
 
 class OptimiserSettings(_Part):
@@ -83,14 +155,34 @@ class ScheduleSettings(_Part):
     step_epoch: int = Field(15, gt=0)
 
 
+class RegionSettings(_Part):
+    """Phrase localization: what a phrase is matched with.
+
+    Attributes:
+        proposals: how many an image has.
+        positives: the true box alone, or also proposals that overlap it with IoU >= 0.7.
+        negatives: at most so many proposals with IoU < 0.3 a phrase, drawn anew each time; all without it.
+        geometry: whether a region's place and size stand beside its features.
+    """
+
+    proposals: int = Field(200, gt=0)
+    positives: Literal["single", "augmented"] = "augmented"
+    negatives: int | None = Field(None, gt=0)
+    geometry: bool = False
+
+
 class Recipe(_Part):
     """One row of one table.
 
     Attributes:
         encoders: image encoders by name; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
-        sentence_encoder: the frozen sentence encoder, if any.
+        sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
+        sentence_dim: to how many principal components a fitted one is reduced, at most.
         least: how often a word must occur in the train split to be in the vocabulary.
+        sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
+            `neighbourhood` shuffles them and sees to two sentences of each image in the batch.
+        regions: set where the recipe grounds phrases; its encoder then is a region encoder.
         system: the name of the published row that stands beside the measured one.
         departures: how the recipe differs from that paper, a line each.
         changes: what the command line changed (`--set`); it tells the rows of a table apart.
@@ -102,13 +194,16 @@ class Recipe(_Part):
     system: str | None = None
     encoders: tuple[str, ...] = Field(min_length=1)
     arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
-    sentence_encoder: Literal["minilm"] | None = None
+    sentence_encoder: Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf"] | None = None
+    sentence_dim: int = Field(6000, gt=0)
     least: int = Field(1, gt=0)
     matcher: MatcherSettings
     objective: ObjectiveSettings
     optimiser: OptimiserSettings = Field(default_factory=OptimiserSettings)
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     batch: int = Field(128, gt=1)
+    sampler: Literal["rounds", "random", "neighbourhood"] = "rounds"
+    regions: RegionSettings | None = None
     seed: int = 1
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.text.minilm import minilm_vectors
+from seesay.text.encoders import SentenceEncoder
 from seesay.text.vocabulary import Vocabulary
 
 
@@ -57,6 +57,8 @@ def number_words(
     return Sentences(torch.from_numpy(words), torch.from_numpy(lengths), torch.from_numpy(rows))
 
 
-def prepare_sentences(texts: Sequence[str], vocabulary: Vocabulary, encoder: str | None) -> Sentences:
-    """Number the words, and run the frozen sentence encoder where the recipe names one."""
-    return number_words(texts, vocabulary, minilm_vectors(texts) if encoder == "minilm" else None)
+def prepare_sentences(
+    texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> Sentences:
+    """Number the words, and run the frozen sentence encoder where there is one."""
+    return number_words(texts, vocabulary, encoder.encode(texts) if encoder else None)

@@ -23,9 +23,13 @@ def draw_curves(history: Sequence[dict[str, Any]], folder: Path) -> None:
 
     epochs = [row["epoch"] for row in history]
     losses = {"train": [row["loss"] for row in history]}
-    recalls = {"mR": [row["val"]["mR"] for row in history]}
+    recalls = {
+        name: [row["val"][name] for row in history]
+        for name in ("mR", "R@1", "R@10")
+        if name in history[0]["val"]
+    }
     for direction in ("sentence_retrieval", "image_retrieval"):
-        for k in ("R@1", "R@10"):
+        for k in ("R@1", "R@10") if direction in history[0]["val"] else ():
             label = f"{direction.replace('_', ' ')} {k}"
             recalls[label] = [row["val"][direction][k] for row in history]
     for name, curves, unit in (("loss", losses, "objective"), ("recall", recalls, "val, %")):

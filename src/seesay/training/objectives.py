@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.recipes.schema import ContrastiveSettings, ObjectiveSettings
+from seesay.recipes.schema import ContrastiveSettings, MarginSettings
 
 
 def violations(scores: Tensor, images: Tensor, margin: float) -> tuple[Tensor, Tensor]:
@@ -55,7 +55,7 @@ def contrastive(scores: Tensor, images: Tensor, scale: float) -> Tensor:
     return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
 
 
-def objective_value(settings: ObjectiveSettings, scores: Tensor, images: Tensor) -> Tensor:
+def objective_value(settings: MarginSettings | ContrastiveSettings, scores: Tensor, images: Tensor) -> Tensor:
     """The objective that the recipe names."""
     if isinstance(settings, ContrastiveSettings):
         return contrastive(scores, images, settings.scale)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from seesay import __version__
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.matchers.run import RECIPE, WEIGHTS, Run, shipped_runs
+from seesay.paths import replace_text
 from seesay.recipes.load import read_recipe
+from seesay.training.task import Task
 
 REPORT = "training.json"
 
@@ -20,6 +29,28 @@ def read_report(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as failure:
         raise SeesayError(f"{folder / REPORT}: no report of a finished training ({failure}).") from failure
     return report
+
+
+def write_report(
+    run: Run, corpus: Corpus | PhraseCorpus, task: Task, history: Sequence[dict[str, Any]]
+) -> None:
+    """`training.json`: what was trained on what, and its best epoch on val."""
+    best = max(history, key=lambda row: row["val"][task.criterion])
+    report = {
+        "recipe": run.recipe.name,
+        "seed": run.recipe.seed,
+        "corpus": {"name": corpus.name, "root": str(corpus.root.resolve())},
+        "best_epoch": best["epoch"],
+        "epochs": len(history),
+        "seconds": round(sum(row["seconds"] for row in history), 1),
+        **task.about(),
+        "vocabulary": len(run.vocabulary),
+        "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
+        "criterion": task.criterion,
+        "best_val": best["val"],
+    }
+    replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")
 
 
 def trained_on(run: Run) -> Path:
@@ -46,7 +77,7 @@ def _line(folder: Path, name: str) -> dict[str, str]:
     about = f"{recipe.name} on {recipe.corpus}"
     if (folder / REPORT).is_file():
         report = read_report(folder)
-        about += (
-            f", seed {report['seed']}, val mR {report['best_val']['mR']:.1f} at epoch {report['best_epoch']}"
-        )
+        criterion = report["criterion"]
+        about += f", seed {report['seed']}, val {criterion} {report['best_val'][criterion]:.1f}"
+        about += f" at epoch {report['best_epoch']}"
     return {"name": name, "about": about}

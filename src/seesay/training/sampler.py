@@ -1,4 +1,4 @@
-"""Samplers: what goes into a mini-batch."""
+"""Samplers of image-sentence pairs: what goes into a mini-batch."""
 
 from __future__ import annotations
 
@@ -33,5 +33,39 @@ def pair_batches(
     dealt = shuffled[np.lexsort((generator.permutation(len(owners)), rounds))]
     for start in range(0, len(dealt), batch):
         sentences = dealt[start : start + batch]
+        if len(sentences) > 1:
+            yield image_of_sentence[sentences], sentences
+
+
+def random_batches(
+    image_of_sentence: NDArray[np.int64], batch: int, seed: int, epoch: int, neighbours: bool
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """One epoch of shuffled pairs, as the two-branch networks take them (section 5.1).
+
+    With `neighbours`, each image that has one sentence in a batch brings a second one along, drawn
+    from its others (section 3.2.3): such a batch holds up to twice as many pairs.
+
+    Yields:
+        Positions of images and sentences, both (batch,) or longer.
+    """
+    generator = np.random.default_rng([seed, epoch])
+    shuffled = generator.permutation(len(image_of_sentence))
+    by_image = np.argsort(image_of_sentence, kind="stable")
+    counts = np.bincount(image_of_sentence)
+    starts = np.cumsum(counts) - counts
+    place = np.empty(len(by_image), np.int64)
+    place[by_image] = np.arange(len(by_image)) - starts[image_of_sentence[by_image]]
+    for start in range(0, len(shuffled), batch):
+        sentences = shuffled[start : start + batch]
+        if neighbours:
+            images, first, times = np.unique(
+                image_of_sentence[sentences], return_index=True, return_counts=True
+            )
+            alone = (times == 1) & (counts[images] > 1)
+            images, only = images[alone], sentences[first[alone]]
+            # Any but the one that is there: a step of 1 to count - 1 round the image's sentences.
+            step = generator.integers(1, counts[images])
+            second = by_image[starts[images] + (place[only] + step) % counts[images]]
+            sentences = np.concatenate([sentences, second])
         if len(sentences) > 1:
             yield image_of_sentence[sentences], sentences

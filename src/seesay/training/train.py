@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import platform
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +12,64 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from seesay import __version__
 from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
+from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
+from seesay.matchers.text_inputs import fitted_sentence_encoder
 from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
-from seesay.recipes.schema import Recipe, ScheduleSettings
+from seesay.recipes.schema import CorrelationSettings, Recipe, ScheduleSettings
+from seesay.text.encoders import save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
+from seesay.training.closed_form import solve
 from seesay.training.metrics import METRICS, draw_curves, write_metrics
-from seesay.training.objectives import objective_value
-from seesay.training.runs import REPORT
-from seesay.training.sampler import pair_batches
+from seesay.training.phrase_task import PhraseTask
+from seesay.training.runs import write_report
+from seesay.training.sentence_task import SentenceTask
+from seesay.training.task import Task
 
 
-def train(recipe: Recipe, corpus: Corpus, out: Path, resume: bool = False) -> Run:
-    """Train the recipe's matcher on the corpus's train split and keep the epoch with the best val mR.
+def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool = False) -> Run:
+    """Train the recipe's matcher on the corpus's train split and keep the epoch that val likes best.
 
     With `resume` a run goes on behind its last finished epoch, and ends with the weights that it
     would have had without the interruption, bit for bit.
 
     Raises:
-        SeesayError: `out` holds a run already, or one of another recipe is to be resumed.
+        SeesayError: `out` holds a run already, or one of another recipe is to be resumed; the recipe
+            is for another kind of corpus.
     """
     _check_folder(recipe, out, resume)
-    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.least)
+    texts = corpus.split("train").texts()
+    vocabulary = Vocabulary.of(texts, recipe.least)
     _check_vocabulary(vocabulary, corpus, out)
-    data = split_inputs(recipe, corpus, "train", vocabulary)
-    val = split_inputs(recipe, corpus, "val", vocabulary)
+    encoder = fitted_sentence_encoder(recipe, texts)
+    task: Task
+    if isinstance(corpus, PhraseCorpus):
+        task = PhraseTask.of(recipe, corpus, vocabulary, encoder)
+    else:
+        task = SentenceTask.of(recipe, corpus, vocabulary, encoder)
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
     replace_text(out / RECIPE, dump_recipe(recipe))
     vocabulary.save(out / VOCABULARY)
-    loop = _Loop(recipe, corpus, out, vocabulary, data, val)
-    if resume and (out / checkpoint.FILE).is_file():
-        loop.restore()
-    loop.run()
+    if encoder is not None:
+        save_sentence_encoder(encoder, out / TEXT)
+    torch.manual_seed(recipe.seed)
+    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
+    matcher.prepare()
+    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    if isinstance(recipe.objective, CorrelationSettings):
+        best, history = solve(task, run)
+    else:
+        loop = _Loop(task, run)
+        if resume and (out / checkpoint.FILE).is_file():
+            loop.restore()
+        best, history = loop.run()
+    _finish(run, corpus, task, best, history)
     return Run.load(str(out))
 
 
@@ -65,77 +79,66 @@ class _State:
 
     history: list[dict[str, Any]]
     best_epoch: int = 0
-    best_recall: float = -1.0
-    seconds: float = 0.0
+    best_measure: float = -1.0
 
 
 class _Loop:
-    def __init__(
-        self, recipe: Recipe, corpus: Corpus, out: Path, vocabulary: Vocabulary, data: Inputs, val: Inputs
-    ) -> None:
-        self.recipe, self.corpus, self.out, self.data, self.val = recipe, corpus, out, data, val
-        self.device = default_device()
-        torch.manual_seed(recipe.seed)
-        self.matcher = new_matcher(recipe, vocabulary, data.features.shape[1])
-        self.matcher.prepare()
-        self.matcher.to(self.device)
-        settings = recipe.optimiser
+    def __init__(self, task: Task, run: Run) -> None:
+        self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
+        self.matcher, self.device = run.matcher, run.device
+        settings = self.recipe.optimiser
         kind = torch.optim.AdamW if settings.decay else torch.optim.Adam
         self.optimiser = kind(self.matcher.parameters(), lr=settings.rate, weight_decay=settings.decay)
         self.state = _State([])
         self.best: dict[str, Tensor] = {}
-        self.vocabulary = vocabulary
-        self.run_view = Run(str(out), out, recipe, vocabulary, self.matcher)
 
     def restore(self) -> None:
         _, self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimiser)
         self.state = _State(**state)
         write_metrics(self.out / METRICS, self.state.history)
 
-    def run(self) -> None:
-        """Epochs until the schedule or the patience ends; then the best weights become the run's."""
+    def run(self) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+        """Epochs until the schedule or the patience ends: the best weights, and every epoch's row."""
         for epoch in range(len(self.state.history) + 1, self.recipe.schedule.epochs + 1):
             if self._patience_spent():
                 break
             self._epoch(epoch)
-        self._finish()
+        return self.best, self.state.history
 
     def _epoch(self, epoch: int) -> None:
         start = time.monotonic()
         loss = self._learn(epoch)
-        measured = measure(self.run_view, self.val, "val")
-        if measured["mR"] > self.state.best_recall:
-            self.state.best_recall, self.state.best_epoch = measured["mR"], epoch
+        measured = self.task.measure(self.view)
+        if measured[self.task.criterion] > self.state.best_measure:
+            self.state.best_measure, self.state.best_epoch = measured[self.task.criterion], epoch
             state = self.matcher.state_dict()
             self.best = {key: value.detach().cpu().clone() for key, value in state.items()}
-        seconds = time.monotonic() - start
-        self.state.seconds += seconds
-        row = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 2), "val": measured}
+        row = {
+            "epoch": epoch,
+            "loss": loss,
+            "seconds": round(time.monotonic() - start, 2),
+            "val": measured,
+        }
         self.state.history.append(row)
         checkpoint.save_checkpoint(self.out, epoch, self.matcher, self.optimiser, self.best, vars(self.state))
         write_metrics(self.out / METRICS, self.state.history)
 
     def _learn(self, epoch: int) -> float:
-        recipe, data = self.recipe, self.data
-        batches = list(pair_batches(data.image_of_sentence, recipe.batch, recipe.seed, epoch))
+        schedule = self.recipe.schedule
+        batches = self.task.batches(epoch)
         self.matcher.train()
         total = 0.0
-        with progress(f"Epoch {epoch}/{recipe.schedule.epochs}", len(batches), "batches") as advance:
-            for step, (images, sentences) in enumerate(batches):
-                passed = (epoch - 1 + step / len(batches)) / recipe.schedule.epochs
-                self._set_rate(rate_factor(recipe.schedule, passed))
-                total += self._step(torch.from_numpy(images), torch.from_numpy(sentences))
+        with progress(f"Epoch {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
+            for step, batch in enumerate(batches):
+                self._set_rate(rate_factor(schedule, (epoch - 1 + step / len(batches)) / schedule.epochs))
+                total += self._step(batch)
                 advance(1)
         self.matcher.eval()
         return total / max(len(batches), 1)
 
-    def _step(self, images: Tensor, chosen: Tensor) -> float:
-        features = self.data.features[images].to(self.device)
-        sentences = self.data.sentences.take(chosen).to(self.device)
+    def _step(self, batch: Any) -> float:
         with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
-            scores = self.matcher.training_scores(features, sentences)
-        owners = images.to(self.device)
-        losses = [objective_value(self.recipe.objective, each.float(), owners) for each in scores]
+            losses = self.task.losses(self.matcher, batch, self.device)
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
             raise SeesayError(f"{self.out}: the loss is {loss.item()}; lower optimiser.rate or clip.")
@@ -154,26 +157,19 @@ class _Loop:
         patience = self.recipe.schedule.patience
         return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
 
-    def _finish(self) -> None:
-        with replacing(self.out / WEIGHTS) as beside:
-            save_file({key: value.contiguous() for key, value in self.best.items()}, beside)
-        draw_curves(self.state.history, self.out)
-        report = {
-            "recipe": self.recipe.name,
-            "seed": self.recipe.seed,
-            "corpus": {"name": self.corpus.name, "root": str(self.corpus.root.resolve())},
-            "best_epoch": self.state.best_epoch,
-            "epochs": len(self.state.history),
-            "seconds": round(self.state.seconds, 1),
-            "train": {"images": len(self.data.features), "sentences": len(self.data.sentences)},
-            "val": {"images": len(self.val.features), "sentences": len(self.val.sentences)},
-            "broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)],
-            "vocabulary": len(self.vocabulary),
-            "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
-            "machine": f"{platform.machine()}, {os.cpu_count()} cores, {self.device}",
-            "best_val": self.state.history[self.state.best_epoch - 1]["val"],
-        }
-        replace_text(self.out / REPORT, json.dumps(report, indent=1) + "\n")
+
+def _finish(
+    run: Run,
+    corpus: Corpus | PhraseCorpus,
+    task: Task,
+    best: dict[str, Tensor],
+    history: list[dict[str, Any]],
+) -> None:
+    """The best weights become the run's; curves and the report stand beside them."""
+    with replacing(run.folder / WEIGHTS) as beside:
+        save_file({key: value.contiguous() for key, value in best.items()}, beside)
+    draw_curves(history, run.folder)
+    write_report(run, corpus, task, history)
 
 
 def rate_factor(schedule: ScheduleSettings, passed: float) -> float:
@@ -196,7 +192,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another --out.")
 
 
-def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus, out: Path) -> None:
+def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus | PhraseCorpus, out: Path) -> None:
     if (out / VOCABULARY).exists() and Vocabulary.load(out / VOCABULARY).words != vocabulary.words:
         raise SeesayError(
             f"{out}: was trained on other sentences than those of {corpus.root}; choose another --out."

@@ -1,0 +1,54 @@
+"""Recipes whose objective has a closed form: CCA, with its ridge chosen on val."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from torch import Tensor
+
+from seesay.errors import SeesayError
+from seesay.matchers.cca import CCA, Covariances, solve_cca
+from seesay.matchers.run import Run
+from seesay.progress import progress
+from seesay.recipes.schema import CcaSettings, CorrelationSettings
+from seesay.training.metrics import METRICS, write_metrics
+from seesay.training.task import Task
+
+
+def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+    """The weights with the best val measure, and a row for each ridge; in a row `loss` is -Σ correlations.
+
+    One pass over the pairs gathers the covariances; each ridge then costs a decomposition.
+
+    Raises:
+        SeesayError: the objective does not go with the matcher; see `solve_cca`.
+    """
+    recipe, matcher = run.recipe, run.matcher
+    if not (
+        isinstance(matcher, CCA)
+        and isinstance(recipe.matcher, CcaSettings)
+        and isinstance(recipe.objective, CorrelationSettings)
+    ):
+        raise SeesayError(f"Recipe '{recipe.name}': the correlation objective goes with the cca matcher.")
+    covariances = Covariances()
+    for features, sentences in task.pairs():
+        covariances.add(features, sentences.vectors)
+    history: list[dict[str, Any]] = []
+    best: dict[str, Tensor] = {}
+    ridges = recipe.objective.ridges
+    with progress("Ridges", len(ridges), "ridges") as advance:
+        for number, ridge in enumerate(ridges, start=1):
+            start = time.monotonic()
+            matcher.fill(solve_cca(covariances, recipe.matcher.dim, ridge, ridge))
+            measured = task.measure(run)
+            if not history or measured[task.criterion] > max(row["val"][task.criterion] for row in history):
+                best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
+            loss = -float(matcher.get_buffer("correlations").sum())
+            seconds = round(time.monotonic() - start, 2)
+            history.append(
+                {"epoch": number, "ridge": ridge, "loss": loss, "seconds": seconds, "val": measured}
+            )
+            write_metrics(run.folder / METRICS, history)
+            advance(1)
+    return best, history

@@ -1,0 +1,144 @@
+"""Mini-batches of regions and phrases: Algorithm 1 of the two-branch networks.
+
+Regions are numbered through the whole split: `first_region[image]` plus the place in the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.boxes import iou
+from seesay.matchers.phrase_inputs import PhraseInputs
+from seesay.recipes.schema import RegionSettings
+
+NEAR, FAR = 0.7, 0.3  # IoU with the true region: at least a positive's, less than a negative's
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """What triplets are made of: regions (n,) and phrases (m,) by number, and who is who, (n, m) boolean."""
+
+    regions: Numbers
+    phrases: Numbers
+    matching: NDArray[np.bool_]
+    other_phrases: NDArray[np.bool_]
+    other_regions: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs for the similarity network, by number: as many that match as pairs that do not."""
+
+    regions: Numbers
+    phrases: Numbers
+    labels: NDArray[np.float32]
+
+
+class PhraseSampler:
+    """Positive and negative regions of every phrase, computed once.
+
+    Args:
+        data: of the train split.
+        settings: of the recipe.
+    """
+
+    def __init__(self, data: PhraseInputs, settings: RegionSettings) -> None:
+        self.settings = settings
+        counts = [len(regions.boxes) for regions in data.regions]
+        self.first_region = np.cumsum([0, *counts])
+        owners = data.corpus.image_of_phrase()
+        self.true = self.first_region[owners] + data.true_region
+        self.chains = _numbered([(p.image, p.chain or i) for i, p in enumerate(data.corpus.phrases)])
+        self.by_chain = np.argsort(self.chains, kind="stable")
+        self.chain_cuts = np.searchsorted(self.chains[self.by_chain], np.arange(self.chains.max() + 2))
+        self.near: list[Numbers] = []
+        self.far: list[Numbers] = []
+        truths = data.corpus.enclosing_boxes()
+        for phrase, image in enumerate(owners):
+            proposals = data.regions[image].boxes[: data.proposals[image]]
+            overlap = iou(proposals, truths[phrase : phrase + 1])[:, 0]
+            start = self.first_region[image]
+            near = start + np.flatnonzero(overlap >= NEAR)
+            self.near.append(np.append(near, self.true[phrase]))
+            self.far.append(start + np.flatnonzero(overlap < FAR))
+
+    def triplets(self, phrases: Numbers, neighbours: bool, generator: np.random.Generator) -> Triplets:
+        """Steps 2 and 3 of the triplet sampling for one set of ground-truth pairs."""
+        regions = self.true[phrases]
+        if self.settings.positives == "augmented":
+            regions = np.array([generator.choice(self.near[phrase]) for phrase in phrases])
+        if neighbours:
+            regions, phrases = self._with_neighbours(regions, phrases, generator)
+        present, column = np.unique(phrases, return_inverse=True)
+        far = [self._some_far(phrase, generator) for phrase in present]
+        used, row = np.unique(np.concatenate([regions, *far]), return_inverse=True)
+        matching = np.zeros((len(used), len(present)), bool)
+        matching[row[: len(regions)], column] = True
+        negative = np.zeros_like(matching)
+        negative[row[len(regions) :], np.repeat(np.arange(len(present)), [len(f) for f in far])] = True
+        chain = self.chains[present]
+        same = chain[:, None] == chain[None, :]
+        covered = np.asarray(matching.astype(np.float32) @ same.astype(np.float32)) > 0
+        queries = np.asarray(matching.any(axis=1))[:, None]
+        return Triplets(used, present, matching, queries & ~covered, negative)
+
+    def pairs(self, phrases: Numbers, generator: np.random.Generator) -> Pairs:
+        """The pair sampling: every positive with one negative region of the same image."""
+        augmented = self.settings.positives == "augmented"
+        left, right, labels = [], [], []
+        for phrase in phrases:
+            far = self.far[phrase]
+            if not len(far):
+                continue
+            near = self.near[phrase] if augmented else self.true[phrase : phrase + 1]
+            left += [near, generator.choice(far, len(near))]
+            right.append(np.full(2 * len(near), phrase))
+            labels += [np.ones(len(near)), -np.ones(len(near))]
+        if not left:
+            return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))
+        return Pairs(np.concatenate(left), np.concatenate(right), np.concatenate(labels).astype(np.float32))
+
+    def _some_far(self, phrase: int, generator: np.random.Generator) -> Numbers:
+        far, most = self.far[phrase], self.settings.negatives
+        return far if most is None or len(far) <= most else generator.choice(far, most, replace=False)
+
+    def _with_neighbours(
+        self, regions: Numbers, phrases: Numbers, generator: np.random.Generator
+    ) -> tuple[Numbers, Numbers]:
+        """Step 3c: a second phrase for each region, a second region for each phrase, where there is one."""
+        more: list[tuple[int, int]] = []
+        for region, phrase in _alone(regions, phrases):
+            chain = self.chains[phrase]
+            same = self.by_chain[self.chain_cuts[chain] : self.chain_cuts[chain + 1]]
+            others = same[same != phrase]
+            if len(others):
+                more.append((region, int(generator.choice(others))))
+        if self.settings.positives == "augmented":
+            for phrase, region in _alone(phrases, regions):
+                others = self.near[phrase][self.near[phrase] != region]
+                if len(others):
+                    more.append((int(generator.choice(others)), phrase))
+        added = np.array(more, np.int64).reshape(-1, 2)
+        return np.concatenate([regions, added[:, 0]]), np.concatenate([phrases, added[:, 1]])
+
+
+def _alone(targets: Numbers, matches: Numbers) -> list[tuple[int, int]]:
+    """Each target that has a single match, with it."""
+    unique, first = np.unique(targets, return_index=True)
+    lowest = np.full(len(unique), np.iinfo(np.int64).max)
+    highest = np.full(len(unique), -1)
+    place = np.searchsorted(unique, targets)
+    np.minimum.at(lowest, place, matches)
+    np.maximum.at(highest, place, matches)
+    single = lowest == highest
+    return list(zip(unique[single].tolist(), matches[first[single]].tolist(), strict=True))
+
+
+def _numbered(names: Sequence[object]) -> Numbers:
+    numbers: dict[object, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

@@ -1,0 +1,122 @@
+"""Image-sentence retrieval as a training task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seesay.data.corpus import Corpus
+from seesay.errors import SeesayError
+from seesay.evaluation.measure import measure
+from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
+from seesay.matchers.inputs import Inputs, split_inputs
+from seesay.matchers.run import Run
+from seesay.recipes.schema import (
+    ContrastiveSettings,
+    LogisticSettings,
+    MarginSettings,
+    Recipe,
+    TripletSettings,
+)
+from seesay.text.encoders import SentenceEncoder
+from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.objectives import objective_value
+from seesay.training.sampler import pair_batches, random_batches
+from seesay.training.triplets import Relations, logistic_objective, triplet_objective
+
+Batch = tuple[NDArray[np.int64], NDArray[np.int64]]
+_BATCH = 4096
+
+
+@dataclass
+class SentenceTask:
+    """Sentences and the whole images that they describe."""
+
+    recipe: Recipe
+    data: Inputs
+    val: Inputs
+    criterion: str = "mR"
+
+    @classmethod
+    def of(
+        cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+    ) -> SentenceTask:
+        """The task of a corpus; images that lack features are encoded first."""
+        train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
+        return cls(recipe, train, val)
+
+    @property
+    def image_dim(self) -> int:
+        """Width of the image features."""
+        return self.data.features.shape[1]
+
+    def batches(self, epoch: int) -> Sequence[Batch]:
+        """Positions of images and of their sentences."""
+        recipe, owners = self.recipe, self.data.image_of_sentence
+        if recipe.sampler == "rounds":
+            return list(pair_batches(owners, recipe.batch, recipe.seed, epoch))
+        neighbours = recipe.sampler == "neighbourhood"
+        return list(random_batches(owners, recipe.batch, recipe.seed, epoch, neighbours))
+
+    def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
+        """The recipe's objective on one mini-batch."""
+        images, chosen = (torch.from_numpy(part) for part in batch)
+        sentences = self.data.sentences.take(chosen).to(device)
+        objective = self.recipe.objective
+        if isinstance(objective, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
+            present = torch.unique(images)
+            vectors = matcher.embed_images(self.data.features[present].to(device)).float()
+            relations = Relations.of_owners(present.to(device), images.to(device))
+            texts = matcher.embed_sentences(sentences).float()
+            return [triplet_objective(vectors, texts, relations, objective)]
+        features = self.data.features[images].to(device)
+        if isinstance(objective, LogisticSettings) and isinstance(matcher, PairMatcher):
+            return [_balanced_logistic(matcher, features, sentences, images.to(device))]
+        if not isinstance(objective, MarginSettings | ContrastiveSettings):
+            raise SeesayError(
+                f"Recipe '{self.recipe.name}': objective '{objective.kind}' does not go with matcher "
+                f"'{self.recipe.matcher.kind}': triplets need an embedding matcher, logistic a pair matcher."
+            )
+        scores = matcher.training_scores(features, sentences)
+        return [objective_value(objective, each.float(), images.to(device)) for each in scores]
+
+    def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
+        """Every sentence with its image."""
+        for start in range(0, len(self.data.sentences), _BATCH):
+            images = torch.from_numpy(self.data.image_of_sentence[start : start + _BATCH])
+            chosen = torch.arange(start, start + len(images))
+            yield self.data.features[images], self.data.sentences.take(chosen)
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        """Recalls of the val split, both ways."""
+        return measure(run, self.val, "val")
+
+    def about(self) -> dict[str, Any]:
+        """Sizes of the splits, and broken images."""
+        sizes = {
+            name: {"images": len(part.features), "sentences": len(part.sentences)}
+            for name, part in (("train", self.data), ("val", self.val))
+        }
+        return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
+
+
+def _balanced_logistic(
+    matcher: PairMatcher, features: Tensor, sentences: Sentences, owners: Tensor
+) -> Tensor:
+    """Eq. 7 on each pair (x, y) and on (x, y') with a sentence y' of the batch that is not of x."""
+    images, texts = matcher.encode_images(features), matcher.encode_sentences(sentences)
+    others = (owners[:, None] != owners[None, :]).float()
+    usable = others.any(dim=1)
+    images, matching, owners = images[usable], texts[usable], others[usable]
+    negatives = torch.multinomial(owners, 1)[:, 0]
+    scores = torch.cat([matcher.score_pairs(images, matching), matcher.score_pairs(images, texts[negatives])])
+    labels = torch.ones_like(scores)
+    labels[len(images) :] = -1
+    return logistic_objective(scores.float(), labels)

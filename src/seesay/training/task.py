@@ -1,0 +1,47 @@
+"""What the training loop asks of a task: mini-batches, the objective's value, a measure to stop by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from seesay.matchers.base import Matcher
+from seesay.matchers.run import Run
+from seesay.text.sentences import Sentences
+
+
+class Task(Protocol):
+    """Image-sentence retrieval or phrase localization, on one corpus.
+
+    Attributes:
+        criterion: the val measure that chooses the epoch, a key of what `measure` returns.
+        image_dim: width of the image or region features.
+    """
+
+    @property
+    def criterion(self) -> str: ...  # noqa: D102
+
+    @property
+    def image_dim(self) -> int: ...  # noqa: D102
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """The mini-batches of one epoch; they depend on the recipe's seed and the epoch alone."""
+        ...
+
+    def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
+        """The objective's value on one mini-batch: one, or one for each member of an ensemble."""
+        ...
+
+    def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
+        """Every positive pair of the train split once: features (b, d) and their sentences, in batches."""
+        ...
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        """The val split's measures."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """What the report says of the data: sizes, and what was left out."""
+        ...
