@@ -9,13 +9,41 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.errors import SeesayError
 from seesay.evaluation.grounding import Convention, grounding_recall
-from seesay.evaluation.protocols import evaluate_embeddings, evaluate_scores
+from seesay.evaluation.protocols import evaluate_embeddings, evaluate_scores, protocol_named
+from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.inputs import Inputs
-from seesay.matchers.phrase_inputs import PhraseInputs
+from seesay.matchers.inputs import Inputs, split_inputs
+from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.schema import Recipe
+
+GROUNDING = "grounding"
+
+
+def measure_split(run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str) -> dict[str, Any]:
+    """A run on a split of a corpus by any protocol, as `seesay evaluate --json` prints it.
+
+    Raises:
+        SeesayError: no such protocol, or one that does not go with the run or the corpus.
+    """
+    if protocol == GROUNDING:
+        if not isinstance(corpus, PhraseCorpus):
+            raise SeesayError(f"{corpus.root}: protocol '{GROUNDING}' needs phrases with boxes.")
+        phrases = phrase_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+        return measure_phrases(run, phrases, split)
+    if isinstance(corpus, PhraseCorpus):
+        raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is '{GROUNDING}'.")
+    if protocol != PROTOCOL:
+        protocol_named(protocol)
+    inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+    if protocol == PROTOCOL:
+        vectors = run.embed_prepared(inputs.sentences)
+        return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}
+    return measure(run, inputs, split, protocol)
 
 
 def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") -> dict[str, Any]:
@@ -38,7 +66,7 @@ def measure_phrases(
 ) -> dict[str, Any]:
     """Phrase localization of one split: each phrase's proposals ranked by the run's matcher."""
     recall = grounding_recall(rank_proposals(run, inputs), inputs.corpus.phrases, convention, inclusive)
-    return {"protocol": "grounding", "split": split, "images": len(inputs.corpus.images), **recall}
+    return {"protocol": GROUNDING, "split": split, "images": len(inputs.corpus.images), **recall}
 
 
 def rank_proposals(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from seesay.errors import SeesayError
 from seesay.recipes.schema import Recipe
 
-DEFAULT_CORPUS = "flickr8k"
+DEFAULT_CORPORA = ("flickr8k", "flickr8k-phrases")
 
 
 def list_recipes() -> list[Recipe]:
@@ -24,7 +24,7 @@ def list_recipes() -> list[Recipe]:
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
     """The recipe `name`: a YAML file's path, `corpus/name`, or `name`.
 
-    A bare name means the recipe for the corpus at hand where there is one, and else Flickr8k's.
+    A bare name means the recipe for the corpus at hand where there is one, and else that for Flickr8k.
 
     Args:
         name: of a recipe, or the path of a YAML file.
@@ -83,7 +83,7 @@ def _find(name: str, corpus: str | None) -> tuple[str, str]:
         except (OSError, UnicodeDecodeError) as failure:
             raise SeesayError(f"{name}: cannot be read as UTF-8 text ({failure}).") from failure
     shipped = _shipped()
-    for key in (name, f"{corpus}/{name}", f"{DEFAULT_CORPUS}/{name}"):
+    for key in (name, f"{corpus}/{name}", *(f"{default}/{name}" for default in DEFAULT_CORPORA)):
         if key in shipped:
             return key, shipped[key]
     raise SeesayError(f"No recipe '{name}'; `seesay recipes` lists them: {', '.join(sorted(shipped))}.")
