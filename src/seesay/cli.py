@@ -30,6 +30,9 @@ DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, 
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="The corpus's format, where looking at it does not tell.")
 ]
+ImagesOption = Annotated[
+    Path | None, typer.Option("--images", help="Where the images of phrases lie, if not beside them.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
@@ -48,16 +51,18 @@ def train(
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value.")
     ] = None,
     resume: Annotated[bool, typer.Option(help="Go on behind the last finished epoch.")] = False,
+    images: ImagesOption = None,
     data_format: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a matcher on captioned images; the result is a run."""
-    from seesay.data.readers import read_corpus
+    """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
+    from seesay.data.open import open_corpus
     from seesay.recipes.load import load_recipe
     from seesay.training.runs import read_report
     from seesay.training.train import train as run_training
 
-    corpus = read_corpus(data, data_format)
+    grounds = load_recipe(recipe).regions is not None
+    corpus = open_corpus(data, phrases=grounds, images=images, format=data_format)
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or DEFAULT_RUNS / resolved.name
     run_training(resolved, corpus, folder, resume)
@@ -72,7 +77,11 @@ def evaluate(
         Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
     ] = None,
     split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
-    protocol: Annotated[str, typer.Option(help="standard, coco-1k or coco-5k.")] = "standard",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="standard, coco-1k, coco-5k, sentence-to-sentence; grounding for phrases."),
+    ] = None,
+    images: ImagesOption = None,
     data_format: FormatOption = None,
     record: Annotated[
         Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")
@@ -80,25 +89,23 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure a run on a split: recall both ways, beside the published row of the same system."""
-    from seesay.data.readers import read_corpus
-    from seesay.evaluation.measure import differences, measure, provenance
+    from seesay.data.open import open_corpus
+    from seesay.evaluation.measure import differences, measure_split, provenance
     from seesay.evaluation.protocols import protocol_named
     from seesay.evaluation.report import print_report
     from seesay.evaluation.results import record_row, source_commit
-    from seesay.matchers.inputs import split_inputs
     from seesay.matchers.run import Run
     from seesay.training.runs import trained_on
 
-    protocol_named(protocol)  # a mistake there is told before anything is computed
     started = time.monotonic()
     loaded = Run.load(run)
-    corpus = read_corpus(data or trained_on(loaded), data_format)
-    measured = measure(
-        loaded,
-        split_inputs(loaded.recipe, corpus, split, loaded.vocabulary, loaded.sentence_encoder),
-        split,
-        protocol,
-    )
+    grounds = loaded.recipe.regions is not None
+    chosen = protocol or ("grounding" if grounds else "standard")
+    if chosen not in ("grounding", "sentence-to-sentence"):
+        protocol_named(chosen)  # a mistake there is told before anything is computed
+    root, beside = (data, images) if data else trained_on(loaded)
+    corpus = open_corpus(root, phrases=grounds, images=beside, format=data_format)
+    measured = measure_split(loaded, corpus, split, chosen)
     if record is not None:
         row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))
         record_row(record, corpus.name, row)

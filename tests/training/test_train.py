@@ -106,7 +106,7 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
     run = Run.load(str(finished))
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
     assert measure(run, inputs, "val") == best["val"]
-    assert trained_on(run) == corpus.root.resolve()
+    assert trained_on(run) == (corpus.root.resolve(), None)
 
 
 def test_the_folder_holds_what_it_should(finished: Path) -> None:

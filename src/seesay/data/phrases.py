@@ -42,11 +42,12 @@ class Phrase:
 class PhraseCorpus:
     """Images and the phrases that name things in them.
 
-    `sizes` (n_images, 2) holds each image's width and height in pixels, upright: the frame of the boxes.
+    `images_root` is where the images were looked for. `sizes` (n_images, 2) holds each image's width and height in pixels, upright: the frame of the boxes.
     """
 
     name: str
     root: Path
+    images_root: Path
     images: tuple[CorpusImage, ...]
     phrases: tuple[Phrase, ...]
     sizes: NDArray[np.int64]

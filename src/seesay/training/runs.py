@@ -39,7 +39,7 @@ def write_report(
     report = {
         "recipe": run.recipe.name,
         "seed": run.recipe.seed,
-        "corpus": {"name": corpus.name, "root": str(corpus.root.resolve())},
+        "corpus": _where(corpus),
         "best_epoch": best["epoch"],
         "epochs": len(history),
         "seconds": round(sum(row["seconds"] for row in history), 1),
@@ -53,18 +53,30 @@ def write_report(
     replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")
 
 
-def trained_on(run: Run) -> Path:
-    """The corpus a run was trained on; SeesayError when it is not there any more."""
-    root = Path(read_report(run.folder)["corpus"]["root"])
+def trained_on(run: Run) -> tuple[Path, Path | None]:
+    """The corpus a run was trained on, and where the images of its phrases lie.
+
+    Raises:
+        SeesayError: it is not there any more.
+    """
+    corpus = read_report(run.folder)["corpus"]
+    root = Path(corpus["root"])
     if not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name one with --data.")
-    return root
+    return root, Path(corpus["images"]) if "images" in corpus else None
 
 
 def list_runs(folder: Path) -> list[dict[str, str]]:
     """The runs below a folder, by name, then the shipped ones: name and a line about each."""
     there = sorted(path.parent for path in folder.glob(f"**/{RECIPE}"))
     return [_line(path, str(path)) for path in there] + [_line(path, path.name) for path in shipped_runs()]
+
+
+def _where(corpus: Corpus | PhraseCorpus) -> dict[str, str]:
+    place = {"name": corpus.name, "root": str(corpus.root.resolve())}
+    if isinstance(corpus, PhraseCorpus):
+        place["images"] = str(corpus.images_root.resolve())
+    return place
 
 
 def _line(folder: Path, name: str) -> dict[str, str]:

@@ -91,7 +91,9 @@ class PhraseBuilder:
         found = [by_name[name] for name in self._position]
         images = self._split_the_rest([image for image, _ in found])
         sizes = np.array([size for _, size in found], np.int64)
-        return PhraseCorpus(self._name, self.root, images, self._chained(), sizes, self.faults)
+        return PhraseCorpus(
+            self._name, self.root, self._where_images, images, self._chained(), sizes, self.faults
+        )
 
     def _measured(
         self, name: str, split: str | None, where: str
