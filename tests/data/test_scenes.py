@@ -4,8 +4,20 @@ import re
 import numpy as np
 import pytest
 
+from seesay.data.phrase_readers import read_phrases
+from seesay.data.pixels import decode
 from seesay.data.readers import read_corpus
-from seesay.data.scenes import COLOURS, GROUNDS, HEIGHT, WIDTH, SceneObject, draw_scene, write_scenes
+from seesay.data.scenes import (
+    COLOURS,
+    GROUNDS,
+    HEIGHT,
+    SHAPES,
+    SIZES,
+    WIDTH,
+    SceneObject,
+    draw_scene,
+    write_scenes,
+)
 
 
 def files(folder):
@@ -61,3 +73,26 @@ def test_every_shape_is_drawn_in_its_colour_at_its_place():
         assert len(y) > 300
         assert abs((x.min() + x.max()) / 2 - 80) <= 1
         assert (pixels[0, 0] == GROUNDS["white"]).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", SIZES)
+def test_the_box_holds_what_is_drawn_and_no_more(shape, size):
+    item = SceneObject(size, "blue", shape, 70, 60)
+    y, x = np.nonzero((np.asarray(draw_scene([item], "white")) == COLOURS["blue"]).all(-1))
+    assert (x.min(), y.min(), x.max() + 1, y.max() + 1) == item.box
+
+
+def test_phrases_name_what_is_in_their_boxes(tmp_path):
+    write_scenes(tmp_path, 30, seed=5)
+    corpus = read_phrases(tmp_path)
+    assert not corpus.faults.counts
+    assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
+    assert {tuple(size) for size in corpus.sizes.tolist()} == {(WIDTH, HEIGHT)}
+    for phrase in corpus.phrases:
+        source = corpus.images[phrase.image].source
+        x1, y1, x2, y2 = phrase.box.astype(int)
+        inside = decode(source.read(), "scene")[y1:y2, x1:x2].reshape(-1, 3)
+        colour = next(name for name in phrase.text.split() if name in COLOURS)
+        near = np.abs(inside.astype(int) - COLOURS[colour]).max(axis=1) < 40  # JPEG
+        assert near.mean() > 0.15, phrase

@@ -14,6 +14,8 @@ from typing import Any
 
 from PIL import Image, ImageDraw
 
+from seesay.paths import replace_text
+
 COLOURS = {
     "red": (208, 40, 40),
     "green": (40, 152, 56),
@@ -28,6 +30,8 @@ GROUNDS = {"white": (248, 248, 248), "grey": (168, 168, 168), "brown": (136, 96,
 SHAPES = ("circle", "square", "triangle", "star", "bar", "ring")
 SIZES = {"small": 13, "large": 24}
 WIDTH, HEIGHT = 160, 128
+SPLITS = {8: "val", 9: "test"}  # of ten scenes; the others are train
+_COLUMNS = ("image", "split", "phrase", "chain", "x1", "y1", "x2", "y2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,29 +49,41 @@ class SceneObject:
         """`small red circle`."""
         return f"{self.size} {self.colour} {self.shape}"
 
+    @property
+    def box(self) -> tuple[int, int, int, int]:
+        """The pixels that it is drawn on lie within x1 y1 x2 y2, x2 and y2 exclusive."""
+        across = SIZES[self.size]
+        down = across // 3 if self.shape == "bar" else across
+        return self.x - across, self.y - down, self.x + across + 1, self.y + down + 1
+
 
 def write_scenes(folder: Path, images: int, seed: int, captions: int = 5) -> None:
-    """Draw scenes into `folder/images/` and describe them in `folder/dataset_scenes.json`.
+    """Draw scenes into `folder/images/`, describe them in `dataset_scenes.json`, name parts in `phrases.tsv`.
 
-    The JSON is Karpathy's; of ten scenes eight are train, one val, one test. The same arguments give the
-    same files. The JSON is written last, so a folder that has it is whole.
+    The JSON is Karpathy's, the table a phrase corpus's; of ten scenes eight are train, one val, one test. The
+    same arguments give the same files. The JSON is written last, so a folder that has it is whole.
     """
     (folder / "images").mkdir(parents=True, exist_ok=True)
     records: list[dict[str, Any]] = []
+    rows = ["\t".join(_COLUMNS)]
     for index in range(images):
-        rng = random.Random(
-            f"{seed}:{index}"
-        )  # each scene by itself: more scenes leave the first as they are
+        # Each scene by itself: more scenes leave the first as they are.
+        rng = random.Random(f"{seed}:{index}")
         ground = rng.choice(sorted(GROUNDS))
         objects = _place(rng)
-        filename = f"scene_{index:05d}.jpg"
+        filename, split = f"scene_{index:05d}.jpg", SPLITS.get(index % 10, "train")
         draw_scene(objects, ground).save(folder / "images" / filename, quality=90)
         raws = [_sentence(rng, objects, ground, number) for number in range(captions)]
+        rows += [
+            "\t".join(map(str, (filename, split, phrase, chain, *item.box)))
+            for chain, item in enumerate(objects)
+            for phrase in (_a(item.phrase), _a(f"{item.colour} {item.shape}"))
+        ]
         records.append(
             {
                 "filename": filename,
                 "imgid": index,
-                "split": {8: "val", 9: "test"}.get(index % 10, "train"),
+                "split": split,
                 "sentids": [index * captions + number for number in range(captions)],
                 "sentences": [
                     {"raw": raw, "tokens": raw.split(), "imgid": index, "sentid": index * captions + number}
@@ -75,10 +91,9 @@ def write_scenes(folder: Path, images: int, seed: int, captions: int = 5) -> Non
                 ],
             }
         )
-    target = folder / "dataset_scenes.json"
-    beside = target.with_suffix(".json.part")
-    beside.write_text(json.dumps({"dataset": "scenes", "images": records}), encoding="utf-8")
-    beside.replace(target)
+    replace_text(folder / "phrases.tsv", "\n".join(rows) + "\n")
+    document = {"dataset": "scenes", "images": records}
+    replace_text(folder / "dataset_scenes.json", json.dumps(document))
 
 
 def draw_scene(objects: list[SceneObject], ground: str) -> Image.Image:
