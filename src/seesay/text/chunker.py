@@ -1,0 +1,210 @@
+"""Noun phrases of a sentence, by rules over word classes.
+
+Made for captions: present tense, concrete nouns, few clauses. A phrase is a run of determiners, modifiers and
+nouns, with what "of" joins to it ("a group of people", "the side of a mountain"); prepositions, pronouns,
+conjunctions and verbs end it. Most English nouns may be verbs, so the neighbours decide: in "two dogs chase a
+red ball" a plural stands before "chase" and a determiner behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from seesay.text._word_classes import (
+    ADVERBIAL,
+    AUXILIARIES,
+    COLOURS,
+    HEADS,
+    PREPOSITIONS,
+    QUANTIFIERS,
+    SINGULAR,
+    UNMODIFIED,
+    WordClass,
+    word_class,
+)
+
+_TOKEN = re.compile(r"['’]s\b|[^\W_]+(?:[-'’][^\W_]+)*|[^\w\s]")
+_LONGEST = 30  # words of one phrase
+
+_Role = Literal["determiner", "modifier", "noun"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A noun phrase; it is `sentence[start:end]`."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word, in lower case, or a mark."""
+
+    text: str
+    start: int
+    end: int
+    known: WordClass
+
+    def may_be(self, *classes: str) -> bool:
+        return not self.known.classes.isdisjoint(classes)
+
+
+# Behind the last word: what ends every phrase.
+_END = _Word(".", 0, 0, word_class("."))
+
+
+def noun_phrases(sentence: str) -> list[Chunk]:
+    """The noun phrases of an English sentence, in order; none overlaps another.
+
+    >>> [chunk.text for chunk in noun_phrases("two dogs chase a red ball")]
+    ['two dogs', 'a red ball']
+    """
+    words = [_word(match) for match in _TOKEN.finditer(sentence)]
+    chunks: list[Chunk] = []
+    at = 0
+    while at < len(words):
+        end = _Phrase(words, at).end()
+        if end > at:
+            start, stop = words[at].start, words[end - 1].end
+            chunks.append(Chunk(sentence[start:stop], start, stop))
+        at = max(end, at + 1)
+    return chunks
+
+
+def _word(match: re.Match[str]) -> _Word:
+    text = match[0].lower().replace("’", "'")
+    return _Word(text, match.start(), match.end(), word_class(text))
+
+
+class _Phrase:
+    """A noun phrase that is read word by word from `start`; `roles` are those of the words read so far."""
+
+    def __init__(self, words: list[_Word], start: int) -> None:
+        self._words = words
+        self._start = start
+        self._roles: list[_Role] = []
+
+    def end(self) -> int:
+        """The position behind the phrase's last word; `start` where no phrase begins there."""
+        end = self._start
+        while len(self._roles) < _LONGEST:
+            i = self._start + len(self._roles)
+            role = self._role(i) or self._bridge(i)
+            if role is None:
+                break
+            self._roles.append(role)
+            if self._may_end(i, role):
+                end = i + 1
+        return end
+
+    def _at(self, i: int) -> _Word:
+        return self._words[i] if 0 <= i < len(self._words) else _END
+
+    def _may_end(self, i: int, role: _Role) -> bool:
+        word = self._at(i)
+        return role == "noun" or (role == "modifier" and word.may_be("noun")) or word.text in HEADS
+
+    def _bridge(self, i: int) -> _Role | None:
+        """Words between the parts of one phrase: "group of people", "black and white dog"."""
+        if not self._roles:
+            return None
+        before, word, after = self._at(i - 1), self._at(i), self._at(i + 1)
+        if word.text == "of":  # but "in front of", "on top of"
+            return None if len(self._roles) == 1 and before.text in ("front", "top") else "determiner"
+        if word.text not in ("and", ",") or self._roles[-1] != "modifier":
+            return None
+        colours = {before.text, after.text} <= COLOURS
+        adjectives = before.may_be("adj") and after.may_be("adj") and self._nominal(i + 2)
+        return "modifier" if colours or adjectives else None
+
+    def _role(self, i: int) -> _Role | None:
+        """What the word is in the phrase so far, or None where it does not belong to it."""
+        word, before, last = self._at(i), self._at(i - 1), self._roles[-1] if self._roles else None
+        if word.may_be("determiner"):
+            return "determiner" if last in (None, "determiner") else None
+        if word.may_be("possessive"):
+            return "determiner" if last and before.may_be("noun") else None
+        if word.may_be("closed", "mark"):
+            return None
+        if last is None:
+            return self._opening(i)
+        if last == "noun":
+            return self._after_noun(i)
+        if last == "modifier" and before.may_be("noun") and self._acts_as_verb(i):
+            # "a white racing dog", but "girl in white riding bikes"
+            held = word.known.form == "ing" and "determiner" in self._roles and self._nominal(i + 1)
+            return "modifier" if held else None
+        if before.text in QUANTIFIERS and word.known.form == "ing":  # "both wearing hats"
+            return None
+        if before.text in SINGULAR and word.known.form == "s":  # "one holds"
+            return None
+        return self._modifier_or_noun(i)
+
+    def _opening(self, i: int) -> _Role | None:
+        """Without a determiner: "tall grass", "people", "striped shirts", but no verb."""
+        word, before = self._at(i), self._at(i - 1)
+        known, after_preposition = word.known, before.text in PREPOSITIONS
+        if word.text in ADVERBIAL:
+            return None
+        if known.form == "ing" or (known.form == "past" and not word.may_be("noun", "adj", "adv")):
+            modifies = self._nominal(i + 1) and (after_preposition or known.form == "past")
+            return "modifier" if modifies else None
+        if known.classes == {"adv"} and not (self._nominal(i + 1) and self._nominal(i + 2)):
+            return None
+        if before.text == "to" and known.form == "base":
+            return None if known.common or self._object_follows(i) else self._modifier_or_noun(i)
+        verb = known.form in ("base", "s") and not after_preposition
+        common = known.common and before.known.form != "ing"
+        is_verb = verb and (common or self._at(i + 1).may_be("determiner"))
+        return None if is_verb else self._modifier_or_noun(i)
+
+    def _after_noun(self, i: int) -> _Role | None:
+        """Whether a compound goes on ("dirt bike") or its verb or an adverb stands there."""
+        word = self._at(i)
+        if self._at(i - 1).text in UNMODIFIED or word.text in ADVERBIAL or self._acts_as_verb(i):
+            return None
+        if word.known.form == "past":
+            return "modifier" if word.text.endswith("ed") else None  # "snow covered hills"
+        return "noun" if word.may_be("noun") else None
+
+    def _acts_as_verb(self, i: int) -> bool:
+        """Whether a word behind a noun is its verb."""
+        known, after = self._at(i).known, self._at(i + 1)
+        determiner_follows = after.may_be("determiner")
+        if known.form == "s" and after.text not in AUXILIARIES:
+            settled = self._roles[-1] == "noun" or after.may_be("closed")  # but "yellow paddles."
+            return determiner_follows or (known.common and settled)
+        if known.form == "base":
+            plural = self._at(i - 1).known.plural
+            if not known.common:
+                return plural and self._object_follows(i)
+            joined = self._roles[-1] == "noun" and self._at(self._start - 1).text == "and"
+            # "dogs play", "a boy and a girl pose in"
+            return plural or determiner_follows or (joined and self._object_follows(i))
+        return known.form == "ing" or (known.form == "past" and not self._nominal(i + 1))
+
+    def _modifier_or_noun(self, i: int) -> _Role | None:
+        word, after = self._at(i), self._at(i + 1)
+        if word.may_be("adj") and word.text not in ADVERBIAL:
+            return "modifier"
+        if word.may_be("noun") or word.text in ADVERBIAL:
+            return "noun"
+        if word.may_be("verb"):  # "a knit hat"
+            return "modifier" if word.known.form in ("ing", "past") or self._nominal(i + 1) else None
+        return None if after.may_be("closed", "mark") else "modifier"  # "a brightly coloured"
+
+    def _nominal(self, i: int) -> bool:
+        """Whether a noun, or what stands before one, is there."""
+        for word in (self._at(i), self._at(i + 1), self._at(i + 2)):
+            if word.known.form == "ing" or word.text in ADVERBIAL:
+                return False
+            if word.known.form != "past" or word.may_be("noun", "adj"):
+                return word.may_be("noun", "adj")
+        return False
+
+    def _object_follows(self, i: int) -> bool:
+        return self._at(i + 1).may_be("determiner", "closed", "mark")
