@@ -5,9 +5,9 @@ import pytest
 from PIL import Image
 
 from seesay.data.pixels import content_key
+from seesay.data.sizes import upright_size
 from seesay.errors import ImageError
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make
-from seesay.search.update import upright_size
 from tests.search.colours import picture
 
 

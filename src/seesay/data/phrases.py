@@ -42,7 +42,8 @@ class Phrase:
 class PhraseCorpus:
     """Images and the phrases that name things in them.
 
-    `images_root` is where the images were looked for. `sizes` (n_images, 2) holds each image's width and height in pixels, upright: the frame of the boxes.
+    `images_root` is where the images were looked for. `sizes` (n_images, 2) holds each image's width and
+    height in pixels, upright: the frame of the boxes.
     """
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.data.corpus import Corpus
+from seesay.data.corpus import Corpus, Sentence
 from seesay.errors import ImageError, SeesayError
 from seesay.features.encode import fill_stores
 from seesay.features.encoder import Arrays, Encoder
@@ -29,12 +29,14 @@ class Inputs:
     """One split, ready for a matcher.
 
     Attributes:
+        corpus: its images and sentences, broken images and their sentences left out.
         features: joined image features, (n, d) float32.
         sentences: its m sentences.
         image_of_sentence: for each sentence the row of its image, (m,).
-        broken: images that could not be decoded; they and their sentences are left out.
+        broken: images that could not be decoded.
     """
 
+    corpus: Corpus
     features: Tensor
     sentences: Sentences
     image_of_sentence: NDArray[np.int64]
@@ -56,13 +58,17 @@ def split_inputs(
         features, kept, broken = _stored_features(recipe, part)
     row = np.full(len(part.images), -1)
     row[kept] = np.arange(len(kept))
-    owners = row[part.image_of_sentence()]
-    texts = [text for text, owner in zip(part.texts(), owners, strict=True) if owner >= 0]
+    usable = replace(
+        part,
+        images=tuple(part.images[i] for i in kept),
+        sentences=tuple(Sentence(s.text, int(row[s.image])) for s in part.sentences if row[s.image] >= 0),
+    )
+    texts = usable.texts()
     if not texts:
         raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
     vectors = sentence_vectors(encoder, texts) if encoder else None
     sentences = number_words(texts, vocabulary, vectors)
-    return Inputs(torch.from_numpy(features), sentences, owners[owners >= 0], broken)
+    return Inputs(usable, torch.from_numpy(features), sentences, usable.image_of_sentence(), broken)
 
 
 def stores_folder() -> Path:

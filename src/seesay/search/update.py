@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image
 
-from seesay.data.pixels import IMAGE_SUFFIXES, content_key, read_header
+from seesay.data.pixels import IMAGE_SUFFIXES, content_key
+from seesay.data.sizes import upright_size
 from seesay.errors import ImageError, SeesayError
 from seesay.search.embedder import Embedder
 from seesay.search.store import Item, Store, Writer
@@ -188,21 +187,3 @@ class _Update:
             except ImageError as error_:
                 broken[key] = str(error_).removeprefix(f"{name}: ")
         return new, broken
-
-
-def upright_size(data: bytes, name: str) -> tuple[int, int]:
-    """Width and height in pixels as the image is seen, after its EXIF rotation.
-
-    Raises:
-        ImageError: not an image.
-    """
-    header = read_header(data, name)
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            # Of a TIFF, Pillow gives the upright size already.
-            turned = image.format != "TIFF" and image.getexif().get(ExifTags.Base.Orientation, 1) in range(
-                5, 9
-            )
-    except Exception:  # a damaged EXIF block raises nearly anything, and turns nothing
-        turned = False
-    return (header.height, header.width) if turned else (header.width, header.height)

@@ -10,11 +10,11 @@ import numpy as np
 
 from seesay.data.boxes import clip
 from seesay.data.corpus import CorpusImage, Faults
-from seesay.data.phrase_readers._size import upright_size
 from seesay.data.phrases import Box, Phrase, PhraseCorpus
 from seesay.data.readers._builder import SEEDED_SPLIT, TWO_SPLITS, printable
 from seesay.data.readers._finder import ImageFinder
 from seesay.data.readers._splits import seeded_splits
+from seesay.data.sizes import source_size
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = "image listed but missing, dropped with its phrases"
@@ -103,7 +103,7 @@ class PhraseBuilder:
             self.faults.add(MISSING_IMAGE, f"{where} {name}")
             return None
         try:
-            size = upright_size(source, name)
+            size = source_size(source, name)
         except ImageError as error:
             self.faults.add(UNREADABLE_IMAGE, f"{where} {error}")
             return None
