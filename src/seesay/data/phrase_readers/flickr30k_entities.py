@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -135,4 +136,7 @@ def _number(element: ElementTree.Element, path: str) -> float:
     text = element.findtext(path)
     if text is None:
         raise ValueError(f"no <{path}>")
-    return float(text)
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"<{path}> is {text}")
+    return number

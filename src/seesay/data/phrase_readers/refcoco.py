@@ -7,6 +7,7 @@ Source: Kazemzadeh et al., EMNLP 2014; Yu et al., "Modeling Context in Referring
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def _add(
     image = need(picture, "file_name", str, where)
     if not builder.image(image, _split(record.get("split"), where), where):
         return
-    frame = (float(picture["width"]), float(picture["height"])) if "width" in picture else None
+    frame = _frame(picture, where)
     box, chain = _box(annotation, where), f"annotation-{annotation['id']}"
     for sentence in need(record, "sentences", list, where):
         text = sentence if isinstance(sentence, str) else need(sentence, "sent", str, where)
@@ -75,10 +76,24 @@ def _add(
 def _box(annotation: dict[str, Any], where: str) -> tuple[float, float, float, float]:
     """COCO's x, y, width, height from zero as corners."""
     numbers = need(annotation, "bbox", list, where)
-    if len(numbers) != 4 or not all(isinstance(n, int | float) for n in numbers):
+    if len(numbers) != 4 or not all(map(_is_number, numbers)):
         raise SeesayError(f"{where}: 'bbox' is {numbers}, not four numbers.")
     x, y, width, height = numbers
     return x, y, x + width, y + height
+
+
+def _frame(picture: dict[str, Any], where: str) -> tuple[float, float] | None:
+    """The size of the image that the boxes were drawn on, or None where it is not told."""
+    sides: tuple[Any, Any] = picture.get("width"), picture.get("height")
+    if sides == (None, None):
+        return None
+    if not all(_is_number(side) and side >= 1 for side in sides):
+        raise SeesayError(f"{where}: its image's width and height are {sides[0]} and {sides[1]}.")
+    return float(picture["width"]), float(picture["height"])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _split(name: object, where: str) -> str | None:
