@@ -49,7 +49,7 @@ COLOURS = _listed("""
     red blue green yellow black white brown grey gray orange pink purple tan gold silver beige maroon teal
     navy turquoise fuchsia
 """)
-# Verbs whose noun captions seldom use: taken for verbs where either would do.
+# Verbs whose noun image descriptions seldom use: taken for verbs where either would do.
 _COMMON = _listed("""
     walk run jump ride stand sit hold look play swim catch climb wear watch chase throw leap lie lay hang kick
     hit wait talk smile perform lean pull push carry cross eat sleep make take get go come leave reach prepare
