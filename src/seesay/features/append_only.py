@@ -1,14 +1,20 @@
-"""Files that are only ever appended to, and the lock that writers of one folder take in turn."""
+"""What stores have in common: files that are only ever appended to, one writer at a time, what they hold."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.paths import replace_text
 
 
 @contextmanager
@@ -25,6 +31,34 @@ def locked(folder: Path) -> Iterator[None]:
             yield
     except OSError as error:
         raise SeesayError(f"{folder}: cannot be read or written ({error.strerror}).") from error
+
+
+def check_meta(folder: Path, meta: dict[str, object]) -> None:
+    """Note in a new folder what it is for, in an old one hold that against `meta`.
+
+    Raises:
+        SeesayError: the folder is for something else, or damaged.
+    """
+    path = folder / "store.json"
+    if not path.exists():
+        replace_text(path, json.dumps(meta, indent=1))
+        return
+    try:
+        found = json.loads(path.read_text())
+    except ValueError:
+        found = None
+    if found != meta:
+        raise SeesayError(f"{path}: a store of another version or encoder; remove {folder}.")
+
+
+def read_records(path: Path, kind: np.dtype[np.void], start: int = 0) -> NDArray[Any]:
+    """The whole records of a file from number `start`."""
+    if not path.exists():
+        return np.zeros(0, kind)
+    with path.open("rb") as file:
+        file.seek(start * kind.itemsize)
+        data = file.read()
+    return np.frombuffer(data, kind, len(data) // kind.itemsize)
 
 
 def append(path: Path, data: bytes) -> None:

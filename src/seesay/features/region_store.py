@@ -9,7 +9,6 @@ being written; damaged rows are found on reading, and computed again.
 from __future__ import annotations
 
 import hashlib
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +22,11 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
 from seesay.errors import ImageError, SeesayError
 from seesay.features import proposals
-from seesay.features.append_only import append, cut, locked, size
+from seesay.features.append_only import append, check_meta, cut, locked, read_records, size
 from seesay.features.crops import Pixels
 from seesay.features.encode import bytes_of, in_threads
 from seesay.features.proposals import propose
 from seesay.features.regions import Boxes, RegionEncoder
-from seesay.paths import replace_text
 from seesay.progress import progress
 
 RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
@@ -78,7 +76,7 @@ class RegionStore:
         self._sound: set[str] = set()
         meta = {"version": VERSION, "encoder": encoder.name, "dim": encoder.dim, "made": made}
         with locked(self.folder):
-            self._check_meta(meta)
+            check_meta(self.folder, meta)
             self._refresh()
 
     def __contains__(self, key: str) -> bool:
@@ -104,7 +102,11 @@ class RegionStore:
         """Add regions; those that are there already, from this process or another, are left as they are."""
         with locked(self.folder):
             self._refresh()
-            fresh = {key: regions for key, regions in items.items() if key not in self}
+            fresh = {
+                key: Regions(np.asarray(boxes, "<f4"), np.asarray(features, "<f2"))
+                for key, (boxes, features) in items.items()
+                if key not in self
+            }
             # A process that was killed in its append has left rows that never counted.
             for name, width in self._widths.items():
                 cut(self.folder / name, self._rows * width)
@@ -123,23 +125,11 @@ class RegionStore:
         start, stop, _ = self._ranges[key]
         return Regions(self._boxes[start:stop], self._features[start:stop])
 
-    def _check_meta(self, meta: dict[str, object]) -> None:
-        path = self.folder / "store.json"
-        if not path.exists():
-            replace_text(path, json.dumps(meta, indent=1))
-            return
-        try:
-            found = json.loads(path.read_text())
-        except ValueError:
-            found = None
-        if found != meta:
-            raise SeesayError(f"{path}: a store of another version or encoder; remove {self.folder}.")
-
     def _refresh(self) -> None:
         """Take note of what has been added since last time; records whose rows are not all there end it."""
         whole = min(size(self.folder / name) // width for name, width in self._widths.items())
         ranges = {}
-        for record in _records(self.folder / "images.bin", self._records):
+        for record in read_records(self.folder / "images.bin", RECORD, self._records):
             stop = self._rows + int(record["rows"])
             if stop > whole:
                 break
@@ -235,15 +225,6 @@ def _key(data: bytes, extra: Boxes, count: int) -> str:
     """What decides an image's regions: its content, the boxes that come with it, how many are proposed."""
     what = f"{content_key(data)} {count} ".encode() + np.asarray(extra, "<f4").tobytes()
     return hashlib.blake2b(what, digest_size=16).hexdigest()
-
-
-def _records(path: Path, start: int) -> NDArray[np.void]:
-    if not path.exists():
-        return np.zeros(0, RECORD)
-    with path.open("rb") as file:
-        file.seek(start * RECORD.itemsize)
-        data = file.read()
-    return np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
 
 
 def _mapped(path: Path, kind: str, rows: int, width: int) -> NDArray[Any]:

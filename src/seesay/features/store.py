@@ -8,7 +8,6 @@ kill at any moment loses at most the rows being written.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.features.append_only import append, cut, locked, size
-from seesay.paths import replace_text
+from seesay.features.append_only import append, check_meta, cut, locked, read_records, size
 
 RECORD = np.dtype([("key", "V16"), ("crc", "<u4")])
 VERSION = 1
@@ -46,7 +44,7 @@ class FeatureStore:
         self._rows: dict[str, int] = {}
         self._known = 0
         with locked(self.folder):
-            self._check_meta({"version": VERSION, "encoder": encoder, "dims": self.dims})
+            check_meta(self.folder, {"version": VERSION, "encoder": encoder, "dims": self.dims})
             self._heal()
             self._refresh()
 
@@ -96,21 +94,9 @@ class FeatureStore:
     def _file(self, name: str) -> Path:
         return self.folder / f"{name}.f16"
 
-    def _check_meta(self, meta: dict[str, object]) -> None:
-        path = self.folder / "store.json"
-        if not path.exists():
-            replace_text(path, json.dumps(meta, indent=1))
-            return
-        try:
-            found = json.loads(path.read_text())
-        except ValueError:
-            found = None
-        if found != meta:
-            raise SeesayError(f"{path}: a store of another version or encoder; remove {self.folder}.")
-
     def _heal(self) -> None:
         """Cut every file behind the last row that is whole, wherever a kill or a disk left it."""
-        records = _records(self.folder / "rows.bin")
+        records = read_records(self.folder / "rows.bin", RECORD)
         whole = min([len(records), *(size(self._file(n)) // (2 * d) for n, d in self.dims.items())])
         good = whole
         for start in range(0, whole, _BLOCK):
@@ -134,19 +120,10 @@ class FeatureStore:
         if size(self.folder / "rows.bin") < self._known * RECORD.itemsize:
             self._rows.clear()
             self._known = 0
-        records = _records(self.folder / "rows.bin", self._known)
+        records = read_records(self.folder / "rows.bin", RECORD, self._known)
         for row, key in enumerate(records["key"], start=self._known):
             self._rows[bytes(key).hex()] = row
         self._known += len(records)
-
-
-def _records(path: Path, start: int = 0) -> NDArray[np.void]:
-    if not path.exists():
-        return np.zeros(0, RECORD)
-    with path.open("rb") as file:
-        file.seek(start * RECORD.itemsize)
-        data = file.read()
-    return np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
 
 
 def _checksums(arrays: Sequence[NDArray[np.float16]]) -> NDArray[np.uint32]:
