@@ -25,3 +25,25 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scenes")
     write_scenes(folder, images=60, seed=7)
     return folder
+
+
+@pytest.fixture(scope="session")
+def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that grounds phrases in drawn scenes, small enough to be trained in seconds."""
+    from seesay.data.phrase_readers import read_phrases
+    from seesay.recipes.load import load_recipe
+    from seesay.training.train import train
+
+    changes = [
+        "sentence_encoder=mean",
+        "matcher.dim=64",
+        "matcher.image_hidden=128",
+        "matcher.sentence_hidden=128",
+        "schedule.epochs=12",
+        "schedule.patience=null",
+        "batch=30",
+        "regions.proposals=60",
+    ]
+    folder = tmp_path_factory.mktemp("grounding") / "run"
+    train(load_recipe("ground-single", changes=changes), read_phrases(scenes), folder)
+    return folder
