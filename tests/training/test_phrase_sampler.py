@@ -1,0 +1,116 @@
+"""Algorithm 1: what its mini-batches must hold, whatever is drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.data.boxes import iou
+from seesay.data.corpus import CorpusImage
+from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.features.region_store import Regions
+from seesay.matchers.phrase_inputs import PhraseInputs
+from seesay.recipes.schema import RegionSettings
+from seesay.text.sentences import Sentences
+from seesay.training.phrase_sampler import FAR, NEAR, PhraseSampler
+
+SIDE = 100
+
+
+def inputs(seed: int, images: int = 4, proposals: int = 30) -> PhraseInputs:
+    """Images with two true boxes; three phrases each, of which two name the same box."""
+    generator = np.random.default_rng(seed)
+    phrases: list[Phrase] = []
+    regions: list[Regions] = []
+    for image in range(images):
+        truths = np.array([[10, 10, 50, 60], [40, 30, 95, 90]], np.float32)
+        near = truths[generator.integers(2, size=6)] + generator.uniform(-4, 4, (6, 4))
+        corners = np.sort(generator.uniform(0, SIDE, (proposals - 6, 2, 2)), axis=1)
+        boxes = np.concatenate([near, corners.reshape(-1, 4), truths]).astype(np.float32)
+        regions.append(Regions(boxes, np.zeros((len(boxes), 3), np.float16)))
+        for text, box, chain in (("a man", 0, "m"), ("he", 0, "m"), ("a dog", 1, "d")):
+            phrases.append(Phrase(text, image, (tuple(truths[box].tolist()),), chain=chain))
+    names = tuple(CorpusImage(f"{i}.jpg", "train") for i in range(images))
+    sizes = np.full((images, 2), SIDE)
+    corpus = PhraseCorpus("drawn", Path(), Path(), names, tuple(phrases), sizes)
+    m = len(phrases)
+    words = Sentences(torch.ones(m, dtype=torch.int64), torch.ones(m, dtype=torch.int64), torch.zeros(m, 0))
+    true_region = np.tile([proposals, proposals, proposals + 1], images)
+    return PhraseInputs(corpus, regions, np.full(images, proposals), words, true_region, [])
+
+
+def overlaps(data: PhraseInputs, sampler: PhraseSampler, regions: np.ndarray, phrases: np.ndarray):
+    """IoU of each region with each phrase's true box, (n, m); -1 across images."""
+    owner = np.searchsorted(sampler.first_region, regions, side="right") - 1
+    boxes = np.stack(
+        [
+            data.regions[i].boxes[r - sampler.first_region[i]]
+            for i, r in zip(owner.tolist(), regions.tolist(), strict=True)
+        ]
+    )
+    value = iou(boxes, data.corpus.enclosing_boxes()[phrases])
+    same = owner[:, None] == data.corpus.image_of_phrase()[phrases][None, :]
+    return np.where(same, value, -1)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 1000), st.sampled_from(["single", "augmented"]), st.booleans())
+def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbours: bool) -> None:
+    data = inputs(seed)
+    sampler = PhraseSampler(data, RegionSettings(positives=positives, negatives=5))
+    chosen = np.random.default_rng(seed).permutation(12)[:7]
+    drawn = sampler.triplets(chosen, neighbours, np.random.default_rng(seed))
+    value = overlaps(data, sampler, drawn.regions, drawn.phrases)
+    least = 1.0 if positives == "single" else NEAR
+    assert (value[drawn.matching] >= least - 1e-6).all()
+    assert (value[drawn.other_regions] < FAR).all()
+    assert (value[drawn.other_regions] >= 0).all()  # of the same image
+    assert (drawn.other_regions.sum(axis=0) <= 5).all()
+    assert set(chosen) <= set(drawn.phrases[drawn.matching.any(axis=0)])
+    chain = [(p.image, p.chain) for p in data.corpus.phrases]
+    for i, j in np.argwhere(drawn.other_phrases):
+        matched = {chain[drawn.phrases[k]] for k in np.flatnonzero(drawn.matching[i])}
+        assert matched
+        assert chain[drawn.phrases[j]] not in matched
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 1000))
+def test_neighbourhood_sampling_gives_every_target_two_matches(seed: int) -> None:
+    data = inputs(seed)
+    sampler = PhraseSampler(data, RegionSettings(positives="augmented"))
+    men = np.array([0, 3])  # "a man" of images 0 and 1: each has "he" beside it
+    drawn = sampler.triplets(men, True, np.random.default_rng(seed))
+    first = [int(np.flatnonzero(drawn.phrases == man)[0]) for man in men]
+    there = [min(2, len(sampler.near[man])) for man in men]
+    assert (drawn.matching[:, first].sum(axis=0) >= there).all()
+    assert {1, 4} <= set(drawn.phrases.tolist())
+
+
+@pytest.mark.parametrize("positives", ["single", "augmented"])
+def test_pairs_are_balanced_and_of_one_image(positives: str) -> None:
+    data = inputs(3)
+    sampler = PhraseSampler(data, RegionSettings(positives=positives))
+    pairs = sampler.pairs(np.arange(12), np.random.default_rng(1))
+    assert pairs.labels.sum() == 0
+    value = np.diagonal(overlaps(data, sampler, pairs.regions, pairs.phrases))
+    assert (value[pairs.labels > 0] >= (1 - 1e-6 if positives == "single" else NEAR)).all()
+    assert (value[pairs.labels < 0] < FAR).all()
+    assert (value >= 0).all()
+    assert (len(pairs.labels) == 24) == (positives == "single")
+
+
+def test_a_phrase_without_far_regions_gives_no_pairs() -> None:
+    data = inputs(3, images=1)
+    data.regions[0].boxes[:] = data.regions[0].boxes[-1]
+    data = PhraseInputs(
+        data.corpus, data.regions, data.proposals, data.sentences, np.array([30, 30, 31]), data.broken
+    )
+    sampler = PhraseSampler(data, RegionSettings())
+    pairs = sampler.pairs(np.array([2]), np.random.default_rng(1))
+    assert len(pairs.labels) == 0
