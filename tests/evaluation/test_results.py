@@ -61,6 +61,21 @@ def test_a_wrong_row_is_refused_and_writes_nothing(tmp_path, changed, said):
     assert not list(tmp_path.iterdir())
 
 
+def test_rows_of_one_direction_stand_beside_the_others(tmp_path):
+    grounding = {
+        "protocol": "grounding", "split": "test", "images": 677, "n": 3100, "upper bound": 80.0,
+        "R@1": 40.0, "R@5": 60.0, "R@10": 70.0, "by kind": {"people": {"R@1": 50.0}},
+        "recipe": "ground-full", "seed": 1, "encoder": "lite0", "commit": "abc", "seconds": 60.0,
+    }  # fmt: skip
+    sentences = grounding | {"protocol": "sentence-to-sentence", "Med r": 1.0, "upper bound": None}
+    for one in (grounding, row(), sentences, grounding | {"R@1": 41.0}):
+        path = record_row(tmp_path, "flickr8k", one)
+    assert [r.get("R@1") for r in read_rows(path)] == [41.0, 40.0, None]
+    for key, wrong in (("R@5", 101.0), ("upper bound", -1.0), ("Med r", 0.0), ("split", None)):
+        with pytest.raises(SeesayError, match=f"key '{key}'"):
+            record_row(tmp_path, "flickr8k", grounding | {key: wrong})
+
+
 def test_a_row_needs_its_origin():
     without = row()
     del without["commit"]

@@ -112,3 +112,63 @@ def test_a_benchmark_is_a_table_too(tmp_path):
     assert refresh(document, tmp_path)
     with pytest.raises(SeesayError, match="--record"):
         benchmark_table(path, "speed")
+
+
+def one_direction(protocol="sentence-to-sentence", **changed):
+    measured = {"R@1": 58.0, "R@5": 80.0, "R@10": 86.5}
+    measured |= (
+        {"images": 677, "n": 3100, "upper bound": 84.0, "convention": "enclosing box", "IoU": "continuous"}
+        if protocol == "grounding"
+        else {"sentences": 5000, "queries": 5000, "Med r": 1.0}
+    )
+    return {
+        "protocol": protocol, "split": "test", **measured,
+        "recipe": "two-branch-full", "seed": 1, "encoder": "lite0", "commit": "abc", "seconds": 6.0,
+    } | changed  # fmt: skip
+
+
+def test_a_protocol_with_one_direction_has_its_own_columns():
+    rows = [row(recipe="two-branch-full"), one_direction(), one_direction(seed=2, **{"R@1": 60.0})]
+    rows.append(one_direction(recipe="two-branch", **{"R@1": 55.0}))
+    table = cells(results_table(rows, "flickr8k", protocol="sentence-to-sentence"))
+    assert table[0] == ["system", "R@1", "R@5", "R@10", "Med r", "encoder"]
+    full, plain = table[2:]
+    assert full == [
+        "`two-branch-full`, 2 seeds",
+        "59.0 ± 1.4",
+        "80.0 ± 0.0",
+        "86.5 ± 0.0",
+        "1.0 ± 0.0",
+        "lite0",
+    ]
+    assert plain[0] == "`two-branch`"
+
+
+def test_another_corpus_stands_beside_and_says_so():
+    table = results_table([one_direction()], "flickr8k", protocol="sentence-to-sentence", beside="flickr30k")
+    published = cells(table)[3]
+    assert published[0].endswith("(Wang et al., 2019, table 4, on Flickr30k)")
+    assert published[1:5] == ["63.8", "84.1", "90.2", "–"]
+    own = results_table([one_direction()], "flickr30k", protocol="sentence-to-sentence", beside="flickr30k")
+    assert "on Flickr30k" not in own
+
+
+def test_grounding_shows_the_bound_and_names_its_convention():
+    rows = [one_direction("grounding", recipe="ground-full", crops=None)]
+    table = results_table(rows, "flickr8k-phrases", protocol="grounding", beside="flickr30k-entities")
+    header, _, measured, published, *_ = cells(table)
+    assert header[1:5] == ["R@1", "R@5", "R@10", "upper bound"]
+    assert measured[4] == "84.0"
+    assert published[1:5] == ["50.7", "70.4", "75.5", "–"]
+    assert "Flickr30k Entities" in published[0]
+    assert table.endswith("several boxes: enclosing box, IoU continuous.\n")
+
+
+def test_a_block_chooses_what_stands_beside(tmp_path, document):
+    record_row(tmp_path, "flickr8k", one_direction())
+    document.write_text(
+        "<!-- table: flickr8k protocol=sentence-to-sentence beside=coco -->\n<!-- /table -->\n",
+        encoding="utf-8",
+    )
+    assert refresh(document, tmp_path)
+    assert "on COCO" in document.read_text(encoding="utf-8")

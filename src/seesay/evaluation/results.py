@@ -34,8 +34,8 @@ class Direction(_Part):
     median_rank: float = Field(alias="Med r", ge=1)
 
 
-class ResultRow(_Part):
-    """What a row must hold: the object of `evaluate --json`, and what was measured. More keys may follow."""
+class _Row(_Part):
+    """What every row must hold: what was measured, and how. More keys may follow."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -48,11 +48,26 @@ class ResultRow(_Part):
     seconds: float = Field(ge=0)
     protocol: str
     split: str
+
+
+class ResultRow(_Row):
+    """A row of retrieval in both directions: the object of `evaluate --json`."""
+
     images: int = Field(gt=0)
     sentences: int = Field(gt=0)
     sentence_retrieval: Direction
     image_retrieval: Direction
     mean_recall: float = Field(alias="mR", ge=0, le=100)
+
+
+class RecallRow(_Row):
+    """A row of a protocol with one direction: its recalls, and the median rank or the proposals' bound."""
+
+    r1: float = Field(alias="R@1", ge=0, le=100)
+    r5: float = Field(alias="R@5", ge=0, le=100)
+    r10: float = Field(alias="R@10", ge=0, le=100)
+    median_rank: float | None = Field(None, alias="Med r", ge=1)
+    upper_bound: float | None = Field(None, alias="upper bound", ge=0, le=100)
 
 
 def validate_row(row: Mapping[str, Any], where: str) -> None:
@@ -61,8 +76,9 @@ def validate_row(row: Mapping[str, Any], where: str) -> None:
     Raises:
         SeesayError: a key is missing or its value cannot be; says where and which.
     """
+    shape = RecallRow if isinstance(row, Mapping) and "R@1" in row else ResultRow
     try:
-        ResultRow.model_validate(row)
+        shape.model_validate(row)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])

@@ -5,8 +5,8 @@ A document holds a block that this module fills:
     <!-- table: flickr8k split=test recipes=irmatch-h,irmatch-s -->
     <!-- /table -->
 
-The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, and
-`benchmark` one of `benchmarks.jsonl`.
+The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
+the corpus whose published rows stand under them, and `benchmark` one of `benchmarks.jsonl`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,26 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from seesay.errors import SeesayError
-from seesay.evaluation.published import PublishedRow, published_row
-from seesay.evaluation.recall import MEASURES
+from seesay.evaluation.columns import (
+    Published,
+    conventions,
+    corpus_title,
+    features,
+    figures,
+    find_published,
+    markdown,
+    number,
+    published_figures,
+    spreads,
+)
 from seesay.evaluation.results import kind, read_rows
 from seesay.paths import replace_text
 
-_WAYS = ("sentence_retrieval", "image_retrieval")
-_COLUMNS = ("system", *(f"{way} {name}" for way in ("S", "I") for name in MEASURES), "mR", "encoder")
-_CHOICES = {"split", "protocol", "recipes", "benchmark"}
+_CHOICES = {"split", "protocol", "recipes", "beside", "benchmark"}
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
 
@@ -36,44 +44,38 @@ def results_table(
     split: str = "test",
     protocol: str = "standard",
     recipes: Sequence[str] = (),
+    beside: str | None = None,
 ) -> str:
     """Measured rows, each with the published row of the same system under it, as a Markdown table.
 
-    Rows that differ in their seed alone become one: mean ± standard deviation. S is sentence retrieval
-    (image query), I image retrieval (sentence query); recalls in percent.
+    Rows that differ in their seed alone become one: mean ± standard deviation. Columns are those of
+    `figures`; recalls in percent.
 
     Args:
         rows: rows of one results file.
-        corpus: whose published rows to put beside.
+        corpus: whose they are.
         split: the split to show.
         protocol: the protocol to show.
-        recipes: which recipes, in this order; all by falling mR without it.
+        recipes: which recipes, in this order; all by falling mR (R@1 in one direction) without it.
+        beside: another corpus, whose published rows to put beside; they then say so.
 
     Raises:
         SeesayError: no row is left, or one of `recipes` has none.
     """
-    chosen = [row for row in rows if row["split"] == split and row["protocol"] == protocol]
-    missing = set(recipes) - {row["recipe"] for row in chosen}
-    if missing or not chosen:
-        what = f"recipe '{min(missing)}'" if missing else "any recipe"
-        raise SeesayError(
-            f"results of {corpus}: no row of {what} on split '{split}' by '{protocol}'; measure it first."
-        )
-    groups = _by_seed(row for row in chosen if not recipes or row["recipe"] in recipes)
-    if recipes:
-        groups.sort(key=lambda group: recipes.index(group[0]["recipe"]))
-    else:
-        groups.sort(key=lambda group: -fmean(row["mR"] for row in group))
+    groups = _groups(rows, corpus, split, protocol, recipes)
+    columns = list(figures(groups[0][0]))
     lines = []
     for position, group in enumerate(groups):
-        lines.append(_measured_line(group))
-        last_of_recipe = (
-            position + 1 == len(groups) or groups[position + 1][0]["recipe"] != group[0]["recipe"]
-        )
-        published = published_row(group[0].get("system") or group[0]["recipe"], corpus)
-        if last_of_recipe and published and published.protocol == protocol and split == "test":
-            lines.append(_published_line(published))
-    return _markdown(_COLUMNS, lines, left=("system", "encoder"))
+        lines.append(_measured_line(group, columns))
+        following = groups[position + 1][0]["recipe"] if position + 1 < len(groups) else None
+        if split != "test" or following == group[0]["recipe"]:
+            continue
+        system = group[0].get("system") or group[0]["recipe"]
+        if published := find_published(system, beside or corpus, protocol):
+            lines.append(_published_line(published, columns, beside not in (None, corpus)))
+    table = markdown(("system", *columns, "encoder"), lines, left=("system", "encoder"))
+    named = conventions(row for group in groups for row in group)
+    return f"{table}\n{named}\n" if named else table
 
 
 def benchmark_table(path: Path, benchmark: str) -> str:
@@ -90,7 +92,7 @@ def benchmark_table(path: Path, benchmark: str) -> str:
     columns = [key for key in rows[0] if key not in stamp]
     left = [key for key in columns if isinstance(rows[0][key], str)]
     cells = [[_plain(row.get(key)) for key in columns] for row in rows]
-    return f"{_markdown(columns, cells, left)}\n{rows[0]['machine']}; {rows[0]['date']}.\n"
+    return f"{markdown(columns, cells, left)}\n{rows[0]['machine']}; {rows[0]['date']}.\n"
 
 
 def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
@@ -129,6 +131,25 @@ def _table(spec: str, results: Path, document: Path) -> str:
     return results_table(read_rows(path), name, recipes=recipes.split(",") if recipes else (), **chosen)
 
 
+def _groups(
+    rows: Sequence[Mapping[str, Any]], corpus: str, split: str, protocol: str, recipes: Sequence[str]
+) -> list[list[Mapping[str, Any]]]:
+    """The rows to show, in their order; those that differ in their seed alone together."""
+    chosen = [row for row in rows if row["split"] == split and row["protocol"] == protocol]
+    missing = set(recipes) - {row["recipe"] for row in chosen}
+    if missing or not chosen:
+        what = f"recipe '{min(missing)}'" if missing else "any recipe"
+        raise SeesayError(
+            f"results of {corpus}: no row of {what} on split '{split}' by '{protocol}'; measure it first."
+        )
+    groups = _by_seed(row for row in chosen if not recipes or row["recipe"] in recipes)
+    if recipes:
+        groups.sort(key=lambda group: recipes.index(group[0]["recipe"]))
+    else:
+        groups.sort(key=lambda group: -_worth(group))
+    return groups
+
+
 def _by_seed(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """Rows that differ in nothing but the seed, together."""
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
@@ -137,36 +158,22 @@ def _by_seed(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
     return list(groups.values())
 
 
-def _measured_line(group: Sequence[Mapping[str, Any]]) -> list[str]:
-    first = group[0]
-    system = f"`{first['recipe']}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
-    numbers = [_spread([row[way][name] for row in group]) for way in _WAYS for name in MEASURES]
-    changes = [change for change in first.get("changes") or () if not change.startswith("seed=")]
-    features = ", ".join(part for part in (first["encoder"], first.get("crops"), *changes) if part)
-    return [system, *numbers, _spread([row["mR"] for row in group]), features]
+def _worth(group: Sequence[Mapping[str, Any]]) -> float:
+    """What rows are ordered by: mR, or R@1 where there is one direction."""
+    return fmean(row["mR"] if "mR" in row else row["R@1"] for row in group)
 
 
-def _published_line(row: PublishedRow) -> list[str]:
-    numbers = [
-        _number(way[name]) for way in (row.sentence_retrieval, row.image_retrieval) for name in MEASURES
-    ]
-    features = ", ".join(part for part in (row.encoder, row.crops) if part)
-    return [f"{row.system} ({row.source}, table {row.table})", *numbers, _number(row.mean_recall), features]
+def _measured_line(group: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
+    system = f"`{group[0]['recipe']}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
+    return [system, *spreads(group, columns), features(group[0])]
 
 
-def _spread(values: Sequence[float]) -> str:
-    mean = _number(fmean(values))
-    return f"{mean} ± {stdev(values):.1f}" if len(values) > 1 else mean
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+def _published_line(row: Published, columns: Sequence[str], elsewhere: bool) -> list[str]:
+    printed = published_figures(row)
+    source = f"{row.source}, table {row.table}" + (f", on {corpus_title(row.corpus)}" if elsewhere else "")
+    seen = ", ".join(part for part in (row.encoder, row.crops) if part)
+    return [f"{row.system} ({source})", *(number(printed.get(column)) for column in columns), seen]
 
 
 def _plain(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else str(value)
-
-
-def _markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Iterable[str]) -> str:
-    rules = ["---" if column in left else "---:" for column in columns]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (columns, rules, *lines))

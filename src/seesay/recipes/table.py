@@ -1,0 +1,126 @@
+"""Tables of papers as data: which recipes are their rows, and what the paper printed them as.
+
+One YAML a table, below `tables/<paper>/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import Recipe
+
+
+class TableRow(BaseModel):
+    """One row: a recipe, or a combination of two runs.
+
+    Attributes:
+        name: the recipe's, or the combination's own.
+        published: the paper's row beside it, by its printed name; by default the one of that recipe.
+        combine: a recipe for sentences and one for phrases, whose distances are weighed against each other.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    published: str | None = None
+    combine: tuple[str, str] | None = None
+
+    @property
+    def recipes(self) -> tuple[str, ...]:
+        """The recipes that must be trained for it."""
+        return self.combine or (self.name,)
+
+
+class TableDefinition(BaseModel):
+    """A table of a paper; in YAML a row that is a recipe and no more is its bare name.
+
+    Attributes:
+        source: the paper, as the published rows name it.
+        table: its number there.
+        corpus: the paper's, whose published rows stand beside where there are none for the corpus at hand.
+        protocol: what every row is measured by.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    source: str
+    table: int = Field(gt=0)
+    corpus: str
+    protocol: str
+    rows: tuple[TableRow, ...] = Field(min_length=1)
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _named(cls, rows: Any) -> Any:
+        if not isinstance(rows, list | tuple):
+            return rows
+        return [{"name": row} if isinstance(row, str) else row for row in rows]
+
+    def only(self, names: Sequence[str]) -> TableDefinition:
+        """The table with these of its rows, in its own order.
+
+        Raises:
+            SeesayError: it has no such row.
+        """
+        there = [row.name for row in self.rows]
+        for name in names:
+            if name not in there:
+                raise SeesayError(f"table {self.name}: no row '{name}'; there are {', '.join(there)}.")
+        return self.model_copy(update={"rows": tuple(row for row in self.rows if row.name in names)})
+
+    def recipe(self, name: str, corpus: str, changes: Sequence[str], seed: int) -> Recipe:
+        """A row's recipe for a corpus, with changes and seed; see `load_recipe`.
+
+        Raises:
+            SeesayError: the recipe cannot be; says in which table.
+        """
+        if any(change.partition("=")[0] == "seed" for change in changes):
+            raise SeesayError(f"table {self.name}: --set seed: name the seeds of a table with --seeds.")
+        try:
+            return load_recipe(name, corpus, changes).model_copy(update={"seed": seed})
+        except SeesayError as error:
+            raise SeesayError(f"table {self.name}: {error}") from error
+
+
+def list_tables() -> list[TableDefinition]:
+    """Every table that comes with seesay, by name."""
+    return [load_table(name) for name in sorted(_shipped())]
+
+
+def load_table(name: str) -> TableDefinition:
+    """The table `name`, or the one in a YAML file.
+
+    Raises:
+        SeesayError: there is none, it says what no table may say, or a recipe that it names is missing.
+    """
+    shipped = _shipped()
+    path = shipped.get(name, Path(name))
+    if name not in shipped and path.suffix not in (".yaml", ".yml"):
+        raise SeesayError(f"No table '{name}'; there are {', '.join(sorted(shipped))}.")
+    try:
+        definition = TableDefinition.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except ValidationError as failure:
+        first = failure.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SeesayError(f"table {name}: key '{key}': {first['msg'].lower()}.") from failure
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
+        raise SeesayError(f"table {name}: cannot be read ({' '.join(str(failure).split())}).") from failure
+    for row in definition.rows:
+        for recipe in row.recipes:
+            definition.recipe(recipe, definition.corpus, (), seed=1)
+    return definition
+
+
+def _shipped() -> dict[str, Path]:
+    root = Path(str(files("seesay.recipes"))) / "tables"
+    return {path.stem: path for path in root.glob("*/*.yaml")}
