@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,15 +137,18 @@ def test_components_without_correlation_are_zero_not_noise():
     assert not solution.y_map[:, 1:].any()
 
 
-def test_scores_are_cosines_of_scaled_projections():
+def test_scores_are_those_of_gongs_eigenvalue_problem():
     x, y = (side.float() for side in pairs())
-    matcher = CCA(7, 5, dim=4, power=2)
-    matcher.fit([(x[:100], y[:100]), (x[100:], y[100:])], ridge=0.01)
-    solution = solve_cca(covariances_of(x, y), 4, 0.01, 0.01)
-    left, right = (side.numpy() * solution.correlations.numpy() ** 2 for side in projections(solution, x, y))
+    matcher = CCA(7, 5, dim=4, power=3)
+    matcher.fit([(x[:100], y[:100]), (x[100:], y[100:])], ridge=0)
+    # All covariances against those within a side; eigenvectors hold both sides' projections.
+    joint = np.cov(torch.hstack([x, y]).double().numpy().T, bias=True)
+    within = scipy.linalg.block_diag(joint[:7, :7], joint[7:, 7:])
+    values, vectors = (part[..., ::-1][..., :4] for part in scipy.linalg.eigh(joint, within))
+    left = (x - x.mean(0)).numpy() @ vectors[:7] * values**3
+    right = (y - y.mean(0)).numpy() @ vectors[7:] * values**3
     norms = np.linalg.norm(left, axis=1)[:, None] * np.linalg.norm(right, axis=1)
-    scores = matcher.score(x, sentences_of(y))
-    np.testing.assert_allclose(scores, left @ right.T / norms, atol=1e-4)
+    np.testing.assert_allclose(matcher.score(x, sentences_of(y)), left @ right.T / norms, atol=1e-4)
 
 
 def test_pairs_find_each_other_and_the_state_dict_holds_all():

@@ -1,6 +1,6 @@
 """CCA: regularised, normalised canonical correlation analysis, the embedding networks' baseline.
 
-Projections that correlate most (Hotelling 1936), each scaled by a power of its correlation and
+Projections that correlate most (Hotelling 1936), each scaled by a power of its eigenvalue and
 compared by cosine (Gong, Ke, Isard, Lazebnik 2014; Klein, Lev, Sadeh, Wolf 2015). It is fitted from
 covariances, which are streamed: the features are never all in memory.
 """
@@ -205,15 +205,16 @@ def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matri
 
 
 class CCA(EmbeddingMatcher):
-    """CCA as a matcher: sentences by their vectors, cosine of projections scaled by correlation**power.
+    """CCA as a matcher: sentences by their vectors, cosine of projections scaled by eigenvalue**power.
 
-    Nothing of it is trained by steps; `fit` fills the buffers.
+    The eigenvalues are those of Gong et al.'s problem, in which one block matrix holds all covariances:
+    1 + correlation. Nothing of it is trained by steps; `fit` fills the buffers.
 
     Args:
         image_dim: p.
         sentence_dim: q.
         dim: components that are kept.
-        power: of the canonical correlations; 0 for plain CCA, 4 in Gong et al. 2014.
+        power: of the eigenvalues; 0 for plain CCA, 4 in Gong et al. 2014.
     """
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int, power: float = 4.0) -> None:
@@ -253,4 +254,4 @@ class CCA(EmbeddingMatcher):
     def _embed(self, features: Tensor, side: str) -> Tensor:
         centred = features.float() - self.get_buffer(f"{side}_mean")
         projected = centred @ self.get_buffer(f"{side}_map")
-        return functional.normalize(projected * self.get_buffer("correlations") ** self.power, dim=1)
+        return functional.normalize(projected * (1 + self.get_buffer("correlations")) ** self.power, dim=1)
