@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from seesay.features.crops import Pixels, resize
 
-VERSION = 2  # changes with the boxes; stores of region features hold it
+VERSION = 3  # changes with the boxes; stores of region features hold it
 
 _AREA = 224 * 224  # pixels of the image in which edges are found: time and constants are for this
 _BLUR = 1.0  # σ in pixels; without blur the time is fivefold
-_WEAK, _STRONG = 300, 900  # Canny's thresholds on Scharr gradients of 8-bit grey
+# Canny's upper threshold on Scharr gradients of 8-bit grey, the lower is a third; halved for a dim or soft
+# image until there are edges enough.
+_STRONG, _STRONG_AT_LEAST = 900, 60
+_FEWEST_EDGES = 1000
 # Time grows faster than the number of edge pixels; one photograph in twenty has more.
 _MOST_EDGES = 5000
 _OVERLAP = 0.55  # the paper's β for IoU 0.5
@@ -55,17 +58,27 @@ def _edge_boxes(pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArra
     found, scores = finder.getBoundingBoxes(strength, orientation)
     boxes = np.asarray(found, np.float32).reshape(-1, 4)  # x y width height
     boxes[:, 2:] += boxes[:, :2]
-    return boxes, np.asarray(scores, np.float32).reshape(-1)
+    rated = np.asarray(() if scores is None else scores, np.float32)  # None goes with no boxes
+    return boxes, rated.reshape(-1)
 
 
 def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Strength 0..1 of thinned edges, and the gradient's orientation in 0..π, (h, w) each."""
     grey = cv2.GaussianBlur(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), (0, 0), _BLUR)
     dx, dy = cv2.Scharr(grey, cv2.CV_16S, 1, 0), cv2.Scharr(grey, cv2.CV_16S, 0, 1)
-    thin = cv2.Canny(dx, dy, _WEAK, _STRONG, L2gradient=True) > 0
+    strong = float(_STRONG)
+    thin = _thinned(dx, dy, strong)
+    while np.count_nonzero(thin) < _FEWEST_EDGES and strong > _STRONG_AT_LEAST:
+        strong /= 2
+        thin = _thinned(dx, dy, strong)
     across, down = dx.astype(np.float32), dy.astype(np.float32)
     strength = np.where(thin, np.hypot(across, down), 0)
     strength.ravel()[np.argpartition(strength, -_MOST_EDGES, axis=None)[:-_MOST_EDGES]] = 0
     full = np.percentile(strength[strength > 0], 95) if strength.any() else 1
     orientation = np.mod(np.arctan2(down, across), np.pi)
     return np.clip(strength / full, 0, 1).astype(np.float32), orientation.astype(np.float32)
+
+
+def _thinned(dx: NDArray[np.int16], dy: NDArray[np.int16], strong: float) -> NDArray[np.bool_]:
+    edges: NDArray[np.bool_] = cv2.Canny(dx, dy, strong / 3, strong, L2gradient=True) > 0
+    return edges
