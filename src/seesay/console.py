@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from seesay.evaluation.paper_table import Outcome, PaperTable
     from seesay.search.index import Hit, Index
 
 
@@ -62,10 +63,10 @@ def print_lines(rows: Sequence[dict[str, str]]) -> None:
 
 def print_training(report: dict[str, Any], folder: Path) -> None:
     """Where the run is, and how well it does on val."""
-    criterion = report["criterion"]
+    headline = report["headline"]
     print(
         f"{folder}: {report['recipe']}, {report['epochs']} epochs in {report['seconds']:.0f} s; "
-        f"best on val at epoch {report['best_epoch']}, {criterion} {report['best_val'][criterion]:.1f}."
+        f"best on val at epoch {report['best_epoch']}, {headline} {report['best_val'][headline]:.1f}."
     )
     _print_broken(report["broken_images"])
     print(f"Next: seesay evaluate {folder}")
@@ -87,6 +88,21 @@ def print_features(result: dict[str, Any]) -> None:
     arrays = ", ".join(f"{name} ({width})" for name, width in result["arrays"].items())
     print(f"{result['store']}: {arrays} of {result['images']} images, {result['encoded']} encoded now")
     _print_broken(result["broken"])
+
+
+def tell(line: str) -> None:
+    """A line about long work, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def tell_outcome(outcome: Outcome) -> None:
+    """What came of one row of a paper's table."""
+    tell(f"  {outcome.summary()}")
+
+
+def print_table(table: PaperTable) -> None:
+    """A paper's table, ours beside the paper's."""
+    wide().print(table.terminal())
 
 
 def print_corpus(summary: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[dict[str, Any]]
             start = time.monotonic()
             matcher.fill(solve_cca(covariances, recipe.matcher.dim, ridge, ridge))
             measured = task.measure(run)
-            if not history or measured[task.criterion] > max(row["val"][task.criterion] for row in history):
+            if not history or measured[task.headline] > max(row["val"][task.headline] for row in history):
                 best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
             loss = -float(matcher.get_buffer("correlations").sum())
             seconds = round(time.monotonic() - start, 2)

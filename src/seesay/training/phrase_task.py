@@ -38,7 +38,7 @@ class Batch:
 class PhraseTask:
     """Phrases and the regions that they name."""
 
-    criterion = "R@1"
+    headline = "R@1"
 
     def __init__(
         self, recipe: Recipe, settings: RegionSettings, data: PhraseInputs, val: PhraseInputs

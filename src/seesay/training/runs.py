@@ -35,7 +35,7 @@ def write_report(
     run: Run, corpus: Corpus | PhraseCorpus, task: Task, history: Sequence[dict[str, Any]]
 ) -> None:
     """`training.json`: what was trained on what, and its best epoch on val."""
-    best = max(history, key=lambda row: row["val"][task.criterion])
+    best = max(history, key=lambda row: row["val"][task.headline])
     report = {
         "recipe": run.recipe.name,
         "seed": run.recipe.seed,
@@ -47,7 +47,7 @@ def write_report(
         "vocabulary": len(run.vocabulary),
         "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
-        "criterion": task.criterion,
+        "headline": task.headline,
         "best_val": best["val"],
     }
     replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")
@@ -89,7 +89,7 @@ def _line(folder: Path, name: str) -> dict[str, str]:
     about = f"{recipe.name} on {recipe.corpus}"
     if (folder / REPORT).is_file():
         report = read_report(folder)
-        criterion = report["criterion"]
-        about += f", seed {report['seed']}, val {criterion} {report['best_val'][criterion]:.1f}"
+        headline = report["headline"]
+        about += f", seed {report['seed']}, val {headline} {report['best_val'][headline]:.1f}"
         about += f" at epoch {report['best_epoch']}"
     return {"name": name, "about": about}

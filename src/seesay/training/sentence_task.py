@@ -42,7 +42,7 @@ class SentenceTask:
     recipe: Recipe
     data: Inputs
     val: Inputs
-    criterion: str = "mR"
+    headline: str = "mR"
 
     @classmethod
     def of(

@@ -16,12 +16,12 @@ class Task(Protocol):
     """Image-sentence retrieval or phrase localization, on one corpus.
 
     Attributes:
-        criterion: the val measure that chooses the epoch, a key of what `measure` returns.
+        headline: the val measure that chooses the epoch, a key of what `measure` returns.
         image_dim: width of the image or region features.
     """
 
     @property
-    def criterion(self) -> str: ...  # noqa: D102
+    def headline(self) -> str: ...  # noqa: D102
 
     @property
     def image_dim(self) -> int: ...  # noqa: D102

@@ -109,8 +109,8 @@ class _Loop:
         start = time.monotonic()
         loss = self._learn(epoch)
         measured = self.task.measure(self.view)
-        if measured[self.task.criterion] > self.state.best_measure:
-            self.state.best_measure, self.state.best_epoch = measured[self.task.criterion], epoch
+        if measured[self.task.headline] > self.state.best_measure:
+            self.state.best_measure, self.state.best_epoch = measured[self.task.headline], epoch
             state = self.matcher.state_dict()
             self.best = {key: value.detach().cpu().clone() for key, value in state.items()}
         row = {

@@ -1,0 +1,99 @@
+"""A training step of the embedding network, its triplets vectorised against a loop over the pairs.
+
+Both compute eq. 6 with neighbourhood sampling and constraints on the same mini-batch of Flickr8k's size:
+500 images with two sentences each, 1,280-d image features, 3,000-d Fisher vectors. The loop takes one
+positive pair at a time and PyTorch's operations within it; a loop over triplets would take minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from benchmarks._harness import arguments, report, seconds
+from seesay.matchers.two_branch import EmbeddingNetwork
+from seesay.recipes.schema import EmbeddingNetworkSettings, TripletSettings
+from seesay.text.sentences import Sentences
+from seesay.training.triplets import Relations, distances, triplet_objective
+
+IMAGES, PER_IMAGE, IMAGE_DIM, SENTENCE_DIM = 500, 2, 1280, 3000
+SETTINGS = TripletSettings(margin=0.05, keep=10, weights=(1, 1.5, 0, 0.05))
+
+Objective = Callable[[Tensor, Tensor, Relations, TripletSettings], Tensor]
+
+
+def main() -> None:
+    """Time the objective alone and the whole step."""
+    options = arguments(__doc__ or "").parse_args()
+    torch.manual_seed(1)
+    owners = torch.arange(IMAGES).repeat(PER_IMAGE)
+    relations = Relations.of_owners(torch.arange(IMAGES), owners)
+    x = functional.normalize(torch.randn(IMAGES, 512), dim=1)
+    y = functional.normalize(torch.randn(len(owners), 512) + 2 * x[owners], dim=1)
+    same = float(triplet_objective(x, y, relations, SETTINGS)), float(looped(x, y, relations, SETTINGS))
+    if abs(same[0] - same[1]) > 1e-4 * abs(same[1]):
+        raise SystemExit(f"vectorised {same[0]}, looped {same[1]}: not the same objective")
+    rows = [
+        _row("objective and its gradient", lambda how: _objective(how, x, y, relations)),
+        _row("whole training step", _Step(relations)),
+    ]
+    report("triplets", rows, options)
+
+
+def looped(images: Tensor, sentences: Tensor, relations: Relations, settings: TripletSettings) -> Tensor:
+    """Eq. 6, one positive pair at a time."""
+    total = images.new_zeros(())
+    across, within = distances(images, sentences), distances(sentences, sentences)
+    one, two, _, four = settings.weights
+    for i, j in relations.matching.nonzero().tolist():
+        total = total + one * _hardest(across[i, j], across[i][relations.other_sentences[i]], settings)
+        total = total + two * _hardest(across[i, j], across[:, j][relations.other_images[:, j]], settings)
+        shared = relations.matching[i].clone()
+        shared[j] = False
+        for other in shared.nonzero()[:, 0].tolist():
+            far = within[j][relations.other_sentences[i]]
+            total = total + four * _hardest(within[j, other], far, settings)
+    return total / relations.matching.sum()
+
+
+def _hardest(near: Tensor, far: Tensor, settings: TripletSettings) -> Tensor:
+    return functional.relu(settings.margin + near - far).topk(min(settings.keep, len(far))).values.sum()
+
+
+def _objective(how: Objective, x: Tensor, y: Tensor, relations: Relations) -> None:
+    left, right = x.clone().requires_grad_(), y.clone().requires_grad_()
+    how(left, right, relations, SETTINGS).backward()  # type: ignore[no-untyped-call]
+
+
+class _Step:
+    """Forward, objective, backward, Adam."""
+
+    def __init__(self, relations: Relations) -> None:
+        self.relations = relations
+        self.network = EmbeddingNetwork(EmbeddingNetworkSettings(), IMAGE_DIM, 0, SENTENCE_DIM)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-4)
+        self.features = torch.randn(IMAGES, IMAGE_DIM)
+        n = IMAGES * PER_IMAGE
+        words = torch.zeros(n, dtype=torch.int64)
+        self.sentences = Sentences(words, torch.ones_like(words), torch.randn(n, SENTENCE_DIM) / 50)
+
+    def __call__(self, how: Objective) -> None:
+        x = self.network.embed_images(self.features)
+        y = self.network.embed_sentences(self.sentences)
+        self.optimiser.zero_grad()
+        how(x, y, self.relations, SETTINGS).backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+
+
+def _row(what: str, work: Callable[[Objective], None]) -> dict[str, Any]:
+    fast = seconds(lambda: work(triplet_objective), 5)
+    slow = seconds(lambda: work(looped), 3)
+    return {"what": what, "vectorised ms": 1000 * fast, "looped ms": 1000 * slow, "ratio": slow / fast}
+
+
+if __name__ == "__main__":
+    main()
