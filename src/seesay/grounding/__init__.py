@@ -1,0 +1,1 @@
+"""Phrases pointed at in images."""

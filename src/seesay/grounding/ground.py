@@ -1,0 +1,177 @@
+"""Grounding: the phrases of a sentence, and where in an image each of them is."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seesay.data.boxes import iou
+from seesay.data.phrases import Box
+from seesay.data.pixels import content_key, decode
+from seesay.data.sizes import upright_size
+from seesay.errors import SeesayError
+from seesay.features.geometry import region_features
+from seesay.features.proposals import propose
+from seesay.features.regions import SIDE, load_region_encoder
+from seesay.matchers.run import RECIPE, Run, shipped_runs
+from seesay.text.chunker import Chunk, noun_phrases
+from seesay.text.sentences import Sentences, prepare_sentences
+from seesay.text.vocabulary import UNKNOWN
+
+SHIPPED = "seesay-ground"
+_SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are one place
+_KEPT = 16  # images whose regions stay in memory, about 1 MB each
+
+
+class Place(NamedTuple):
+    """A box, x1 y1 x2 y2 in pixels of the upright image, and how well it fits its phrase."""
+
+    box: Box
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroundedPhrase:
+    """A phrase, `sentence[start:end]`, and its best places, best first.
+
+    Without a word that the run knows (`known` is False) it has none.
+    """
+
+    text: str
+    start: int
+    end: int
+    known: bool
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """An image of `width` × `height` pixels, upright, and what of a sentence is where in it."""
+
+    width: int
+    height: int
+    phrases: tuple[GroundedPhrase, ...]
+
+
+class _Regions(NamedTuple):
+    """An image's proposals (r, 4), in pixels of the upright image of that size, and their features (r, d)."""
+
+    size: tuple[int, int]
+    boxes: NDArray[np.float32]
+    features: NDArray[np.float32]
+
+
+def can_ground(name: str) -> bool:
+    """Whether a run of that name is there, shipped or as a folder; nothing is loaded."""
+    return any(folder.name == name for folder in shipped_runs()) or (Path(name) / RECIPE).is_file()
+
+
+class Grounder:
+    """Points at what phrases name, with a run that a grounding recipe made. Any thread may ask it.
+
+    Raises:
+        SeesayError: the run matches whole images.
+    """
+
+    def __init__(self, run: Run) -> None:
+        if run.recipe.regions is None:
+            raise SeesayError(
+                f"{run.name}: matches whole images and cannot point at their parts; "
+                f"give a run of a grounding recipe (ground-…), such as {SHIPPED}."
+            )
+        self.run = run
+        self._settings = run.recipe.regions
+        self._encoder = load_region_encoder(run.recipe.encoders[0], run.device)
+        self._seen: OrderedDict[str, _Regions] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ground(self, image: bytes, name: str, text: str, best: int = 1) -> Grounding:
+        """Where the phrases of a sentence are in an encoded image.
+
+        Args:
+            image: encoded; its regions are found once while it is among the last few.
+            name: of the image, for messages.
+            text: a phrase, or a sentence: then its noun phrases, or all of it where it has none.
+            best: places of each phrase, at most; they overlap by IoU 0.5 at most.
+
+        Raises:
+            ImageError: the image cannot be decoded.
+            SeesayError: the text is empty.
+        """
+        chunks = _phrases(text)
+        sentences = prepare_sentences(
+            [chunk.text for chunk in chunks], self.run.vocabulary, self.run.sentence_encoder
+        )
+        size, boxes, features = self._regions(image, name)
+        if len(boxes):
+            rows = region_features(features, boxes, np.array(size), self._settings.geometry)
+            scores = self.run.scores(rows, sentences)
+        else:
+            scores = np.zeros((0, len(chunks)), np.float32)
+        phrases = [
+            GroundedPhrase(
+                chunk.text, chunk.start, chunk.end, known, best_places(boxes, column, best) if known else ()
+            )
+            for chunk, known, column in zip(chunks, _known(sentences), scores.T, strict=True)
+        ]
+        return Grounding(*size, tuple(phrases))
+
+    def _regions(self, image: bytes, name: str) -> _Regions:
+        key = content_key(image)
+        with self._lock:
+            if key in self._seen:
+                self._seen.move_to_end(key)
+                return self._seen[key]
+        pixels = decode(image, name, min_side=SIDE)
+        width, height = size = upright_size(image, name)
+        boxes = propose(pixels, self._settings.proposals).boxes
+        features = self._encoder.encode(pixels, boxes)
+        # A large JPEG is decoded at a fraction of its size.
+        scale = np.array([width / pixels.shape[1], height / pixels.shape[0]] * 2, np.float32)
+        found = _Regions(size, boxes * scale, features)
+        with self._lock:
+            self._seen[key] = found
+            while len(self._seen) > _KEPT:
+                self._seen.popitem(last=False)
+        return found
+
+
+def best_places(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> tuple[Place, ...]:
+    """At most `count` boxes, best first, each where no better one is: non-maximum suppression.
+
+    Args:
+        boxes: x1 y1 x2 y2, (r, 4).
+        scores: (r,); of equal ones the first counts as better.
+        count: of boxes wanted.
+    """
+    left = np.argsort(-scores, kind="stable")
+    places: list[Place] = []
+    while len(left) and len(places) < count:
+        x1, y1, x2, y2 = boxes[left[0]].tolist()
+        places.append(Place((x1, y1, x2, y2), float(scores[left[0]])))
+        left = left[iou(boxes[left], boxes[left[:1]])[:, 0] <= _SAME_PLACE]
+    return tuple(places)
+
+
+def _phrases(text: str) -> Sequence[Chunk]:
+    whole = text.strip()
+    if not whole:
+        raise SeesayError("The sentence is empty: name what to point at.")
+    start = text.index(whole)
+    return noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
+
+
+def _known(sentences: Sentences) -> list[bool]:
+    """For each phrase whether any of its words is known to what reads it."""
+    if sentences.vectors.shape[1]:
+        return [bool(known) for known in sentences.vectors.any(dim=1)]
+    parts = torch.split(sentences.words, sentences.lengths.tolist())
+    return [bool((words != UNKNOWN).any()) for words in parts]

@@ -1,0 +1,202 @@
+"""Phrases and places: against the score matrix itself, and on drawn scenes whose shapes are known."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from seesay.data.boxes import iou
+from seesay.data.phrase_readers import read_phrases
+from seesay.data.phrases import PhraseCorpus
+from seesay.data.pixels import decode
+from seesay.data.scenes import SceneObject, draw_scene
+from seesay.errors import ImageError, SeesayError
+from seesay.features.proposals import Proposals, propose
+from seesay.features.regions import load_region_encoder
+from seesay.grounding import ground as grounding
+from seesay.grounding.ground import Grounder, Place, best_places, can_ground
+from seesay.matchers.run import Run
+from seesay.text.sentences import prepare_sentences
+
+OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
+
+
+def points_at(place: Place, item: SceneObject, scale: int = 1) -> bool:
+    """Whether the place's centre is on the object; the small run knows what is where, not how far it goes."""
+    x1, y1, x2, y2 = (value / scale for value in place.box)
+    left, top, right, bottom = item.box
+    return left < (x1 + x2) / 2 < right and top < (y1 + y2) / 2 < bottom
+
+
+def encoded(image: Image.Image, format: str = "PNG", **more: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, format, **more)
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def grounder(grounding_run: Path) -> Grounder:
+    return Grounder(Run.load(str(grounding_run)))
+
+
+@pytest.fixture(scope="module")
+def scene() -> bytes:
+    return encoded(draw_scene(OBJECTS, "grey"))
+
+
+def test_the_phrases_of_a_sentence_are_found_where_they_are(grounder: Grounder, scene: bytes) -> None:
+    text = "A large red circle is above a large blue square."
+    found = grounder.ground(scene, "scene", text)
+    assert (found.width, found.height) == (160, 128)
+    assert [phrase.text for phrase in found.phrases] == ["A large red circle", "a large blue square"]
+    for phrase, item in zip(found.phrases, OBJECTS, strict=True):
+        assert text[phrase.start : phrase.end] == phrase.text
+        assert phrase.known
+        assert [points_at(place, item) for place in phrase.places] == [True]
+
+
+def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -> None:
+    run = grounder.run
+    pixels = decode(scene, "scene")
+    boxes = propose(pixels, 60).boxes
+    features = load_region_encoder(run.recipe.encoders[0]).encode(pixels, boxes)
+    sentences = prepare_sentences(["a red circle"], run.vocabulary, run.sentence_encoder)
+    scores = run.scores(features, sentences)[:, 0]
+    (phrase,) = grounder.ground(scene, "scene", "a red circle", best=500).phrases
+    first = phrase.places[0]
+    assert first.box == tuple(boxes[scores.argmax()])
+    assert first.score == pytest.approx(scores.max(), abs=1e-5)
+    for i, place in enumerate(phrase.places):
+        assert (iou([place.box], [other.box for other in phrase.places[:i]]) <= 0.5).all()
+
+
+@pytest.mark.parametrize("text", ["zzyx", "  red  ", "quickly", "a 🐕 dog"])
+def test_any_text_is_a_phrase(grounder: Grounder, scene: bytes, text: str) -> None:
+    (phrase,) = grounder.ground(scene, "scene", text).phrases
+    assert text[phrase.start : phrase.end] == phrase.text
+    assert phrase.known == (text != "zzyx")
+    assert len(phrase.places) == phrase.known
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_no_text_is_told(grounder: Grounder, scene: bytes, text: str) -> None:
+    with pytest.raises(SeesayError, match="name what to point at"):
+        grounder.ground(scene, "scene", text)
+
+
+def test_a_broken_image_is_told_by_its_name(grounder: Grounder, scene: bytes) -> None:
+    for data in (b"", b"no image", scene[: len(scene) // 2]):
+        with pytest.raises(ImageError, match=r"photo\.jpg"):
+            grounder.ground(data, "photo.jpg", "a red circle")
+
+
+def test_an_image_without_edges_is_one_place(grounder: Grounder) -> None:
+    found = grounder.ground(encoded(Image.new("RGB", (50, 30))), "plain", "a red circle", best=5)
+    assert [place.box for place in found.phrases[0].places] == [(0, 0, 50, 30)]
+
+
+def test_without_proposals_nothing_is_found(grounder: Grounder, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = Proposals(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
+    monkeypatch.setattr(grounding, "propose", lambda *_: none)
+    found = grounder.ground(encoded(Image.new("RGB", (31, 17))), "plain", "a red circle")
+    assert (found.width, found.height) == (31, 17)
+    assert found.phrases[0].places == ()
+
+
+def test_boxes_are_in_pixels_of_the_upright_original(grounder: Grounder) -> None:
+    """A large JPEG is decoded small, and EXIF 6 turns it by a quarter."""
+    large = draw_scene(OBJECTS, "white").resize((3200, 2560))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = encoded(large.rotate(90, expand=True), "JPEG", exif=exif)
+    found = grounder.ground(turned, "large", "a red circle and a blue square")
+    assert (found.width, found.height) == large.size
+    for phrase, item in zip(found.phrases, OBJECTS, strict=True):
+        assert points_at(phrase.places[0], item, scale=20)
+
+
+def test_an_image_is_looked_at_once(
+    grounder: Grounder, scene: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = grounder.ground(scene, "scene", "a red circle")
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(grounding, "decode", never)
+    assert grounder.ground(scene, "again", "a red circle") == first
+
+
+def test_memory_is_bounded_and_threads_agree(grounder: Grounder) -> None:
+    images = [encoded(Image.new("RGB", (20 + i, 20))) for i in range(20)]
+    widths: dict[int, int] = {}
+
+    def work(at: int) -> None:
+        widths[at] = grounder.ground(images[at], "plain", "a ring").width
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert widths == {i: 20 + i for i in range(20)}
+    assert len(grounder._seen) == 16
+
+
+def test_it_is_right_far_more_often_than_by_chance(grounder: Grounder, scenes: Path) -> None:
+    corpus: PhraseCorpus = read_phrases(scenes).split("val")
+    hits, chances = [], []
+    for phrase in corpus.phrases:
+        source = corpus.images[phrase.image].source
+        assert source is not None
+        data = source.read()
+        place = grounder.ground(data, "scene", phrase.text).phrases[0].places[0]
+        hits.append(float(iou([place.box], [phrase.box])[0, 0] >= 0.5))
+        boxes = propose(decode(data, "scene"), 60).boxes
+        chances.append((iou(boxes, [phrase.box]) >= 0.5).mean())
+    assert np.mean(hits) > 5 * np.mean(chances)
+
+
+def test_a_run_of_whole_images_cannot_ground() -> None:
+    with pytest.raises(SeesayError, match=r"seesay-small: .* grounding recipe"):
+        Grounder(Run.load("seesay-small"))
+
+
+def test_what_can_be_loaded(grounding_run: Path, tmp_path: Path) -> None:
+    assert can_ground(str(grounding_run))
+    assert not can_ground(str(tmp_path))
+    assert not can_ground("no such run")
+
+
+boxes_and_scores = st.lists(
+    st.tuples(*[st.integers(0, 30)] * 2, *[st.integers(1, 30)] * 2, st.integers(-3, 3)), max_size=12
+)
+
+
+@given(boxes_and_scores, st.integers(1, 6))
+def test_suppression_as_a_loop_has_it(drawn: Sequence[tuple[int, ...]], count: int) -> None:
+    boxes = np.array([(x, y, x + w, y + h) for x, y, w, h, _ in drawn], np.float32).reshape(-1, 4)
+    scores = np.array([row[-1] for row in drawn], np.float32)
+
+    def overlap(a: np.ndarray, b: np.ndarray) -> float:
+        across = max(0, min(a[2], b[2]) - max(a[0], b[0]))
+        down = max(0, min(a[3], b[3]) - max(a[1], b[1]))
+        areas = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (a, b))
+        return across * down / (areas - across * down)
+
+    kept: list[int] = []
+    for i in sorted(range(len(boxes)), key=lambda i: (-scores[i], i)):
+        if all(overlap(boxes[i], boxes[j]) <= 0.5 for j in kept):
+            kept.append(i)
+    places = best_places(boxes, scores, count)
+    assert [place.box for place in places] == [tuple(boxes[i]) for i in kept[:count]]
+    assert [place.score for place in places] == [scores[i] for i in kept[:count]]
