@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.text.fisher import Vectors, fisher_vectors, normalise
+from seesay.text.fisher import Vectors, fisher_vectors, normalise, sentence_means
 from seesay.text.ica import Ica, fit_ica
 from seesay.text.mixture import Kind, Mixture, fit_mixture
 from seesay.text.tokenizer import tokenize
@@ -70,11 +70,7 @@ class MeanVectors:
     def rows(self, texts: Sequence[str]) -> Vectors:
         """(m, 50)."""
         bags = bags_of_words(texts)
-        owner = np.repeat(np.arange(len(texts)), bags.lengths)
-        sums = np.zeros((len(texts), bags.vectors.shape[1]), np.float32)
-        np.add.at(sums, owner, bags.vectors[bags.numbers])
-        sums /= bags.lengths.clip(1)[:, None]
-        return sums
+        return sentence_means(bags.vectors, bags.numbers, bags.lengths)
 
 
 @dataclass(frozen=True)

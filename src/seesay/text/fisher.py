@@ -1,8 +1,7 @@
 """Fisher vectors: gradient statistics of a sentence's words under a mixture (Klein et al. 2015).
 
-A word's share in them depends on the word alone, and is next to nothing under most centres. So each
-distinct word's gradients are computed once, for the centres that count, and a sparse product adds them up
-by sentence and centre: no padding, whatever the sentences' lengths.
+A word's share in them depends on the word alone. So each distinct word's gradients are computed once, and
+a sparse product adds them up by sentence: no padding, whatever the sentences' lengths.
 """
 
 from __future__ import annotations
@@ -14,9 +13,6 @@ from scipy.sparse import csr_array
 from seesay.text.mixture import Floats, Mixture
 
 Vectors = NDArray[np.float32]
-
-# A centre less likely than this, given the word, changes no normalised vector by more than 1e-6.
-_LEAST_POSTERIOR = 1e-12
 
 
 def fisher_vectors(
@@ -33,38 +29,35 @@ def fisher_vectors(
     Returns:
         (m, k · 2 · d): for each centre the gradient for its location, then for its scale.
     """
-    word, centre, gradients = word_gradients(words, mixture)
-    k = len(mixture.weights)
-    of_word = np.bincount(word, minlength=len(words))
-    first = np.cumsum(of_word) - of_word
-    # Entry (sentence · k + centre, pair) of the sum is 1/length for each word with that pair.
-    repeats = of_word[numbers]
-    places = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    pair = np.repeat(first[numbers], repeats) + places
-    sentence = np.repeat(np.repeat(np.arange(len(lengths)), lengths), repeats)
-    share = np.repeat(np.repeat(1 / lengths.clip(1), lengths), repeats).astype(np.float32)
-    total = csr_array((share, (sentence * k + centre[pair], pair)), shape=(len(lengths) * k, len(word)))
-    summed: Vectors = (total @ gradients).reshape(len(lengths), -1)
-    return summed
+    return sentence_means(word_gradients(words, mixture), numbers, lengths)
 
 
-def word_gradients(words: Floats, mixture: Mixture) -> tuple[NDArray[np.int64], NDArray[np.int64], Vectors]:
-    """Normalised gradients of log p(word) by location and scale, where a centre counts for a word.
+def sentence_means(rows: Vectors, numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Vectors:
+    """Mean of each sentence's rows: (v, D) to (m, D); `numbers` and `lengths` as in `fisher_vectors`."""
+    share = np.repeat(1 / lengths.clip(1), lengths).astype(np.float32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    means: Vectors = csr_array((share, numbers, starts), shape=(len(lengths), len(rows))) @ rows
+    return means
 
-    The Fisher information of a Gaussian's μ and σ is w/σ² and 2w/σ², that of a Laplacian's m and s is
-    w/s² for both; gradients are divided by its square root.
+
+def word_gradients(words: Floats, mixture: Mixture) -> Vectors:
+    """Gradients of each word's log-likelihood by every location and scale, Fisher-normalised.
+
+    The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m
+    and s alike, w the centre's weight; gradients are divided by its square root.
 
     Returns:
-        Word and centre of each pair, (p,), by word, and the gradients (p, 2 · d).
+        (v, k · 2 · d), laid out as in `fisher_vectors`.
     """
-    posteriors = mixture.posteriors(words)
-    word, centre = np.nonzero(posteriors > _LEAST_POSTERIOR)
-    share = (posteriors[word, centre] / np.sqrt(mixture.weights[centre]))[:, None]
-    z = (words[word] - mixture.location[centre]) / mixture.scale[centre]
-    laplacian = mixture.laplacian[centre]
-    by_location = np.where(laplacian, np.sign(z), z)
-    by_scale = np.where(laplacian, np.abs(z) - 1, (np.square(z) - 1) / np.sqrt(2))
-    return word, centre, np.hstack([share * by_location, share * by_scale]).astype(np.float32)
+    share = mixture.posteriors(words) / np.sqrt(mixture.weights)
+    gradients = np.empty((len(words), len(mixture.weights), 2, words.shape[1]), np.float32)
+    for k, laplacian in enumerate(mixture.laplacian):
+        z = (words - mixture.location[k]) / mixture.scale[k]
+        by_location = np.where(laplacian, np.sign(z), z)
+        by_scale = np.where(laplacian, np.abs(z) - 1, (np.square(z) - 1) / np.sqrt(2))
+        gradients[:, k, 0] = share[:, k, None] * by_location
+        gradients[:, k, 1] = share[:, k, None] * by_scale
+    return gradients.reshape(len(words), 2 * mixture.location.size)
 
 
 def normalise(vectors: Vectors) -> Vectors:

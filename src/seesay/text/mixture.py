@@ -6,6 +6,7 @@ annotation": GMM, LMM, and HGLMM, where each centre is Gaussian in some dimensio
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +19,7 @@ Floats = NDArray[np.float64]
 Kind = Literal["gmm", "lmm", "hglmm"]
 
 _ITERATIONS = 100
-_TOLERANCE = 1e-4  # of the mean log-likelihood between two iterations
+_TOLERANCE = 1e-3  # of a word's mean log-likelihood between two iterations
 _LEAST_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses onto one word
 
 
@@ -69,11 +70,14 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
     Args:
         x: points (n, d).
         kind: "gmm", "lmm", or "hglmm": each centre and dimension is what its points make likelier.
-        centres: how many, at most one a point.
+        centres: how many, at most one for ten points.
         seed: of k-means' first centres.
     """
-    centres = min(centres, len(x))
-    _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed), missing="warn")
+    centres = min(centres, max(len(x) // 10, 1))
+    with warnings.catch_warnings():
+        # An empty cluster is a centre of no weight; equal points cannot be told apart.
+        warnings.simplefilter("ignore")
+        _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
     least = _LEAST_SCALE * x.std(axis=0).clip(1e-12)
     mixture = _maximise(x, np.eye(centres)[owner], kind, order, least)
@@ -116,10 +120,11 @@ def _mixture(mass: Floats, location: Floats, scale: Floats, laplacian: NDArray[n
 
 def _medians(x: Floats, weights: Floats, order: NDArray[np.int64]) -> Floats:
     """Weighted medians (k, d) of points (n, d) under weights (n, k)."""
-    medians = np.empty((weights.shape[1], x.shape[1]))
+    weights = np.ascontiguousarray(weights.T)
+    medians = np.empty((len(weights), x.shape[1]))
     for d, rows in enumerate(order.T):
-        below = np.cumsum(weights[rows], axis=0)
-        medians[:, d] = x[rows[(below >= below[-1] / 2).argmax(axis=0)], d]
+        below = np.cumsum(weights.take(rows, axis=1), axis=1)
+        medians[:, d] = x[rows[(below >= below[:, -1:] / 2).argmax(axis=1)], d]
     return medians
 
 

@@ -40,15 +40,16 @@ class Pca:
 def fit_pca(batches: Iterable[Rows], dim: int) -> Pca:
     """The first `dim` principal components of all batches' rows (n_i, D), fewer where the rank is less.
 
-    No more than one batch and three matrices of (D, D) are held.
+    No more than one batch and four matrices of (D, D) are held.
     """
     mean, covariance = _moments(batches)
-    width = len(mean)
-    values, vectors = eigh(
-        covariance, lower=False, subset_by_index=(max(0, width - dim), width - 1), overwrite_a=True
-    )
-    kept = values > values[-1] * width * np.finfo(np.float32).eps
-    return Pca(mean, np.ascontiguousarray(vectors[:, kept][:, ::-1], np.float32))
+    # All eigenvectors by divide and conquer take a third of the time of most of them by their number.
+    values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
+    values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
+    # Single precision tells no smaller variance from none.
+    kept = values > values[0] * np.sqrt(len(mean)) * np.finfo(np.float32).eps
+    kept[0] = True
+    return Pca(mean, np.ascontiguousarray(vectors[:, kept], np.float32))
 
 
 def _moments(batches: Iterable[Rows]) -> tuple[Rows, Rows]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import Vocabulary
 
-_LEAST = 2  # sentences' worth of a word
+_LEAST = 2  # occurrences of a word
+_MOST = 6000  # words, the most frequent: PCA takes the square of it
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class Tfidf:
         Raises:
             SeesayError: no word occurs twice.
         """
-        vocabulary = Vocabulary.of(texts, _LEAST)
+        vocabulary = Vocabulary(Vocabulary.of(texts, _LEAST).words[:_MOST])
         if not vocabulary.words:
             raise SeesayError(
                 f"tf-idf needs words that occur twice; the {len(texts)} training sentences have none."
