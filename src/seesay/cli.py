@@ -33,6 +33,11 @@ FormatOption = Annotated[
 ImagesOption = Annotated[
     Path | None, typer.Option("--images", help="Where the images of phrases lie, if not beside them.")
 ]
+ChangeOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
+]
+SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
+RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
@@ -47,9 +52,7 @@ def train(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
     data: DataOption = HERE,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
-    change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value.")
-    ] = None,
+    change: ChangeOption = None,
     resume: Annotated[bool, typer.Option(help="Go on behind the last finished epoch.")] = False,
     images: ImagesOption = None,
     data_format: FormatOption = None,
@@ -76,16 +79,14 @@ def evaluate(
     data: Annotated[
         Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
     ] = None,
-    split: Annotated[str, typer.Option(help="train, val or test.")] = "test",
+    split: SplitOption = "test",
     protocol: Annotated[
         str | None,
         typer.Option(help="standard, coco-1k, coco-5k, sentence-to-sentence; grounding for phrases."),
     ] = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
-    record: Annotated[
-        Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")
-    ] = None,
+    record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a run on a split: recall both ways, beside the published row of the same system."""
@@ -114,6 +115,56 @@ def evaluate(
     else:
         recipe = loaded.recipe
         print_report(measured, recipe.system, corpus.name, differences(recipe), console.wide())
+
+
+@app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.md")
+def table(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A table's name or YAML file; lists them without.")
+    ] = None,
+    data: DataOption = HERE,
+    images: ImagesOption = None,
+    data_format: FormatOption = None,
+    folder: Annotated[Path, typer.Option("--runs", help="The folder of runs.")] = DEFAULT_RUNS,
+    seeds: Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")] = "1",
+    change: ChangeOption = None,
+    rows: Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")] = None,
+    split: SplitOption = "test",
+    may_train: Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")] = True,
+    record: RecordOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write it as Markdown, with a plot beside it.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train and measure the rows of a paper's table; run again, it goes on where it stopped."""
+    from seesay.data.open import open_corpus
+    from seesay.evaluation.paper_table import plot_beside
+    from seesay.evaluation.results import source_commit
+    from seesay.recipes.table import list_tables, load_table, parse_seeds
+    from seesay.training.table import TableRuns, measure_table
+
+    if name is None:
+        console.show(
+            [{"name": t.name, "about": t.title} for t in list_tables()], as_json, console.print_lines
+        )
+        return
+    definition = load_table(name).only(rows.split(",") if rows else ())
+    numbers = parse_seeds(seeds)
+    if out is not None:
+        plot_beside(out)  # a mistake there is told before anything is trained
+    corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+    commit = source_commit(HERE.resolve())
+    runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
+    measured = measure_table(runs, numbers, console.tell, record)
+    if out is not None:
+        measured.write(out)
+    if as_json:
+        console.print_json(measured.as_json())
+    else:
+        console.wide().print(measured.terminal())
+    if measured.failures:
+        raise typer.Exit(NOTHING_FOUND)
 
 
 @app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")

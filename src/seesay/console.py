@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from seesay.evaluation.paper_table import Outcome, PaperTable
     from seesay.search.index import Hit, Index
 
 
@@ -93,16 +92,6 @@ def print_features(result: dict[str, Any]) -> None:
 def tell(line: str) -> None:
     """A line about long work, on standard error."""
     print(line, file=sys.stderr, flush=True)
-
-
-def tell_outcome(outcome: Outcome) -> None:
-    """What came of one row of a paper's table."""
-    tell(f"  {outcome.summary()}")
-
-
-def print_table(table: PaperTable) -> None:
-    """A paper's table, ours beside the paper's."""
-    wide().print(table.terminal())
 
 
 def print_corpus(summary: dict[str, Any]) -> None:

@@ -66,8 +66,13 @@ class TableDefinition(BaseModel):
             return rows
         return [{"name": row} if isinstance(row, str) else row for row in rows]
 
+    @property
+    def grounds(self) -> bool:
+        """Whether its corpus is one of phrases."""
+        return self.protocol == "grounding"
+
     def only(self, names: Sequence[str]) -> TableDefinition:
-        """The table with these of its rows, in its own order.
+        """The table with these of its rows, in its own order; whole when none is named.
 
         Raises:
             SeesayError: it has no such row.
@@ -76,7 +81,8 @@ class TableDefinition(BaseModel):
         for name in names:
             if name not in there:
                 raise SeesayError(f"table {self.name}: no row '{name}'; there are {', '.join(there)}.")
-        return self.model_copy(update={"rows": tuple(row for row in self.rows if row.name in names)})
+        kept = tuple(row for row in self.rows if not names or row.name in names)
+        return self.model_copy(update={"rows": kept})
 
     def recipe(self, name: str, corpus: str, changes: Sequence[str], seed: int) -> Recipe:
         """A row's recipe for a corpus, with changes and seed; see `load_recipe`.
@@ -119,6 +125,18 @@ def load_table(name: str) -> TableDefinition:
         for recipe in row.recipes:
             definition.recipe(recipe, definition.corpus, (), seed=1)
     return definition
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds from `1,2,3`.
+
+    Raises:
+        SeesayError: they are no whole numbers from 0, or one stands twice.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() for part in parts) or len(set(map(int, parts))) < len(parts):
+        raise SeesayError(f"--seeds {text}: write different whole numbers, such as 1,2,3.")
+    return [int(part) for part in parts]
 
 
 def _shipped() -> dict[str, Path]:

@@ -1,0 +1,244 @@
+"""The rows of a paper's table: each run trained, resumed or taken as it is, then measured.
+
+Runs lie in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them; what was measured is kept in the
+run's `measured.json` and holds as long as its weights and the data are the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.errors import ImageError, SeesayError
+from seesay.evaluation.combine import measure_combined
+from seesay.evaluation.measure import GROUNDING, measure_split, provenance
+from seesay.evaluation.paper_table import Outcome, PaperTable
+from seesay.evaluation.protocols import PROTOCOLS
+from seesay.evaluation.results import record_row
+from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run
+from seesay.paths import replace_text
+from seesay.recipes.load import read_recipe
+from seesay.recipes.schema import Recipe
+from seesay.recipes.table import TableDefinition, TableRow
+from seesay.text.vocabulary import Vocabulary
+from seesay.training import checkpoint
+from seesay.training.runs import REPORT
+from seesay.training.train import train
+
+MEASURED = "measured.json"
+_WORDS_ABOUT = {"about", "system", "departures"}  # of a recipe; they change no weight
+_ROWS = 256
+
+
+@dataclass(frozen=True)
+class TableRuns:
+    """The runs of a table on one corpus.
+
+    Attributes:
+        definition: the table, with the rows that are wanted.
+        corpus: captioned images, or phrases for a table of grounding.
+        folder: where runs lie.
+        split: what is measured.
+        changes: `key=value`, for every recipe.
+        may_train: whether runs that are missing or not finished are trained.
+        commit: of the source, for the record.
+    """
+
+    definition: TableDefinition
+    corpus: Corpus | PhraseCorpus
+    folder: Path
+    split: str = "test"
+    changes: Sequence[str] = ()
+    may_train: bool = True
+    commit: str | None = None
+
+    def outcomes(self, seeds: Sequence[int], tell: Callable[[str], None]) -> Iterator[Outcome]:
+        """Every row with every seed, as each is done; a row that fails does not stop the others.
+
+        Args:
+            seeds: of the runs, in the order in which they are trained.
+            tell: is given a line about each row before it begins.
+
+        Raises:
+            SeesayError: the protocol does not go with the corpus or the split.
+        """
+        self._check()
+        rows = self.definition.rows
+        for number, row in enumerate(rows, start=1):
+            for seed in seeds:
+                tell(f"row {number}/{len(rows)} {row.name} seed {seed}")
+                try:
+                    outcome = Outcome(row.name, seed, self.measured(row, seed))
+                except SeesayError as error:
+                    outcome = Outcome(row.name, seed, None, str(error))
+                yield outcome
+
+    def measured(self, row: TableRow, seed: int) -> dict[str, Any]:
+        """The result row of one row and seed: the kept one, or measured now.
+
+        Raises:
+            SeesayError: it cannot be trained or measured.
+        """
+        folders = [self.run(row.recipes[0], seed)]
+        folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
+        path = folders[0] / MEASURED
+        name = f"{row.name} {self.definition.protocol} {self.split}"
+        of = _digest([folder / file for folder in folders for file in (RECIPE, VOCABULARY, WEIGHTS)])
+        of += self._data_digest
+        kept = _read(path)
+        if kept.get(name, {}).get("of") != of:
+            kept[name] = {"of": of, "row": self._measure(row, folders)}
+            replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+        found: dict[str, Any] = kept[name]["row"]
+        return found
+
+    def run(self, name: str, seed: int) -> Path:
+        """The folder of a recipe's finished run, which is trained or resumed where it is not there.
+
+        Raises:
+            SeesayError: it cannot be trained, or the folder holds a run of something else.
+        """
+        recipe = self.definition.recipe(name, self.corpus.name, self.changes, seed)
+        folder = self.folder / self.corpus.name / f"{recipe.name}-seed{seed}"
+        finished = (folder / REPORT).is_file()
+        if not finished and not self.may_train:
+            raise SeesayError(f"{folder}: no finished run there; leave --no-train away to train it.")
+        begun = finished or (folder / checkpoint.FILE).is_file()
+        if begun:
+            recipe = self._recipe_there(folder, recipe)
+        else:
+            for file in (RECIPE, VOCABULARY):  # all that a run which learned nothing has left
+                (folder / file).unlink(missing_ok=True)
+        if not finished:
+            train(recipe, self.corpus, folder, resume=begun)
+        return folder
+
+    def _phrase_run(self, name: str, seed: int) -> Path:
+        """The finished run of a grounding recipe, trained on whichever phrases."""
+        there = sorted(path.parent for path in self.folder.glob(f"*/{name}-seed{seed}/{REPORT}"))
+        own = [folder for folder in there if folder.parent.name.startswith(self.corpus.name)]
+        if len(own or there) != 1:
+            found = ", ".join(map(str, own or there)) or "none"
+            raise SeesayError(
+                f"{self.folder}: one finished run of '{name}', seed {seed}, is wanted, found {found}; "
+                f"train it with a table of grounding, such as two-branch-1 --rows {name}."
+            )
+        return (own or there)[0]
+
+    def _measure(self, row: TableRow, folders: Sequence[Path]) -> dict[str, Any]:
+        started = time.monotonic()
+        runs = [Run.load(str(folder)) for folder in folders]
+        if row.combine is None:
+            measured = measure_split(runs[0], self.corpus, self.split, self.definition.protocol)
+        elif isinstance(self.corpus, PhraseCorpus):
+            raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
+        else:
+            measured = measure_combined(runs[0], runs[1], self.corpus, self.split)
+        found = measured | provenance(runs[0], time.monotonic() - started, self.commit)
+        if row.combine is None:
+            return found
+        departures = dict.fromkeys(line for run in runs for line in run.recipe.departures)
+        return found | {"recipe": row.name, "system": row.name, "departures": list(departures)}
+
+    def _check(self) -> None:
+        protocol, corpus = self.definition.protocol, self.corpus
+        if isinstance(corpus, PhraseCorpus) != (protocol == GROUNDING):
+            wanted = "phrases with boxes" if protocol == GROUNDING else "captioned images"
+            raise SeesayError(f"table {self.definition.name}: wants {wanted}, which {corpus.root} has not.")
+        images = len(corpus.split(self.split).images)
+        needed = PROTOCOLS[protocol].images if protocol in PROTOCOLS else None
+        if needed not in (None, images):
+            raise SeesayError(
+                f"table {self.definition.name}: protocol '{protocol}' is for {needed} images; "
+                f"split '{self.split}' of {corpus.root} has {images}."
+            )
+
+    def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
+        """The recipe of a run that was begun or finished, which must be this one, on these sentences."""
+        there = read_recipe(folder / RECIPE)
+        if there.model_dump(exclude=_WORDS_ABOUT) != recipe.model_dump(exclude=_WORDS_ABOUT):
+            raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
+        if Vocabulary.load(folder / VOCABULARY).words != Vocabulary.of(self._texts, recipe.least).words:
+            raise SeesayError(
+                f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
+                "choose another --runs."
+            )
+        return there
+
+    @cached_property
+    def _texts(self) -> Sequence[str]:
+        return self.corpus.split("train").texts()
+
+    @cached_property
+    def _data_digest(self) -> str:
+        """Of the measured split and of val, on which eq. 8's weight is chosen: images, texts and boxes."""
+        digest = hashlib.blake2b(digest_size=16)
+        for split in sorted({self.split, "val"} & {image.split for image in self.corpus.images}):
+            _digest_data(digest, self.corpus.split(split))
+        return digest.hexdigest()
+
+
+def measure_table(
+    runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
+) -> PaperTable:
+    """The whole table; `tell` is given a line before and after each row, `record` is a folder of results.
+
+    Raises:
+        SeesayError: the table does not go with the corpus, or a row cannot be recorded.
+    """
+    table = PaperTable(runs.definition, runs.corpus.name, runs.split)
+    for outcome in runs.outcomes(seeds, tell):
+        table.add(outcome)
+        tell(f"  {outcome.summary()}")
+        if record is not None and outcome.measured is not None:
+            record_row(record, runs.corpus.name, outcome.measured)
+    return table
+
+
+def _digest_data(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
+    for image in part.images:
+        try:
+            content = image.source.read() if image.source else b""
+        except ImageError as error:
+            content = str(error).encode()
+        digest.update(repr((image.name, image.split, hashlib.blake2b(content).digest())).encode())
+    if isinstance(part, PhraseCorpus):
+        digest.update(repr((part.phrases, part.sizes.tolist())).encode())
+        return
+    digest.update(repr(part.sentences).encode())
+    if part.features is not None:
+        rows = [image.row for image in part.images if image.row is not None]
+        for start in range(0, len(rows), _ROWS):
+            digest.update(
+                np.ascontiguousarray(part.features[np.array(rows[start : start + _ROWS])]).tobytes()
+            )
+
+
+def _digest(files: Sequence[Path]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for file in files:
+        try:
+            with file.open("rb") as opened:
+                digest.update(hashlib.file_digest(opened, "blake2b").digest())
+        except OSError as error:
+            raise SeesayError(f"{file}: cannot be read ({error.strerror}); train again.") from error
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What was measured of a run before; nothing where the file is missing or damaged."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return kept if isinstance(kept, dict) else {}
