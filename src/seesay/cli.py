@@ -252,6 +252,32 @@ def sentences(
         raise typer.Exit(NOTHING_FOUND)
 
 
+@app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
+def ground(
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are wanted.")],
+    run: Annotated[str, typer.Option(help="A run of a grounding recipe.")] = "seesay-ground",
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many boxes a phrase.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Point at what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
+    from seesay.data.sources import FileSource
+    from seesay.grounding.draw import check_out, write_grounding
+    from seesay.grounding.ground import Grounder
+    from seesay.matchers.run import Run
+
+    if out is not None:
+        check_out(out)  # before anything is computed
+    data = FileSource(image).read()
+    grounding = Grounder(Run.load(run)).ground(data, str(image), sentence, k)
+    if out is not None:
+        write_grounding(data, str(image), grounding, out)
+    console.show(console.grounding_row(grounding), as_json, console.print_grounding, sentence)
+    if not any(phrase.places for phrase in grounding.phrases):
+        raise typer.Exit(NOTHING_FOUND)
+
+
 @app.command(epilog="Example: seesay serve pictures.seesay --port 8080")
 def serve(
     folder: IndexFolder,

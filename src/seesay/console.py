@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from seesay.grounding.ground import Grounding
     from seesay.search.index import Hit, Index
 
 
@@ -51,6 +52,48 @@ def print_hits(rows: Sequence[dict[str, Any]], query: str) -> None:
         Console().print(Text(query, style="bold"))
     for row in rows:
         print(f"{row['score']:.3f}  {row.get('path', row.get('sentence'))}")
+
+
+def grounding_row(grounding: Grounding) -> dict[str, Any]:
+    """A grounding as plain values: the image's size, and each phrase with its boxes."""
+    phrases = [
+        {
+            "phrase": phrase.text,
+            "start": phrase.start,
+            "end": phrase.end,
+            "known": phrase.known,
+            "boxes": [
+                {"box": [round(value, 1) for value in place.box], "score": round(place.score, 4)}
+                for place in phrase.places
+            ],
+        }
+        for phrase in grounding.phrases
+    ]
+    return {"width": grounding.width, "height": grounding.height, "phrases": phrases}
+
+
+def print_grounding(found: dict[str, Any], sentence: str) -> None:
+    """The sentence with its phrases coloured, on a terminal; then a line a box."""
+    from seesay.grounding.draw import colour
+
+    styles = [f"bold {colour(i)}" for i in range(len(found["phrases"]))]
+    out = wide()
+    if sys.stdout.isatty():
+        coloured = Text(sentence)
+        for phrase, style in zip(found["phrases"], styles, strict=True):
+            coloured.stylize(style, phrase["start"], phrase["end"])
+        out.print(coloured)
+    for phrase, style in zip(found["phrases"], styles, strict=True):
+        for place in phrase["boxes"]:
+            numbers = "  ".join(f"{value:6.0f}" for value in place["box"])
+            out.print(
+                Text(f"{place['score']:.3f}  {numbers}  "),
+                Text(phrase["phrase"], style),
+                sep="",
+                soft_wrap=True,
+            )
+        if not phrase["known"]:
+            print(f"'{phrase['phrase']}': the run knows no word of it.", file=sys.stderr)
 
 
 def print_lines(rows: Sequence[dict[str, str]]) -> None:
