@@ -1,7 +1,8 @@
 """Fisher vectors: gradient statistics of a sentence's words under a mixture (Klein et al. 2015).
 
-A word's share in them depends on the word alone. So each distinct word's gradients are computed once, and
-a sparse product adds them up by sentence: no padding, whatever the sentences' lengths.
+A word's share in them depends on the word alone. So each distinct word's gradients are computed once, for
+the centres that are near it, and a sparse product adds them up by sentence: no padding, whatever the
+sentences' lengths.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from scipy.sparse import csr_array
 from seesay.text.mixture import Floats, Mixture
 
 Vectors = NDArray[np.float32]
+
+# A centre less likely than this, given the word, changes no normalised vector by more than 1e-5.
+_LEAST_POSTERIOR = 1e-12
 
 
 def fisher_vectors(
@@ -29,35 +33,53 @@ def fisher_vectors(
     Returns:
         (m, k · 2 · d): for each centre the gradient for its location, then for its scale.
     """
-    return sentence_means(word_gradients(words, mixture), numbers, lengths)
+    k, d = mixture.location.shape
+    counts = _shares(numbers, lengths, len(words)).tocsc()
+    posteriors = mixture.posteriors(words)
+    means = np.zeros((len(lengths), k, 2, d), np.float32)
+    for centre in range(k):
+        near = np.flatnonzero(posteriors[:, centre] > _LEAST_POSTERIOR)
+        gradients = word_gradients(words[near], posteriors[near, centre], mixture, centre)
+        means[:, centre] = (counts[:, near] @ gradients.reshape(len(near), 2 * d)).reshape(-1, 2, d)
+    return means.reshape(len(lengths), 2 * k * d)
 
 
-def sentence_means(rows: Vectors, numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Vectors:
-    """Mean of each sentence's rows: (v, D) to (m, D); `numbers` and `lengths` as in `fisher_vectors`."""
-    share = np.repeat(1 / lengths.clip(1), lengths).astype(np.float32)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    means: Vectors = csr_array((share, numbers, starts), shape=(len(lengths), len(rows))) @ rows
-    return means
-
-
-def word_gradients(words: Floats, mixture: Mixture) -> Vectors:
-    """Gradients of each word's log-likelihood by every location and scale, Fisher-normalised.
+def word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: int) -> Vectors:
+    """Gradients of each word's log-likelihood by one centre's location and scale, Fisher-normalised.
 
     The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m
     and s alike, w the centre's weight; gradients are divided by its square root.
 
+    Args:
+        words: (v, d).
+        posteriors: of the centre given each word, (v,).
+        mixture: the mixture.
+        centre: its number.
+
     Returns:
-        (v, k · 2 · d), laid out as in `fisher_vectors`.
+        By location and by scale, (v, 2, d).
     """
-    share = mixture.posteriors(words) / np.sqrt(mixture.weights)
-    gradients = np.empty((len(words), len(mixture.weights), 2, words.shape[1]), np.float32)
-    for k, laplacian in enumerate(mixture.laplacian):
-        z = (words - mixture.location[k]) / mixture.scale[k]
-        by_location = np.where(laplacian, np.sign(z), z)
-        by_scale = np.where(laplacian, np.abs(z) - 1, (np.square(z) - 1) / np.sqrt(2))
-        gradients[:, k, 0] = share[:, k, None] * by_location
-        gradients[:, k, 1] = share[:, k, None] * by_scale
-    return gradients.reshape(len(words), 2 * mixture.location.size)
+    laplacian = mixture.laplacian[centre]
+    z = ((words - mixture.location[centre]) / mixture.scale[centre]).astype(np.float32)
+    gradients = np.stack([z, (np.square(z) - 1) * np.float32(0.5**0.5)], axis=1)
+    if laplacian.any():
+        gradients[:, 0, laplacian] = np.sign(z[:, laplacian])
+        gradients[:, 1, laplacian] = np.abs(z[:, laplacian]) - 1
+    gradients *= (posteriors / np.sqrt(mixture.weights[centre])).astype(np.float32)[:, None, None]
+    return gradients
+
+
+def sentence_means(rows: Vectors, numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Vectors:
+    """Mean of each sentence's rows: (v, D) to (m, D); `numbers` and `lengths` as in `fisher_vectors`."""
+    means: Vectors = _shares(numbers, lengths, len(rows)) @ rows
+    return means
+
+
+def _shares(numbers: NDArray[np.int64], lengths: NDArray[np.int64], words: int) -> csr_array:
+    """Each word's share of each sentence, (m, words)."""
+    share = np.repeat(1 / lengths.clip(1), lengths).astype(np.float32)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    return csr_array((share, numbers, starts), shape=(len(lengths), words))
 
 
 def normalise(vectors: Vectors) -> Vectors:
