@@ -27,18 +27,17 @@ _BATCH = 1024  # sentences whose features before PCA are held at a time
 
 
 class SentenceEncoder(Protocol):
-    """Sentences to vectors.
-
-    Attributes:
-        dim: of the vectors.
-        fingerprint: changes with whatever was fitted.
-    """
+    """Sentences to vectors."""
 
     @property
-    def dim(self) -> int: ...  # noqa: D102
+    def dim(self) -> int:
+        """Of the vectors."""
+        ...
 
     @property
-    def fingerprint(self) -> str: ...  # noqa: D102
+    def fingerprint(self) -> str:
+        """Changes with whatever was fitted."""
+        ...
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Vectors of sentences, (m, dim)."""
