@@ -24,7 +24,7 @@ def fitted_sentence_encoder(recipe: Recipe, texts: Sequence[str]) -> SentenceEnc
     name = recipe.sentence_encoder
     if name is None:
         return None
-    path = _cached("text", f"{name} {recipe.sentence_dim} v1", texts, "safetensors")
+    path = _cached("text", f"{name} {recipe.sentence_dim} v2", texts, "safetensors")
     if path.is_file():
         return load_sentence_encoder(name, path)
     encoder = fit_sentence_encoder(name, texts, recipe.sentence_dim)

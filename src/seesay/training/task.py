@@ -13,18 +13,17 @@ from seesay.text.sentences import Sentences
 
 
 class Task(Protocol):
-    """Image-sentence retrieval or phrase localization, on one corpus.
-
-    Attributes:
-        headline: the val measure that chooses the epoch, a key of what `measure` returns.
-        image_dim: width of the image or region features.
-    """
+    """Image-sentence retrieval or phrase localization, on one corpus."""
 
     @property
-    def headline(self) -> str: ...  # noqa: D102
+    def headline(self) -> str:
+        """The val measure that chooses the epoch, a key of what `measure` returns."""
+        ...
 
     @property
-    def image_dim(self) -> int: ...  # noqa: D102
+    def image_dim(self) -> int:
+        """Width of the image or region features."""
+        ...
 
     def batches(self, epoch: int) -> Sequence[Any]:
         """The mini-batches of one epoch; they depend on the recipe's seed and the epoch alone."""
