@@ -98,7 +98,7 @@ def test_lines_grow_with_the_image() -> None:
         picture = draw_grounding(Image.new("RGB", (side, side)), grounding((side, side), box))
         row = np.asarray(picture)[side // 2, : side // 2]
         widths.append(int((row == ImageColor.getrgb(colour(0))).all(-1).sum()))
-    assert widths == [2, 12]
+    assert widths == [2, 19]
 
 
 @pytest.mark.parametrize("ground", [*COLOURS, "#000000", "#ffffff", "#777777"])

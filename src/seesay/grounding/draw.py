@@ -55,7 +55,7 @@ def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
     """A copy of an upright RGB image with boxes, and at each phrase's best one a label with its score."""
     picture = image.copy()
     draw = ImageDraw.Draw(picture)
-    line = max(2, round((image.width * image.height) ** 0.5 / 250))
+    line = max(2, round((image.width * image.height) ** 0.5 / 160))
     for i, phrase in enumerate(grounding.phrases):
         for place in phrase.places:
             _draw_box(draw, place.box, colour(i), line)
@@ -82,7 +82,7 @@ class _Labels:
 
     def __init__(self, draw: ImageDraw.ImageDraw, size: tuple[int, int], line: int) -> None:
         self._draw, self._size, self._pad = draw, size, line
-        self._font = ImageFont.load_default(size=max(11, 5 * line))
+        self._font = ImageFont.load_default(size=max(11, 9 * line // 2))
         self._taken: list[Box] = []
 
     def draw(self, text: str, box: Box, ground: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
+from seesay.grounding.draw import colour
+from seesay.grounding.ground import GroundedPhrase, Place
 from seesay.search.index import Hit
 
 
@@ -60,6 +62,55 @@ class Sentences(BaseModel):
     milliseconds: float = Field(description="time to embed and to search")
 
 
+class BoxAnswer(BaseModel):
+    """A place in an image and how well it fits."""
+
+    x1: float = Field(description="left edge, in pixels of the upright image")
+    y1: float = Field(description="upper edge")
+    x2: float = Field(description="right edge")
+    y2: float = Field(description="lower edge")
+    score: float = Field(description="higher is a better match")
+
+    @classmethod
+    def of(cls, place: Place) -> BoxAnswer:
+        """The answer that a place is."""
+        x1, y1, x2, y2 = (round(value, 1) for value in place.box)
+        return cls(x1=x1, y1=y1, x2=x2, y2=y2, score=round(place.score, 6))
+
+
+class PhraseAnswer(BaseModel):
+    """A phrase of the sentence and where it is."""
+
+    text: str
+    start: int = Field(description="of its first character in the sentence, in Unicode code points")
+    end: int = Field(description="behind its last character")
+    known: bool = Field(description="whether any of its words is known; without one it has no box")
+    colour: str = Field(description="#rrggbb that the phrase and its boxes are shown in")
+    boxes: list[BoxAnswer] = Field(description="best first")
+
+    @classmethod
+    def of(cls, phrase: GroundedPhrase, number: int) -> PhraseAnswer:
+        """The answer that the phrase of that number is."""
+        boxes = [BoxAnswer.of(place) for place in phrase.places]
+        return cls(
+            text=phrase.text,
+            start=phrase.start,
+            end=phrase.end,
+            known=phrase.known,
+            colour=colour(number),
+            boxes=boxes,
+        )
+
+
+class GroundingAnswer(BaseModel):
+    """The phrases of a sentence, in order, and where each is in an image."""
+
+    width: int = Field(description="pixels, upright")
+    height: int
+    phrases: list[PhraseAnswer]
+    milliseconds: float = Field(description="time to look and to match")
+
+
 class Status(BaseModel):
     """What is being served."""
 
@@ -68,6 +119,7 @@ class Status(BaseModel):
     matcher: str
     generation: int = Field(description="grows with every change of the index")
     version: str = Field(description="of seesay")
+    grounding: bool = Field(description="whether there is a run that points at phrases")
 
 
 class Failure(BaseModel):

@@ -14,13 +14,15 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from seesay import __version__
 from seesay.errors import ImageError, SeesayError
+from seesay.grounding.ground import SHIPPED
 from seesay.search.embedder import Embedder
 from seesay.search.index import Index
 from seesay.web.docs import docs_page
+from seesay.web.grounding import grounding_routes
 from seesay.web.images import image_routes
 from seesay.web.limits import Guard, Limits, error
 from seesay.web.questions import question_routes
-from seesay.web.service import Service
+from seesay.web.service import LazyGrounder, Service
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -30,17 +32,18 @@ def create_app(
     embedder: Embedder,
     hosts: Collection[str] = ("localhost",),
     limits: Limits | None = None,
+    ground_run: str = SHIPPED,
 ) -> FastAPI:
     """The application over the index in a folder; what others write to it shows with the next question.
 
-    It answers under the names `hosts` and under any address in digits.
+    It answers under the names `hosts` and under any address in digits; `ground_run` points at phrases.
 
     Raises:
         SeesayError: no index there, or one of another matcher.
     """
     index = Index.open(index_path)
     index.check(embedder)
-    service = Service(index, embedder, limits or Limits())
+    service = Service(index, embedder, limits or Limits(), LazyGrounder(ground_run))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -53,6 +56,7 @@ def create_app(
     _add_error_handlers(app)
     app.include_router(question_routes(service))
     app.include_router(image_routes(service))
+    app.include_router(grounding_routes(service))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

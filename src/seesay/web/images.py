@@ -10,7 +10,6 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, Response
 from PIL import Image
 
-from seesay.search.store import Item
 from seesay.web.answers import Failure
 from seesay.web.service import Service
 
@@ -44,21 +43,12 @@ def image_routes(service: Service) -> APIRouter:
     Image.init()  # registers all formats, for `media_type`
     router = APIRouter(prefix="/api/images", tags=["images"], responses={404: {"model": Failure}})
 
-    def find(id_: int) -> tuple[Item, Path]:
-        item = service.index.item(id_)
-        if item is None or item.kind != "image":
-            raise HTTPException(404, f"No image {id_} in the index.")
-        file = service.index.file_of(item)
-        if file is None:
-            raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
-        return item, file
-
     @router.get("/{id}", response_class=FileResponse)
     async def image(id: Id) -> FileResponse:
         """The original file of an image."""
 
         def work() -> tuple[Path, str]:
-            _, file = find(id)
+            _, file = service.image(id)
             return file, media_type(file)
 
         file, type_ = await service.run(work)
@@ -77,7 +67,7 @@ def image_routes(service: Service) -> APIRouter:
         """A small JPEG of an image, made when first asked for."""
 
         def work() -> Response:
-            item, file = find(id)
+            item, file = service.image(id)
             headers = {"ETag": f'"{item.key}"', "Cache-Control": _REVALIDATE}
             if if_none_match is not None and item.key in if_none_match:
                 return Response(status_code=304, headers=headers)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, File, HTTPException, Query, UploadFile
 
 from seesay import __version__
 from seesay.web.answers import Failure, ImageAnswer, Images, SentenceAnswer, Sentences, Status
-from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS, too_large
+from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS
 from seesay.web.service import Service
 
 Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description="a sentence that says what they show")]
@@ -20,17 +20,10 @@ _DEFAULT_ANSWERS = 40
 
 def question_routes(service: Service) -> APIRouter:
     """`/api/search`, `/api/similar`, `/api/sentences` and `/api/status`."""
-    most = service.limits.upload_bytes
     index, embedder = service.index, service.embedder
     failures: dict[int | str, dict[str, Any]] = {422: {"model": Failure}, 503: {"model": Failure}}
     upload_failures = failures | {413: {"model": Failure}}
     router = APIRouter(prefix="/api", tags=["questions"])
-
-    async def uploaded(file: UploadFile) -> bytes:
-        data = await file.read(most + 1)
-        if len(data) > most:
-            raise too_large(most)
-        return data
 
     @router.get("/search", responses=failures)
     async def search(q: Text, k: Many = _DEFAULT_ANSWERS) -> Images:
@@ -43,14 +36,14 @@ def question_routes(service: Service) -> APIRouter:
     @router.post("/similar", responses=upload_failures)
     async def similar(image: Upload, k: Many = _DEFAULT_ANSWERS) -> Images:
         """The images most like an uploaded one."""
-        data = await uploaded(image)
+        data = await service.uploaded(image)
         hits, took = await service.timed(lambda: index.similar(data, embedder, k))
         return Images(results=[ImageAnswer.of(hit) for hit in hits], milliseconds=took)
 
     @router.post("/sentences", responses=upload_failures)
     async def sentences(image: Upload, k: Many = 10) -> Sentences:
         """The sentences that describe an uploaded image best."""
-        data = await uploaded(image)
+        data = await service.uploaded(image)
         hits, took = await service.timed(lambda: index.sentences_for(data, embedder, k))
         return Sentences(results=[SentenceAnswer.of(hit) for hit in hits], milliseconds=took)
 
@@ -65,6 +58,7 @@ def question_routes(service: Service) -> APIRouter:
                 matcher=index.embedder_name,
                 generation=index.store.generation(),
                 version=__version__,
+                grounding=service.grounder.exists(),
             )
 
         return await service.run(work)

@@ -1,20 +1,50 @@
-"""The index and the matcher behind the API, and the threads that they work in."""
+"""The index and the runs behind the API, and the threads that they work in."""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
+from fastapi import HTTPException, UploadFile
 
+from seesay.grounding.ground import Grounder, can_ground
+from seesay.matchers.run import Run
 from seesay.search.embedder import Embedder
 from seesay.search.index import Index
-from seesay.web.limits import Limits
+from seesay.search.store import Item
+from seesay.web.limits import Limits, too_large
 
 T = TypeVar("T")
+
+
+class LazyGrounder:
+    """The grounder of a run, loaded when it is first wanted: it costs memory, and most servers never do."""
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._loaded: Grounder | None = None
+        self._lock = threading.Lock()
+
+    def exists(self) -> bool:
+        """Whether there is such a run."""
+        return can_ground(self._run)
+
+    def get(self) -> Grounder:
+        """The grounder.
+
+        Raises:
+            SeesayError: no such run, or one that matches whole images.
+        """
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = Grounder(Run.load(self._run))
+            return self._loaded
 
 
 @dataclass(frozen=True)
@@ -24,6 +54,7 @@ class Service:
     index: Index
     embedder: Embedder
     limits: Limits
+    grounder: LazyGrounder
     _limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(os.cpu_count() or 1))
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -38,3 +69,21 @@ class Service:
             return work(), round((time.perf_counter() - started) * 1e3, 3)
 
         return await self.run(clocked)
+
+    async def uploaded(self, file: UploadFile) -> bytes:
+        """An upload within the limit."""
+        most = self.limits.upload_bytes
+        data = await file.read(most + 1)
+        if len(data) > most:
+            raise too_large(most)
+        return data
+
+    def image(self, id_: int) -> tuple[Item, Path]:
+        """An image of the index and its file; 404 where there is none, or it is gone."""
+        item = self.index.item(id_)
+        if item is None or item.kind != "image":
+            raise HTTPException(404, f"No image {id_} in the index.")
+        file = self.index.file_of(item)
+        if file is None:
+            raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
+        return item, file

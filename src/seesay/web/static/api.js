@@ -25,6 +25,11 @@ export const search = (sentence, k, signal) =>
 export const similar = (file, k, signal) => upload(`/api/similar?k=${k}`, file, signal);
 export const sentences = (file, k, signal) => upload(`/api/sentences?k=${k}`, file, signal);
 
+export function ground(image, sentence, signal) {
+  const query = new URLSearchParams({ q: sentence });
+  return image.file ? upload(`/api/ground?${query}`, image.file, signal) : ask(`${image.image}/ground?${query}`, { signal });
+}
+
 export async function original(image) {
   const response = await fetch(image.image);
   if (!response.ok) throw new Error("The file of this image is gone. Update the index.");

@@ -20,7 +20,7 @@ const count = new Intl.NumberFormat("en");
 let asking = new AbortController();
 let question = null; // { sentence } or { file }
 
-const gallery = new Gallery($("gallery"), (i) => viewer.open(gallery.images, i));
+const gallery = new Gallery($("gallery"), (i) => viewer.open(gallery.images, i, question?.sentence));
 const viewer = new Viewer($("viewer"), {
   onSimilar: async (image) => {
     try {
@@ -57,7 +57,7 @@ async function answer({ sentence: text, file }, k) {
   try {
     const [images, described] = await Promise.all([
       file ? api.similar(file, k, mine.signal) : api.search(text, k, mine.signal),
-      file && holdsSentences.then((some) => (some ? api.sentences(file, 5, mine.signal) : null)),
+      file && served.then((holds) => (holds.sentences ? api.sentences(file, 5, mine.signal) : null)),
     ]);
     show(images, described, text, k);
   } catch (failure) {
@@ -171,10 +171,11 @@ async function greet() {
     const holds = await api.status();
     const images = holds.images === 1 ? "1 image" : `${count.format(holds.images)} images`;
     $("about").textContent = `${images}, searched by sentence or by image. Drop one anywhere.`;
-    return holds.sentences > 0;
+    for (const id of ["point", "point-given"]) $(id).hidden = !holds.grounding;
+    return holds;
   } catch (failure) {
     $("about").textContent = failure.message;
-    return false;
+    return {};
   }
 }
 
@@ -187,6 +188,11 @@ $("choose").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", (event) => {
   takeFile(event.target.files[0]);
   event.target.value = "";
+});
+$("point-given").addEventListener("click", () => {
+  const { src } = $("given-image");
+  viewer.open([{ file: question.file, path: $("given-name").textContent, image: src, thumbnail: src }], 0);
+  viewer.pointer.input.focus();
 });
 $("more").addEventListener("click", () => askWith(question, MOST));
 $("message").querySelector("button").addEventListener("click", () => question && askWith(question));
@@ -203,10 +209,11 @@ sentence.addEventListener("keydown", (event) => {
 });
 addEventListener("keydown", (event) => {
   const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-  if (event.key === "/" && plain && event.target !== sentence && !$("viewer").open) {
+  const field = $("viewer").open ? viewer.pointer.input : sentence;
+  if (event.key === "/" && plain && event.target !== field) {
     event.preventDefault();
-    sentence.focus();
-    sentence.select();
+    field.focus();
+    field.select();
   }
 });
 
@@ -232,5 +239,5 @@ addEventListener("paste", (event) => {
   if (file) takeFile(file);
 });
 
-const holdsSentences = greet();
+const served = greet();
 fromAddress();

@@ -1,10 +1,13 @@
 // One image, large, in a dialog: the browser keeps focus inside and closes it with Esc.
 
+import { Pointer } from "./pointer.js";
+
 export class Viewer {
   constructor(dialog, { onSimilar, onClose }) {
     this.dialog = dialog;
     this.picture = dialog.querySelector("figure img");
     this.path = dialog.querySelector("#viewer-path");
+    this.pointer = new Pointer(dialog.querySelector("figure"));
     this.facts = dialog.querySelector("#viewer-facts");
     this.images = [];
     this.at = 0;
@@ -20,14 +23,19 @@ export class Viewer {
     };
     dialog.addEventListener("click", (event) => this.onClick(event));
     dialog.addEventListener("keydown", (event) => {
+      if (event.target.matches("input")) return;
       const action = { ArrowLeft: "previous", ArrowRight: "next" }[event.key];
       if (action) this.actions[action]();
     });
-    dialog.addEventListener("close", () => onClose(this.at));
+    dialog.addEventListener("close", () => {
+      this.pointer.clear();
+      onClose(this.at);
+    });
   }
 
-  open(images, at) {
+  open(images, at, sentence) {
     this.images = images;
+    this.pointer.start(sentence);
     this.go(at);
     this.dialog.showModal();
     this.dialog.querySelector('[data-do="close"]').focus();
@@ -45,7 +53,9 @@ export class Viewer {
     this.picture.src = image.image;
     this.picture.alt = image.path;
     this.path.textContent = image.path;
-    this.facts.textContent = `${image.width} × ${image.height} · score ${image.score.toFixed(3)}`;
+    this.facts.textContent = image.file ? "" : `${image.width} × ${image.height} · score ${image.score.toFixed(3)}`;
+    this.dialog.querySelector('[data-do="similar"]').hidden = Boolean(image.file);
+    this.pointer.show(image);
     this.dialog.querySelector('[data-do="previous"]').disabled = at === 0;
     this.dialog.querySelector('[data-do="next"]').disabled = at === this.images.length - 1;
   }
@@ -53,6 +63,6 @@ export class Viewer {
   onClick(event) {
     const button = event.target.closest("[data-do]");
     if (button) this.actions[button.dataset.do]();
-    else if (event.target !== this.picture && !event.target.closest("figcaption")) this.dialog.close();
+    else if (event.target.matches("dialog, figure, nav")) this.dialog.close();
   }
 }

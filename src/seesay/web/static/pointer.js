@@ -1,0 +1,138 @@
+// What a sentence names in the large image: its phrases and their boxes, a colour each.
+
+import * as api from "./api.js";
+
+export class Pointer {
+  constructor(figure) {
+    this.figure = figure;
+    this.picture = figure.querySelector("img");
+    this.boxes = figure.querySelector("#boxes");
+    this.form = figure.querySelector("#point");
+    this.input = this.form.querySelector("input");
+    this.told = figure.querySelector("#pointed");
+    this.image = null;
+    this.found = null;
+    this.sentence = ""; // asked of one image, it is asked of the next one too
+    this.asking = new AbortController();
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.sentence = this.input.value.trim();
+      this.point();
+    });
+    const layout = () => this.layout();
+    this.picture.addEventListener("load", layout);
+    const sizes = new ResizeObserver(layout);
+    sizes.observe(figure);
+    sizes.observe(this.picture);
+    for (const [type, on] of Object.entries({ pointerover: true, pointerout: false, focusin: true, focusout: false })) {
+      figure.addEventListener(type, (event) => this.light(on ? event.target.closest("[data-phrase]") : null));
+    }
+  }
+
+  // The sentence that led to the image is at hand, but not asked yet.
+  start(sentence) {
+    this.sentence = "";
+    if (sentence) this.input.value = sentence;
+  }
+
+  show(image) {
+    this.image = image;
+    this.clear();
+    this.point();
+  }
+
+  clear() {
+    this.asking.abort();
+    this.found = null;
+    this.boxes.replaceChildren();
+    this.told.replaceChildren();
+  }
+
+  async point() {
+    this.clear();
+    if (!this.sentence || this.form.hidden) return;
+    const [mine, sentence] = [(this.asking = new AbortController()), this.sentence];
+    const slow = setTimeout(() => (this.told.textContent = "Looking…"), 150);
+    try {
+      this.answer(await api.ground(this.image, sentence, mine.signal), sentence);
+    } catch (failure) {
+      if (failure.name !== "AbortError") this.told.textContent = failure.message;
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  answer(found, sentence) {
+    this.found = found;
+    this.told.replaceChildren(...this.coloured(sentence));
+    // Small boxes lie on large ones, so that each can be pointed at.
+    const area = ({ x1, y1, x2, y2 }) => (x2 - x1) * (y2 - y1);
+    const all = found.phrases.flatMap((phrase, i) => phrase.boxes.map((box) => ({ phrase, i, box })));
+    all.sort((a, b) => area(b.box) - area(a.box));
+    this.boxes.replaceChildren(...all.map((each) => this.frame(each)));
+    this.layout();
+  }
+
+  *coloured(sentence) {
+    const letters = [...sentence]; // the server counts code points
+    let at = 0;
+    for (const [i, phrase] of this.found.phrases.entries()) {
+      yield letters.slice(at, phrase.start).join("");
+      const mark = document.createElement("mark");
+      mark.textContent = letters.slice(phrase.start, phrase.end).join("");
+      mark.classList.toggle("unknown", !phrase.known);
+      mark.title = phrase.known ? `score ${phrase.boxes[0]?.score.toFixed(2)}` : "no word of it is known";
+      mark.tabIndex = 0;
+      mark.dataset.phrase = i;
+      mark.style.setProperty("--phrase", phrase.colour);
+      yield mark;
+      at = phrase.end;
+    }
+    yield letters.slice(at).join("");
+  }
+
+  frame({ phrase, i, box }) {
+    const { width, height } = this.found;
+    const share = (part, whole) => `${(100 * part) / whole}%`;
+    const frame = document.createElement("div");
+    frame.className = "box";
+    frame.dataset.phrase = i;
+    frame.style.setProperty("--phrase", phrase.colour);
+    frame.style.left = share(box.x1, width);
+    frame.style.top = share(box.y1, height);
+    frame.style.width = share(box.x2 - box.x1, width);
+    frame.style.height = share(box.y2 - box.y1, height);
+    const label = document.createElement("span");
+    label.textContent = phrase.text;
+    const score = document.createElement("b");
+    score.textContent = box.score.toFixed(2);
+    label.append(" ", score);
+    label.classList.toggle("right", box.x1 > width / 2);
+    frame.append(label);
+    return frame;
+  }
+
+  light(element) {
+    const number = element?.dataset.phrase;
+    for (const other of this.figure.querySelectorAll("[data-phrase]")) {
+      other.classList.toggle("lit", other.dataset.phrase === number);
+      other.classList.toggle("dim", number !== undefined && other.dataset.phrase !== number);
+    }
+  }
+
+  // Over the picture itself, which may be smaller than its element.
+  layout() {
+    if (!this.found) return;
+    const { width, height } = this.found;
+    const { offsetLeft, offsetTop, offsetWidth, offsetHeight } = this.picture;
+    const scale = Math.min(offsetWidth / width, offsetHeight / height);
+    this.boxes.style.left = `${offsetLeft + (offsetWidth - width * scale) / 2}px`;
+    this.boxes.style.top = `${offsetTop + (offsetHeight - height * scale) / 2}px`;
+    this.boxes.style.width = `${width * scale}px`;
+    this.boxes.style.height = `${height * scale}px`;
+    for (const frame of this.boxes.children) {
+      const label = frame.firstElementChild;
+      label.classList.toggle("above", frame.offsetTop >= label.offsetHeight);
+    }
+  }
+}

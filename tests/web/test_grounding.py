@@ -1,0 +1,152 @@
+"""Phrases and boxes over HTTP, with a small run trained on drawn scenes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from seesay.grounding.draw import COLOURS
+from seesay.grounding.ground import Grounder
+from seesay.matchers.run import Run
+from seesay.search.index import Index
+from seesay.web.app import create_app
+from seesay.web.limits import Limits
+from tests.search.colours import Colours
+
+TEXT = "a red circle is above a blue square"
+
+
+@pytest.fixture(scope="module")
+def scene(scenes: Path) -> Path:
+    return min((scenes / "images").iterdir())
+
+
+@pytest.fixture(scope="module")
+def folder(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of one scene, its photos beside it."""
+    folder = tmp_path_factory.mktemp("grounded")
+    (folder / "photos").mkdir()
+    shutil.copy(scene, folder / "photos")
+    index = Index.create(folder / "index", Colours())
+    index.update_images(folder / "photos", Colours())
+    index.add_sentences(["something red"], Colours())
+    index.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path, grounding_run: Path) -> Iterator[TestClient]:
+    app = create_app(folder / "index", Colours(), ground_run=str(grounding_run))
+    with TestClient(app, base_url="http://localhost") as client:
+        yield client
+
+
+def test_an_upload_and_an_indexed_image_are_answered_as_the_grounder_does(
+    client: TestClient, scene: Path, grounding_run: Path
+) -> None:
+    data = scene.read_bytes()
+    expected = Grounder(Run.load(str(grounding_run))).ground(data, "scene", TEXT, 3)
+    upload = client.post("/api/ground", params={"q": TEXT, "k": 3}, files={"image": ("x.jpg", data)}).json()
+    indexed = client.get("/api/images/1/ground", params={"q": TEXT, "k": 3}).json()
+    assert upload["phrases"] == indexed["phrases"]
+    assert (upload["width"], upload["height"]) == (160, 128)
+    for i, (phrase, known) in enumerate(zip(upload["phrases"], expected.phrases, strict=True)):
+        assert (phrase["text"], phrase["start"], phrase["end"]) == (known.text, known.start, known.end)
+        assert phrase["colour"] == COLOURS[i]
+        for box, place in zip(phrase["boxes"], known.places, strict=True):
+            assert [box[name] for name in ("x1", "y1", "x2", "y2")] == pytest.approx(place.box, abs=0.051)
+            assert box["score"] == pytest.approx(place.score, abs=1e-5)
+
+
+def test_a_phrase_of_no_known_word_says_so(client: TestClient) -> None:
+    (phrase,) = client.get("/api/images/1/ground", params={"q": "zzyx"}).json()["phrases"]
+    assert (phrase["known"], phrase["boxes"]) == (False, [])
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/api/images/1/ground", 422),
+        ("/api/images/1/ground?q=%20", 422),
+        ("/api/images/1/ground?q=red&k=0", 422),
+        ("/api/images/1/ground?q=red&k=21", 422),
+        ("/api/images/1/ground?q=" + "a" * 501, 422),
+        ("/api/images/0/ground?q=red", 422),
+        ("/api/images/999/ground?q=red", 404),
+        ("/api/images/2/ground?q=red", 404),  # a sentence
+        ("/api/images/..%2F..%2Fetc%2Fpasswd/ground?q=red", 404),
+        ("/api/ground?q=red", 405),
+    ],
+)
+def test_failures_are_json_with_their_status(client: TestClient, address: str, status: int) -> None:
+    response = client.get(address)
+    assert response.status_code == status
+    assert response.json()["error"]
+
+
+def test_uploads_that_are_no_images(client: TestClient) -> None:
+    response = client.post("/api/ground", params={"q": "red"}, files={"image": ("x.jpg", b"no image")})
+    assert response.status_code == 422
+    assert response.json()["error"].startswith("the image: ")
+    assert client.post("/api/ground?q=red", data={"image": "/etc/passwd"}).status_code == 422
+
+
+def test_a_file_that_is_gone_or_broken_tells_no_path(client: TestClient, folder: Path, scene: Path) -> None:
+    file = folder / "photos" / scene.name
+    try:
+        file.write_bytes(b"no image")
+        broken = client.get("/api/images/1/ground?q=red")
+        file.unlink()
+        gone = client.get("/api/images/1/ground?q=red")
+    finally:
+        shutil.copy(scene, file)
+    assert (broken.status_code, gone.status_code) == (422, 404)
+    assert str(folder) not in broken.text + gone.text
+
+
+def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
+    limits = Limits(upload_bytes=10_000)
+    app = create_app(folder / "index", Colours(), limits=limits, ground_run=str(grounding_run))
+    with TestClient(app, base_url="http://localhost") as client:
+        for size in (20_000, 200_000):
+            files = {"image": ("x.jpg", bytes(size))}
+            assert client.post("/api/ground?q=red", files=files).status_code == 413
+
+
+def test_the_run_is_loaded_once_and_only_when_asked(
+    folder: Path, grounding_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+    whole = Grounder.__init__
+    monkeypatch.setattr(Grounder, "__init__", lambda self, run: (loaded.append(run), whole(self, run))[1])
+    app = create_app(folder / "index", Colours(), ground_run=str(grounding_run))
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.get("/api/status").json()["grounding"] is True
+        assert not loaded
+        for _ in range(2):
+            assert client.get("/api/images/1/ground?q=red").status_code == 200
+    assert len(loaded) == 1
+
+
+@pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])
+def test_without_a_run_that_grounds(folder: Path, run: str, words: str) -> None:
+    with TestClient(
+        create_app(folder / "index", Colours(), ground_run=run), base_url="http://localhost"
+    ) as c:
+        response = c.get("/api/images/1/ground?q=red")
+        assert response.status_code == 503
+        assert words in response.json()["error"]
+        assert c.get("/api/status").json()["grounding"] is (run != "nowhere")
+        assert c.get("/api/search?q=red").status_code == 200
+
+
+def test_the_documentation_names_the_routes(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    assert {"/api/ground", "/api/images/{id}/ground"} <= set(paths)
+    assert all(path in client.get("/docs").text for path in paths)
+    answers = paths["/api/ground"]["post"]["responses"]
+    assert set(answers) == {"200", "413", "422", "503"}
