@@ -120,7 +120,7 @@ def evaluate(
 @app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.md")
 def table(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A table's name or YAML file; lists them without.")
+        str | None, typer.Argument(metavar="NAME", help="A table's name or YAML file; lists them without.")
     ] = None,
     data: DataOption = HERE,
     images: ImagesOption = None,

@@ -90,8 +90,6 @@ class TableDefinition(BaseModel):
         Raises:
             SeesayError: the recipe cannot be; says in which table.
         """
-        if any(change.partition("=")[0] == "seed" for change in changes):
-            raise SeesayError(f"table {self.name}: --set seed: name the seeds of a table with --seeds.")
         try:
             return load_recipe(name, corpus, changes).model_copy(update={"seed": seed})
         except SeesayError as error:

@@ -70,7 +70,7 @@ class TableRuns:
             tell: is given a line about each row before it begins.
 
         Raises:
-            SeesayError: the protocol does not go with the corpus or the split.
+            SeesayError: the protocol does not go with the corpus or the split, or a change sets the seed.
         """
         self._check()
         rows = self.definition.rows
@@ -152,6 +152,8 @@ class TableRuns:
 
     def _check(self) -> None:
         protocol, corpus = self.definition.protocol, self.corpus
+        if any(change.partition("=")[0] == "seed" for change in self.changes):
+            raise SeesayError("--set seed: a table's seeds are named with --seeds.")
         if isinstance(corpus, PhraseCorpus) != (protocol == GROUNDING):
             wanted = "phrases with boxes" if protocol == GROUNDING else "captioned images"
             raise SeesayError(f"table {self.definition.name}: wants {wanted}, which {corpus.root} has not.")

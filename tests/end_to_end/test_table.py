@@ -1,0 +1,50 @@
+"""`seesay table` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+CHANGES = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "matcher.dim=16", "schedule.epochs=1")
+
+
+def seesay(*arguments: object, code: int = 0, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "seesay.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+    assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None:
+    options = [part for change in CHANGES for part in ("--set", change)]
+    table = ("table", "two-branch-2", "--data", scenes, "--rows", "two-branch-linear", *options)
+    done = seesay(*table, "--seeds", "1,2", "--out", "table.md", "--record", "results", cwd=tmp_path)
+    assert "row 1/1 two-branch-linear seed 2" in done.stderr
+    assert "40.1" in done.stdout  # the paper's R@1
+    assert "±" in done.stdout
+    assert "`two-branch-linear`" in (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert (tmp_path / "table.png").is_file()
+    assert len((tmp_path / "results" / "scenes.jsonl").read_text().splitlines()) == 2
+
+    done = seesay(*table, "--seeds", "1,3", "--no-train", "--json", code=1, cwd=tmp_path)
+    whole = json.loads(done.stdout)
+    assert [row["seed"] for row in whole["rows"][0]["measured"]] == [1]
+    assert "no finished run" in whole["failures"][0]
+
+
+def test_tables_are_listed_and_mistakes_are_one_line(scenes: Path, tmp_path: Path) -> None:
+    assert len(seesay("table", cwd=tmp_path).stdout.splitlines()) >= 5
+    for arguments, said in (
+        (("two-branch-7",), "No table 'two-branch-7'"),
+        (("two-branch-2", "--seeds", "x"), "--seeds x"),
+        (("two-branch-2", "--rows", "x"), "no row 'x'"),
+        (("two-branch-2", "--out", "table.png"), "name the Markdown file"),
+        (("two-branch-3", "--data", scenes), "5000 images"),
+    ):
+        told = seesay("table", *arguments, code=2, cwd=tmp_path).stderr
+        assert said in told
+        assert len(told.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

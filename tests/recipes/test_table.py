@@ -1,0 +1,99 @@
+"""Tables of papers: what their definitions name is there, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.evaluation.columns import find_published
+from seesay.evaluation.measure import GROUNDING
+from seesay.evaluation.protocols import PROTOCOLS
+from seesay.evaluation.sentence_to_sentence import PROTOCOL as SENTENCES
+from seesay.recipes.load import list_recipes, load_recipe
+from seesay.recipes.table import list_tables, load_table, parse_seeds
+
+TABLES = list_tables()
+ROWS = [pytest.param(table, row, id=f"{table.name} {row.name}") for table in TABLES for row in table.rows]
+
+MINE = """
+name: mine
+title: of one's own
+source: "Wang et al., 2019"
+table: 2
+corpus: flickr30k
+protocol: standard
+rows: [two-branch]
+"""
+
+
+def test_the_two_branch_papers_five_tables_are_there() -> None:
+    assert [table.name for table in TABLES] == [f"two-branch-{number}" for number in range(1, 6)]
+    assert [table.table for table in TABLES] == [1, 2, 3, 4, 5]
+    assert not {recipe.corpus for recipe in list_recipes()} & {"tables", "two-branch"}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_a_table_has_a_known_protocol_and_each_row_once(table) -> None:
+    assert table.protocol in {*PROTOCOLS, GROUNDING, SENTENCES}
+    assert len({row.name for row in table.rows}) == len(table.rows)
+    assert table.grounds == (table.protocol == GROUNDING)
+
+
+@pytest.mark.parametrize(("table", "row"), ROWS)
+def test_every_row_has_recipes_and_a_published_row(table, row) -> None:
+    for name in row.recipes:
+        for corpus in (table.corpus, "flickr8k"):
+            recipe = table.recipe(name, corpus, (), seed=3)
+            assert (recipe.name, recipe.seed, recipe.changes) == (name, 3, ())
+    assert (load_recipe(row.recipes[0], table.corpus).regions is not None) == table.grounds
+    wanted = row.published or row.name
+    assert find_published(wanted, table.corpus, table.protocol, (table.source, table.table))
+
+
+def test_rows_are_chosen_in_the_tables_order() -> None:
+    table = load_table("two-branch-2")
+    chosen = table.only(["two-branch-full", "cca-mean"])
+    assert [row.name for row in chosen.rows] == ["cca-mean", "two-branch-full"]
+    assert table.only(()) == table
+    with pytest.raises(SeesayError, match=r"two-branch-2: no row 'x'; there are cca-mean"):
+        table.only(["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (MINE.replace("[two-branch]", "[two-branch, nope]"), "table mine: No recipe 'nope'"),
+        (MINE.replace("[two-branch]", "[{name: both, combine: [two-branch, nope]}]"), "No recipe 'nope'"),
+        (MINE.replace("[two-branch]", "[]"), "key 'rows'"),
+        (MINE.replace("[two-branch]", "two-branch"), "key 'rows'"),
+        (MINE.replace("[two-branch]", "[7]"), r"key 'rows\.0"),
+        (MINE.replace("table: 2", "table: two"), "key 'table'"),
+        (MINE + "colour: red\n", "key 'colour'"),
+        ("- a list\n", "table"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_a_wrong_definition_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SeesayError, match=said):
+        load_table(str(path))
+
+
+def test_a_table_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(MINE, encoding="utf-8")
+    assert [row.name for row in load_table(str(path)).rows] == ["two-branch"]
+    with pytest.raises(SeesayError, match="cannot be read"):
+        load_table(str(tmp_path / "none.yaml"))
+    with pytest.raises(SeesayError, match="No table 'two-branch-9'; there are two-branch-1"):
+        load_table("two-branch-9")
+
+
+def test_seeds() -> None:
+    assert parse_seeds("3, 1,2") == [3, 1, 2]
+    for wrong in ("", "1,", "1,1", "-1", "a", "1.5", "1,01"):
+        with pytest.raises(SeesayError, match="--seeds"):
+            parse_seeds(wrong)
