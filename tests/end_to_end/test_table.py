@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from seesay.cli import main
+
 CHANGES = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "matcher.dim=16", "schedule.epochs=1")
 
 
@@ -35,16 +39,41 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     assert "no finished run" in whole["failures"][0]
 
 
-def test_tables_are_listed_and_mistakes_are_one_line(scenes: Path, tmp_path: Path) -> None:
-    assert len(seesay("table", cwd=tmp_path).stdout.splitlines()) >= 5
-    for arguments, said in (
+def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["seesay", "table"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()][:2] == [
+        "two-branch-1",
+        "two-branch-2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
         (("two-branch-7",), "No table 'two-branch-7'"),
         (("two-branch-2", "--seeds", "x"), "--seeds x"),
         (("two-branch-2", "--rows", "x"), "no row 'x'"),
         (("two-branch-2", "--out", "table.png"), "name the Markdown file"),
-        (("two-branch-3", "--data", scenes), "5000 images"),
-    ):
-        told = seesay("table", *arguments, code=2, cwd=tmp_path).stderr
-        assert said in told
-        assert len(told.splitlines()) == 1
+        (("two-branch-3", "--data", "SCENES"), "5000 images"),
+        (("two-branch-1", "--data", "nowhere"), "nowhere"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    scenes: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    said: str,
+) -> None:
+    given = [str(scenes) if argument == "SCENES" else argument for argument in arguments]
+    monkeypatch.setattr(sys, "argv", ["seesay", "table", *given])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
     assert not list(tmp_path.iterdir())
