@@ -138,17 +138,18 @@ def table(
     as_json: JsonOption = False,
 ) -> None:
     """Train and measure the rows of a paper's table; run again, it goes on where it stopped."""
-    from seesay.data.open import open_corpus
-    from seesay.evaluation.paper_table import plot_beside
-    from seesay.evaluation.results import source_commit
     from seesay.recipes.table import list_tables, load_table, parse_seeds
-    from seesay.training.table import TableRuns, measure_table
 
     if name is None:
         console.show(
             [{"name": t.name, "about": t.title} for t in list_tables()], as_json, console.print_lines
         )
         return
+    from seesay.data.open import open_corpus
+    from seesay.evaluation.paper_table import plot_beside
+    from seesay.evaluation.results import source_commit
+    from seesay.training.table import TableRuns, measure_table
+
     definition = load_table(name).only(rows.split(",") if rows else ())
     numbers = parse_seeds(seeds)
     if out is not None:
