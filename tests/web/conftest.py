@@ -34,3 +34,10 @@ def client(index_path: Path) -> Iterator[TestClient]:
 @pytest.fixture
 def red() -> bytes:
     return picture("red")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator:
+    from tests.web.browser import chromium  # skips where there is none
+
+    yield from chromium()

@@ -2,44 +2,16 @@
 
 import base64
 import re
-import shutil
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from seesay.search.index import Index
-from seesay.web.app import create_app
 from tests.search.colours import Colours, picture
+from tests.web.browser import Watched, needs_chromium, served, sync_api
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (apt-get install chromium)"),
-]
-
-QUIET = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=QUIET)
-        yield browser
-        browser.close()
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -56,34 +28,6 @@ def address(tmp_path_factory) -> Iterator[str]:
     index.add_sentences([f"something {colour}" for colour in colours], Colours())
     yield from served(folder / "index")
     index.close()
-
-
-def served(index: Path) -> Iterator[str]:
-    server = uvicorn.Server(uvicorn.Config(create_app(index, Colours()), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    thread.join()
-
-
-class Watched:
-    """A page whose console errors and foreign requests are collected."""
-
-    def __init__(self, browser, address: str, **context) -> None:
-        self.context = browser.new_context(base_url=address, **context)
-        self.page = self.context.new_page()
-        self.page.set_default_timeout(10_000)
-        self.errors: list[str] = []
-        self.foreign: list[str] = []
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
-        local = (address, "blob:", "data:")
-        self.page.on(
-            "request", lambda sent: None if sent.url.startswith(local) else self.foreign.append(sent.url)
-        )
 
 
 @pytest.fixture
@@ -121,6 +65,7 @@ def test_start_search_and_gallery(page) -> None:
 
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")
+    sync_api.expect(page.locator(".tile")).to_have_count(30)
     boxes = page.locator(".tile").evaluate_all(
         """tiles => tiles.map(tile => tile.getBoundingClientRect())
             .map(box => [box.left, box.top, box.width, box.height])"""

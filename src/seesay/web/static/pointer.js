@@ -124,10 +124,10 @@ export class Pointer {
   layout() {
     if (!this.found) return;
     const { width, height } = this.found;
-    const { offsetLeft, offsetTop, offsetWidth, offsetHeight } = this.picture;
-    const scale = Math.min(offsetWidth / width, offsetHeight / height);
-    this.boxes.style.left = `${offsetLeft + (offsetWidth - width * scale) / 2}px`;
-    this.boxes.style.top = `${offsetTop + (offsetHeight - height * scale) / 2}px`;
+    const [within, around] = [this.picture, this.figure].map((element) => element.getBoundingClientRect());
+    const scale = Math.min(within.width / width, within.height / height);
+    this.boxes.style.left = `${within.left - around.left + (within.width - width * scale) / 2}px`;
+    this.boxes.style.top = `${within.top - around.top + (within.height - height * scale) / 2}px`;
     this.boxes.style.width = `${width * scale}px`;
     this.boxes.style.height = `${height * scale}px`;
     for (const frame of this.boxes.children) {

@@ -1,0 +1,67 @@
+"""A real, headless Chromium: what the tests of the page share."""
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from seesay.web.app import create_app
+from tests.search.colours import Colours
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+needs_chromium = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (apt-get install chromium)"),
+]
+
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def chromium() -> Iterator:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=QUIET)
+        yield browser
+        browser.close()
+
+
+def served(index: Path, ground_run: str = "none") -> Iterator[str]:
+    app = create_app(index, Colours(), ground_run=ground_run)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()
+
+
+class Watched:
+    """A page whose console errors and foreign requests are collected."""
+
+    def __init__(self, browser, address: str, **context) -> None:
+        self.context = browser.new_context(base_url=address, **context)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(10_000)
+        self.errors: list[str] = []
+        self.foreign: list[str] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        local = (address, "blob:", "data:")
+        self.page.on(
+            "request", lambda sent: None if sent.url.startswith(local) else self.foreign.append(sent.url)
+        )

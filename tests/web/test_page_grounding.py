@@ -1,0 +1,158 @@
+"""Phrases and boxes on the page, in a real, headless Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from seesay.grounding.ground import Grounder
+from seesay.matchers.run import Run
+from seesay.search.index import Index
+from tests.search.colours import Colours
+from tests.web.browser import Watched, needs_chromium, served, sync_api
+
+pytestmark = needs_chromium
+
+TEXT = "🐕 a red circle is above a blue square, zzyx"
+
+
+@pytest.fixture(scope="module")
+def photos(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scene five times as large, and the same scene in a very wide image."""
+    folder = tmp_path_factory.mktemp("pointed")
+    with Image.open(min((scenes / "images").iterdir())) as scene:
+        scene.resize((800, 640)).save(folder / "large.png")
+        scene.resize((1600, 200)).save(folder / "wide.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(photos: Path, grounding_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("pointed") / "index"
+    index = Index.create(folder, Colours())
+    index.update_images(photos, Colours())
+    yield from served(folder, str(grounding_run))
+    index.close()
+
+
+@pytest.fixture
+def page(browser, address: str) -> Iterator:
+    watched = Watched(browser, address)
+    yield watched.page
+    watched.context.close()
+    assert (watched.errors, watched.foreign) == ([], [])
+
+
+def open_image(page, path: str) -> None:
+    page.goto("/?q=red")
+    page.locator(f'.tile[title="{path}"]').click()
+    sync_api.expect(page.locator("#viewer-path")).to_have_text(path)
+
+
+def shown_boxes(page) -> list[list[float]]:
+    """The boxes as shares of the picture as it is shown, x1 y1 x2 y2, by phrase."""
+    return page.evaluate(
+        """() => {
+      const img = document.querySelector("#viewer img"), r = img.getBoundingClientRect();
+      const s = Math.min(r.width / img.naturalWidth, r.height / img.naturalHeight);
+      const [w, h] = [img.naturalWidth * s, img.naturalHeight * s];
+      const [x, y] = [r.left + (r.width - w) / 2, r.top + (r.height - h) / 2];
+      return [...document.querySelectorAll(".box")].sort((a, b) => a.dataset.phrase - b.dataset.phrase)
+        .map(e => e.getBoundingClientRect())
+        .map(b => [(b.left - x) / w, (b.top - y) / h, (b.right - x) / w, (b.bottom - y) / h]);
+    }"""
+    )
+
+
+@pytest.mark.parametrize("path", ["large.png", "wide.png"])
+@pytest.mark.parametrize("size", [(1280, 800), (390, 780)])
+def test_boxes_lie_where_the_grounder_sees_them(
+    page, photos: Path, grounding_run: Path, path: str, size: tuple[int, int]
+) -> None:
+    open_image(page, path)
+    page.locator("#point input").fill(TEXT)
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator(".box")).to_have_count(2)
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    run = Grounder(Run.load(str(grounding_run)))
+    found = run.ground((photos / path).read_bytes(), path, TEXT)
+    for phrase, shown in zip(found.phrases, shown_boxes(page), strict=False):
+        whole = [found.width, found.height] * 2
+        expected = [value / side for value, side in zip(phrase.places[0].box, whole, strict=True)]
+        assert shown == pytest.approx(expected, abs=0.01)
+    assert page.evaluate("document.documentElement.scrollWidth") == size[0]
+
+
+def test_phrases_are_coloured_and_light_up_with_their_boxes(page) -> None:
+    open_image(page, "large.png")
+    page.keyboard.press("/")
+    page.keyboard.type(TEXT)
+    page.keyboard.press("Enter")
+    marks = page.locator("#pointed mark")
+    sync_api.expect(marks).to_have_text(["a red circle", "a blue square", "zzyx"])
+    sync_api.expect(page.locator("#pointed")).to_have_text(TEXT)
+    sync_api.expect(marks.nth(2)).to_have_attribute("title", "no word of it is known")
+    colour = "e => getComputedStyle(e).borderBottomColor"
+    for i in range(2):
+        box = page.locator(f'.box[data-phrase="{i}"]')
+        assert marks.nth(i).evaluate(colour) == box.evaluate(colour)
+        marks.nth(i).hover()
+        sync_api.expect(box).to_have_class("box lit")
+        sync_api.expect(page.locator(f'.box[data-phrase="{1 - i}"]')).to_have_class("box dim")
+    page.mouse.move(5, 5)
+    sync_api.expect(page.locator(".box.dim")).to_have_count(0)
+
+
+def test_the_query_is_at_hand_and_the_sentence_goes_on_to_the_next_image(page) -> None:
+    open_image(page, "large.png")
+    field = page.locator("#point input")
+    sync_api.expect(field).to_have_value("red")
+    sync_api.expect(page.locator(".box")).to_have_count(0)
+    page.get_by_role("button", name="Point").click()
+    sync_api.expect(page.locator(".box")).to_have_count(1)
+    field.focus()
+    page.keyboard.press("ArrowLeft")  # within the field
+    sync_api.expect(page.locator("#viewer-path")).to_have_text("large.png")
+    other = page.get_by_label("Next image")
+    (other if other.is_enabled() else page.get_by_label("Previous image")).click()
+    sync_api.expect(page.locator("#viewer-path")).to_have_text("wide.png")
+    sync_api.expect(page.locator(".box")).to_have_count(1)
+    page.keyboard.press("Escape")
+    sync_api.expect(page.locator("#viewer")).to_be_hidden()
+    sync_api.expect(page.locator(".box")).to_have_count(0)
+
+
+def test_a_chosen_file_is_pointed_at(page, photos: Path) -> None:
+    page.goto("/")
+    page.locator("#file").set_input_files(photos / "large.png")
+    page.get_by_role("button", name="Point at things in it").click()
+    sync_api.expect(page.locator("#point input")).to_be_focused()
+    sync_api.expect(page.get_by_role("button", name="Find similar")).to_be_hidden()
+    page.keyboard.type("<b>a red circle</b>")
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator(".box")).not_to_have_count(0)
+    sync_api.expect(page.locator("#pointed")).to_have_text("<b>a red circle</b>")
+
+
+def test_a_failure_is_told_in_the_viewer(page) -> None:
+    open_image(page, "large.png")
+    page.route("**/ground?**", lambda route: route.abort("aborted"))
+    page.locator("#point input").fill("a red circle")
+    page.get_by_role("button", name="Point").click()
+    sync_api.expect(page.locator("#pointed")).to_contain_text("cannot be reached")
+
+
+def test_without_a_grounding_run_nothing_is_offered(browser, photos: Path, tmp_path: Path) -> None:
+    index = Index.create(tmp_path / "index", Colours())
+    index.update_images(photos, Colours())
+    for address in served(tmp_path / "index", "no such run"):
+        watched = Watched(browser, address)
+        open_image(watched.page, "large.png")
+        sync_api.expect(watched.page.locator("#point")).to_be_hidden()
+        watched.context.close()
+        assert watched.errors == []
+    index.close()
