@@ -57,7 +57,17 @@ def index(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_help_has_an_example_for_every_command() -> None:
-    for command in ("train", "evaluate", "index", "search", "sentences", "serve", "data", "features"):
+    for command in (
+        "train",
+        "evaluate",
+        "index",
+        "search",
+        "sentences",
+        "ground",
+        "serve",
+        "data",
+        "features",
+    ):
         assert "Example: seesay" in seesay(command, "--help").stdout
 
 
