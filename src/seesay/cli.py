@@ -14,6 +14,18 @@ import typer
 
 from seesay import console
 from seesay.errors import SeesayError
+from seesay.options import (
+    ChangeOption,
+    CountOption,
+    DataOption,
+    FormatOption,
+    ImagesOption,
+    IndexFolder,
+    JsonOption,
+    RecordOption,
+    RunName,
+    SplitOption,
+)
 
 app = typer.Typer(
     name="seesay",
@@ -22,25 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")
-]
-DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
-FormatOption = Annotated[
-    str | None, typer.Option("--format", help="The corpus's format, where looking at it does not tell.")
-]
-ImagesOption = Annotated[
-    Path | None, typer.Option("--images", help="Where the images of phrases lie, if not beside them.")
-]
-ChangeOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
-]
-SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
-RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
 
 NOTHING_FOUND = 1
 HERE = Path()
@@ -120,7 +113,7 @@ def evaluate(
 @app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.md")
 def table(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="A table's name or YAML file; lists them without.")
+        str | None, typer.Argument(help="A table's name or YAML file; lists them without.")
     ] = None,
     data: DataOption = HERE,
     images: ImagesOption = None,
@@ -132,38 +125,26 @@ def table(
     split: SplitOption = "test",
     may_train: Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")] = True,
     record: RecordOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write it as Markdown, with a plot beside it.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Also write Markdown, and a plot beside it.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and measure the rows of a paper's table; run again, it goes on where it stopped."""
     from seesay.recipes.table import list_tables, load_table, parse_seeds
 
     if name is None:
-        console.show(
-            [{"name": t.name, "about": t.title} for t in list_tables()], as_json, console.print_lines
-        )
+        lines = [{"name": each.name, "about": each.title} for each in list_tables()]
+        console.show(lines, as_json, console.print_lines)
         return
     from seesay.data.open import open_corpus
-    from seesay.evaluation.paper_table import plot_beside
     from seesay.evaluation.results import source_commit
     from seesay.training.table import TableRuns, measure_table
 
     definition = load_table(name).only(rows.split(",") if rows else ())
-    numbers = parse_seeds(seeds)
-    if out is not None:
-        plot_beside(out)  # a mistake there is told before anything is trained
+    numbers, commit = parse_seeds(seeds), source_commit(HERE.resolve())
     corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
-    commit = source_commit(HERE.resolve())
     runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
-    measured = measure_table(runs, numbers, console.tell, record)
-    if out is not None:
-        measured.write(out)
-    if as_json:
-        console.print_json(measured.as_json())
-    else:
-        console.wide().print(measured.terminal())
+    measured = measure_table(runs, numbers, console.tell, record, out)
+    console.show(measured.as_json(), as_json, lambda _: console.wide().print(measured.terminal()))
     if measured.failures:
         raise typer.Exit(NOTHING_FOUND)
 

@@ -22,7 +22,7 @@ from seesay.data.phrases import PhraseCorpus
 from seesay.errors import ImageError, SeesayError
 from seesay.evaluation.combine import measure_combined
 from seesay.evaluation.measure import GROUNDING, measure_split, provenance
-from seesay.evaluation.paper_table import Outcome, PaperTable
+from seesay.evaluation.paper_table import Outcome, PaperTable, plot_beside
 from seesay.evaluation.protocols import PROTOCOLS
 from seesay.evaluation.results import record_row
 from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run
@@ -191,19 +191,34 @@ class TableRuns:
 
 
 def measure_table(
-    runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
+    runs: TableRuns,
+    seeds: Sequence[int],
+    tell: Callable[[str], None],
+    record: Path | None = None,
+    out: Path | None = None,
 ) -> PaperTable:
-    """The whole table; `tell` is given a line before and after each row, `record` is a folder of results.
+    """The whole table.
+
+    Args:
+        runs: its runs, made or yet to be made.
+        seeds: of each row.
+        tell: is given a line before and after each row.
+        record: the folder of results that each row is put into.
+        out: the Markdown file that the table is written to at the end, with a plot beside it.
 
     Raises:
-        SeesayError: the table does not go with the corpus, or a row cannot be recorded.
+        SeesayError: the table does not go with the corpus, or what it gives cannot be written.
     """
+    if out is not None:
+        plot_beside(out)  # a mistake there is told before anything is trained
     table = PaperTable(runs.definition, runs.corpus.name, runs.split)
     for outcome in runs.outcomes(seeds, tell):
         table.add(outcome)
         tell(f"  {outcome.summary()}")
         if record is not None and outcome.measured is not None:
             record_row(record, runs.corpus.name, outcome.measured)
+    if out is not None:
+        table.write(out)
     return table
 
 

@@ -1,0 +1,27 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")
+]
+DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
+FormatOption = Annotated[
+    str | None, typer.Option("--format", help="The corpus's format, where looking at it does not tell.")
+]
+ImagesOption = Annotated[
+    Path | None, typer.Option("--images", help="Where the images of phrases lie, if not beside them.")
+]
+ChangeOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
+]
+SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
+RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
