@@ -130,7 +130,7 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
     lite = LITE[NETWORK]
     if name.endswith(":crops"):
         return RegionEncoder(name, lite.sha256, "squash bicubic v1", lite.dim, _crops(device))
-    run = _onnx_maps() if device == "cpu" else _torch_maps(device)
+    run = onnx_maps() if device == "cpu" else _torch_maps(device)
     return RegionEncoder(name, lite.sha256, f"side={SIDE} bicubic pool v1", lite.dim, _pooled(run))
 
 
@@ -153,7 +153,8 @@ def load_maps() -> PixelsToMaps:
     return PixelsToMaps(load_lite(NETWORK).network).eval()
 
 
-def _onnx_maps() -> MapNetwork:
+def onnx_maps() -> MapNetwork:
+    """The same in ONNX Runtime on one core, exported for squares of SIDE pixels."""
     example = torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
     name = f"{NETWORK}-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
     session = onnx_session(exported(name, load_maps, (example,), ["pixels"], ["maps"]), threads=1)

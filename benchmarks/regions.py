@@ -1,0 +1,98 @@
+"""Proposals and region features of one image on one core, against the network's plain pass and its FLOPs.
+
+One pass over the whole image and pooling under 200 boxes, against the same network's pass alone, against each
+box as a crop of its own, and against the floor: the network's multiplications and additions at the rate of a
+large fp32 matrix product. Time is processor time, which other work on the machine hardly disturbs; all take
+turns and the best turn of each counts.
+
+    python -m benchmarks.regions [--data shared/flickr8k]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from benchmarks._harness import arguments, report
+from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, use_cores
+from seesay.data.pixels import decode
+from seesay.features.crops import resize
+from seesay.features.proposals import propose
+from seesay.features.regions import SIDE, load_maps, load_region_encoder, onnx_maps
+
+IMAGES = 16
+CROPPED = 1  # images whose boxes are encoded one by one
+COUNT = 200
+
+MOST_PROPOSAL_MS, MOST_OVER_PASS, LEAST_OVER_CROPS = 100.0, 1.3, 10.0
+
+
+def main() -> int:
+    parser = arguments(__doc__ or "")
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/flickr8k"), help="a folder with images.tar"
+    )
+    options = parser.parse_args()
+    every = os.sched_getaffinity(0)
+    images = [decode(data, "image") for data in jpegs(options.data, IMAGES)]
+    with threadpool_limits(1):
+        use_cores({min(every)})
+        row = measure(images)
+    use_cores(every)  # the row is stamped with the machine's cores
+    report("regions", [row], options)
+    fine = (
+        row["proposals ms"] <= MOST_PROPOSAL_MS
+        and row["times the pass"] <= MOST_OVER_PASS
+        and row["crops ms"] >= LEAST_OVER_CROPS * row["regions ms"]
+    )
+    return 0 if fine else 1
+
+
+def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
+    load = os.getloadavg()[0]
+    pooled = load_region_encoder("efficientnet-lite0:roi")
+    cropped = load_region_encoder("efficientnet-lite0:crops")
+    boxes = [propose(pixels, COUNT).boxes for pixels in images]
+    network, squares = onnx_maps(), [resize(pixels, SIDE, SIDE)[None] for pixels in images]
+    pairs = list(zip(images, boxes, strict=True))
+    a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
+    times = best_of_turns(
+        {
+            "proposals": lambda: [propose(pixels, COUNT) for pixels in images],
+            "regions": lambda: [pooled.encode(*pair) for pair in pairs],
+            "pass": lambda: [network(square) for square in squares],
+            "crops": lambda: [cropped.encode(*pair) for pair in pairs[:CROPPED]],
+            "product": lambda: a @ b,
+        },
+        time.process_time,
+    )
+    ms = {name: 1e3 * best / len(images) for name, best in times.items()}
+    work = flops(load_maps(), torch.from_numpy(squares[0]))
+    rate = 2 * PRODUCT**3 / times["product"]
+    floor = 1e3 * work / rate
+    return {
+        "boxes": sum(map(len, boxes)) / len(images),
+        "load before": load,
+        "proposals ms": ms["proposals"],
+        "regions ms": ms["regions"],
+        "the pass alone ms": ms["pass"],
+        "times the pass": ms["regions"] / ms["pass"],
+        "crops ms": 1e3 * times["crops"] / CROPPED,
+        "GFLOP an image": work / 1e9,
+        "product GFLOP/s": rate / 1e9,
+        "floor ms": floor,
+        "regions, times the floor": ms["regions"] / floor,
+        "with proposals, times the floor": (ms["regions"] + ms["proposals"]) / floor,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
