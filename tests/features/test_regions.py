@@ -57,7 +57,7 @@ def sampled_mean(maps: np.ndarray, box: np.ndarray) -> np.ndarray:
 def test_pooling_is_the_mean_of_samples(box: tuple[float, ...], shape: tuple[int, int]) -> None:
     maps = np.random.default_rng(0).standard_normal((*shape, 3)).astype(np.float32)
     corners = np.array([box], np.float32)
-    np.testing.assert_allclose(pool_regions(maps, corners)[0], sampled_mean(maps, corners[0]), atol=2e-3)
+    np.testing.assert_allclose(pool_regions(maps, corners, 1)[0], sampled_mean(maps, corners[0]), atol=2e-3)
 
 
 def ends(start: float, part: float) -> tuple[float, float]:
@@ -77,16 +77,16 @@ def test_a_region_is_a_mean_and_the_whole_is_the_mean_of_its_halves(
     (x1, x2), (y1, y2) = across, down
     middle = (x1 + x2) / 2
     boxes = np.array([[x1, y1, x2, y2], [x1, y1, middle, y2], [middle, y1, x2, y2]], np.float32)
-    whole, left, right = pool_regions(maps, boxes)
+    whole, left, right = pool_regions(maps, boxes, 1)
     np.testing.assert_allclose(whole, (left + right) / 2, atol=1e-2)
-    np.testing.assert_allclose(pool_regions(np.ones_like(maps), boxes), 1, atol=1e-3)
+    np.testing.assert_allclose(pool_regions(np.ones_like(maps), boxes, 1), 1, atol=1e-3)
     assert (whole <= maps.max((0, 1)) + 1e-3).all()
     assert (whole >= maps.min((0, 1)) - 1e-3).all()
 
 
 def test_the_whole_image_is_the_global_average() -> None:
     maps = np.random.default_rng(1).standard_normal((14, 14, 8)).astype(np.float32)
-    pooled = pool_regions(maps, np.array([[0, 0, 1, 1]], np.float32))
+    pooled = pool_regions(maps, np.array([[0, 0, 1, 1]], np.float32), 1)
     np.testing.assert_allclose(pooled[0], maps.mean((0, 1)), atol=1e-6)
 
 
@@ -127,14 +127,25 @@ BOXES = np.array([[0, 0, 270, 180], [30, 20, 200, 120], [250, 160, 400, 300], [5
 def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) -> None:
     rows = load_region_encoder("efficientnet-lite0:roi").encode(photo, BOXES)
     network = load_maps().network
+    seen: list[np.ndarray] = []
+    for block in (10, 15):  # the last of strides 16 and 32
+        network._blocks[block].register_forward_hook(
+            lambda _, __, out: seen.append(out[0].permute(1, 2, 0).numpy())
+        )
     pixels = torch.from_numpy(resize(photo, SIDE, SIDE).copy()).permute(2, 0, 1)[None].float()
     with torch.inference_mode():
-        maps = network.extract_features((pixels - 127) / 128)[0].permute(1, 2, 0).numpy()
-    assert maps.shape == (SIDE // 32, SIDE // 32, 1280)
-    np.testing.assert_allclose(rows[0], maps.mean((0, 1)), atol=2e-3)
-    parts = BOXES[1] / np.array([270, 180, 270, 180])
-    np.testing.assert_allclose(rows[1], sampled_mean(maps, parts), atol=5e-3)
+        network.extract_features((pixels - 127) / 128)
+    assert [maps.shape for maps in seen] == [(28, 28, 112), (14, 14, 320)]
+    for row, box in zip(rows[:2], BOXES[:2] / np.array([270, 180, 270, 180]), strict=True):
+        by_bin = [sampled_mean(maps, part) for maps in seen for part in thirds(box)]
+        np.testing.assert_allclose(row, np.concatenate(by_bin), atol=2e-2)
     assert np.isfinite(rows).all()
+
+
+def thirds(box: np.ndarray) -> list[np.ndarray]:
+    """The nine parts of a box, row by row."""
+    x, y = np.linspace(box[0], box[2], 4), np.linspace(box[1], box[3], 4)
+    return [np.array([x[i], y[j], x[i + 1], y[j + 1]]) for j in range(3) for i in range(3)]
 
 
 def test_crops_are_what_the_encoder_sees_of_each_box(photo: np.ndarray) -> None:

@@ -1,7 +1,9 @@
 """Region encoders: features of boxes of an image.
 
-`efficientnet-lite0:roi` looks once at the whole image and pools the convolutional map under each box, as
-Fast R-CNN does (Girshick, ICCV 2015); `efficientnet-lite0:crops` looks at each box by itself.
+`efficientnet-lite0:roi` looks once at the whole image and pools the last convolutional maps of stride 16 and
+32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015): the bins say which part of a
+thing lies where, so a box around half a man is not a box around a man. `efficientnet-lite0:crops` looks at
+each box by itself.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +26,15 @@ from seesay.onnx import exported, onnx_session
 
 Boxes = NDArray[np.float32]
 Rows = NDArray[np.float32]
-# Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c).
-MapNetwork = Callable[[Pixels], NDArray[np.float32]]
+# Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c), of stride 16 and of stride 32.
+MapNetwork = Callable[[Pixels], list[NDArray[np.float32]]]
 # One image and its boxes (r, 4), in pixels, to rows (r, dim).
 EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
 
 NETWORK = "efficientnet-lite0"
+BINS = 3  # a side of each box
+STRIDE_16 = 11  # blocks of the network before its stride becomes 32
+CHANNELS = (112, 320)  # of the maps of stride 16 and 32
 SIDE = 448  # pixels, of the square that the whole image is resized to
 CROPS_AT_ONCE = 32
 REGION_ENCODERS = (f"{NETWORK}:roi", f"{NETWORK}:crops")
@@ -85,19 +91,36 @@ def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
     return np.concatenate([starts, np.clip(given[:, 2:], starts + 1, ends[2:])], axis=1)
 
 
-def pool_regions(maps: NDArray[np.float32], boxes: Boxes) -> Rows:
-    """The mean over each box of a map (h, w, c) interpolated bilinearly; boxes as parts of 1, (r, 4).
+def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
+    """The means over the bins × bins parts of each box of a map (h, w, c) interpolated bilinearly.
 
-    This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2) with one bin: the integral of the
-    interpolated map over the box, exact, where RoIAlign takes samples. It is linear in the map and
-    separates into rows and columns, so all boxes are one matrix product.
+    This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2): the integral of the interpolated map over
+    each part, exact, where RoIAlign takes samples. It is linear in the map and separates into rows and
+    columns, so all boxes are one matrix product.
+
+    Args:
+        maps: (h, w, c).
+        boxes: as parts of 1, (r, 4).
+        bins: parts a side.
+
+    Returns:
+        (r, bins·bins·c), part by part, from left to right and then from top to bottom.
     """
     height, width, channels = maps.shape
-    down = _overlaps(boxes[:, 1] * height, boxes[:, 3] * height, height)
-    across = _overlaps(boxes[:, 0] * width, boxes[:, 2] * width, width)
-    weights = (down[:, :, None] * across[:, None, :]).reshape(len(boxes), height * width)
+    x, y = (
+        boxes[:, i, None]
+        + (boxes[:, i + 2] - boxes[:, i])[:, None] * np.arange(bins + 1, dtype=np.float32) / bins
+        for i in (0, 1)
+    )
+    down = _overlaps(y[:, :-1].ravel() * height, y[:, 1:].ravel() * height, height).reshape(
+        -1, bins, 1, height, 1
+    )
+    across = _overlaps(x[:, :-1].ravel() * width, x[:, 1:].ravel() * width, width).reshape(
+        -1, 1, bins, 1, width
+    )
+    weights = (down * across).reshape(len(boxes) * bins * bins, height * width)
     rows: Rows = np.matmul(weights, maps.reshape(height * width, channels), dtype=np.float32)
-    return rows
+    return rows.reshape(len(boxes), bins * bins * channels)
 
 
 def _overlaps(starts: NDArray[np.float32], ends: NDArray[np.float32], cells: int) -> NDArray[np.float32]:
@@ -131,36 +154,43 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
     if name.endswith(":crops"):
         return RegionEncoder(name, lite.sha256, "squash bicubic v1", lite.dim, _crops(device))
     run = onnx_maps() if device == "cpu" else _torch_maps(device)
-    return RegionEncoder(name, lite.sha256, f"side={SIDE} bicubic pool v1", lite.dim, _pooled(run))
+    dim = BINS * BINS * sum(CHANNELS)
+    return RegionEncoder(name, lite.sha256, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(run))
 
 
 class PixelsToMaps(nn.Module):
-    """Pixels (n, side, side, 3) uint8 RGB to the last convolution's map (n, h, w, 1280), stride 32."""
+    """Pixels (n, side, side, 3) uint8 to the last maps of stride 16, (n, h, w, 112), and 32, (n, h, w, 320)."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        """The map, channels last: then a region is a matrix product."""
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """The maps, channels last: then a region is a matrix product."""
+        network: Any = self.network
         scaled = (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
-        maps: Tensor = self.network.extract_features(scaled)  # type: ignore[operator]
-        return maps.permute(0, 2, 3, 1)
+        fine = network._swish(network._bn0(network._conv_stem(scaled)))
+        for block in network._blocks[:STRIDE_16]:
+            fine = block(fine)
+        coarse = fine
+        for block in network._blocks[STRIDE_16:]:
+            coarse = block(coarse)
+        return fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1)
 
 
 def load_maps() -> PixelsToMaps:
-    """The network up to its last convolution, for any side that 32 divides."""
+    """The network up to its last block, for any side that 32 divides."""
     return PixelsToMaps(load_lite(NETWORK).network).eval()
 
 
 def onnx_maps() -> MapNetwork:
     """The same in ONNX Runtime on one core, exported for squares of SIDE pixels."""
     example = torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8)
-    name = f"{NETWORK}-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
-    session = onnx_session(exported(name, load_maps, (example,), ["pixels"], ["maps"]), threads=1)
+    name = f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
+    session = onnx_session(exported(name, load_maps, (example,), ["pixels"], ["fine", "coarse"]), threads=1)
 
-    def run(pixels: Pixels) -> NDArray[np.float32]:
-        maps: NDArray[np.float32] = session.run(None, {"pixels": pixels})[0]
+    def run(pixels: Pixels) -> list[NDArray[np.float32]]:
+        maps: list[NDArray[np.float32]] = session.run(None, {"pixels": pixels})
         return maps
 
     return run
@@ -171,19 +201,23 @@ def _torch_maps(device: str) -> MapNetwork:
     kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
 
     @torch.inference_mode()
-    def run(pixels: Pixels) -> NDArray[np.float32]:
+    def run(pixels: Pixels) -> list[NDArray[np.float32]]:
         with torch.autocast(kind, torch.float16, enabled=kind == "cuda"):
-            maps: NDArray[np.float32] = module(torch.from_numpy(pixels).to(device)).float().cpu().numpy()
-        return maps
+            maps = module(torch.from_numpy(pixels).to(device))
+        return [each.float().cpu().numpy() for each in maps]
 
     return run
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:
     def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
-        maps = network(np.stack([resize(pixels, SIDE, SIDE) for pixels in images]))
-        sizes = [np.array(p.shape[1::-1] * 2, np.float32) for p in images]
-        return [pool_regions(m, b / size) for m, b, size in zip(maps, boxes, sizes, strict=True)]
+        strides = network(np.stack([resize(pixels, SIDE, SIDE) for pixels in images]))
+        ends = [np.array(p.shape[1::-1] * 2, np.float32) for p in images]
+        shares: list[Boxes] = [np.divide(b, end) for b, end in zip(boxes, ends, strict=True)]
+        return [
+            np.concatenate([pool_regions(maps[i], share, BINS) for maps in strides], axis=1)
+            for i, share in enumerate(shares)
+        ]
 
     return run
 
