@@ -159,7 +159,7 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
 
 
 class PixelsToMaps(nn.Module):
-    """Pixels (n, side, side, 3) uint8 to the last maps of stride 16, (n, h, w, 112), and 32, (n, h, w, 320)."""
+    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, 112), and 32, (n, h, w, 320)."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
