@@ -73,7 +73,7 @@ class SimilarityNetworkSettings(_BranchSettings):
 
 
 class CcaSettings(_Part):
-    """Normalised CCA: `dim` canonical directions, scaled by their eigenvalues 1 + correlation to this power."""
+    """Normalised CCA: `dim` canonical directions, scaled by eigenvalue (1 + correlation) to this power."""
 
     kind: Literal["cca"] = "cca"
     dim: int = Field(512, gt=0)
