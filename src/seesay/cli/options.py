@@ -25,3 +25,7 @@ RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into C
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
+
+NOTHING_FOUND = 1  # exit code
+HERE = Path()
+DEFAULT_RUNS = Path("runs")

@@ -1,0 +1,5 @@
+"""`python -m seesay.cli`."""
+
+from seesay.cli import main
+
+main()

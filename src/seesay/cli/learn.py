@@ -1,0 +1,134 @@
+"""Commands that train and measure."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seesay import console
+from seesay.cli.app import app
+from seesay.cli.options import (
+    DEFAULT_RUNS,
+    HERE,
+    NOTHING_FOUND,
+    ChangeOption,
+    DataOption,
+    FormatOption,
+    ImagesOption,
+    JsonOption,
+    RecordOption,
+    RunName,
+    SplitOption,
+)
+
+
+@app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
+def train(
+    recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
+    data: DataOption = HERE,
+    out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
+    change: ChangeOption = None,
+    resume: Annotated[bool, typer.Option(help="Go on behind the last finished epoch.")] = False,
+    images: ImagesOption = None,
+    data_format: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
+    from seesay.data.open import open_corpus
+    from seesay.recipes.load import load_recipe
+    from seesay.training.runs import read_report
+    from seesay.training.train import train as run_training
+
+    grounds = load_recipe(recipe).regions is not None
+    corpus = open_corpus(data, phrases=grounds, images=images, format=data_format)
+    resolved = load_recipe(recipe, corpus.name, change or ())
+    folder = out or DEFAULT_RUNS / resolved.name
+    run_training(resolved, corpus, folder, resume)
+    report = read_report(folder)
+    console.show(report, as_json, console.print_training, folder)
+
+
+@app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
+def evaluate(
+    run: RunName,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
+    ] = None,
+    split: SplitOption = "test",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="standard, coco-1k, coco-5k, sentence-to-sentence; grounding for phrases."),
+    ] = None,
+    images: ImagesOption = None,
+    data_format: FormatOption = None,
+    record: RecordOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure a run on a split: recall both ways, beside the published row of the same system."""
+    from seesay.data.open import open_corpus
+    from seesay.evaluation.measure import differences, measure_split, provenance
+    from seesay.evaluation.protocols import protocol_named
+    from seesay.evaluation.report import print_report
+    from seesay.evaluation.results import record_row, source_commit
+    from seesay.matchers.run import Run
+    from seesay.training.runs import trained_on
+
+    started = time.monotonic()
+    loaded = Run.load(run)
+    grounds = loaded.recipe.regions is not None
+    chosen = protocol or ("grounding" if grounds else "standard")
+    if chosen not in ("grounding", "sentence-to-sentence"):
+        protocol_named(chosen)  # a mistake there is told before anything is computed
+    root, beside = (data, images) if data else trained_on(loaded)
+    corpus = open_corpus(root, phrases=grounds, images=beside, format=data_format)
+    measured = measure_split(loaded, corpus, split, chosen)
+    if record is not None:
+        row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))
+        record_row(record, corpus.name, row)
+    if as_json:
+        console.print_json(measured)
+    else:
+        recipe = loaded.recipe
+        print_report(measured, recipe.system, corpus.name, differences(recipe), console.wide())
+
+
+@app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.md")
+def table(
+    name: Annotated[
+        str | None, typer.Argument(help="A table's name or YAML file; lists them without.")
+    ] = None,
+    data: DataOption = HERE,
+    images: ImagesOption = None,
+    data_format: FormatOption = None,
+    folder: Annotated[Path, typer.Option("--runs", help="The folder of runs.")] = DEFAULT_RUNS,
+    seeds: Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")] = "1",
+    change: ChangeOption = None,
+    rows: Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")] = None,
+    split: SplitOption = "test",
+    may_train: Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")] = True,
+    record: RecordOption = None,
+    out: Annotated[Path | None, typer.Option(help="Also write Markdown, and a plot beside it.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train and measure the rows of a paper's table; run again, it goes on where it stopped."""
+    from seesay.recipes.table import list_tables, load_table, parse_seeds
+
+    if name is None:
+        lines = [{"name": each.name, "about": each.title} for each in list_tables()]
+        console.show(lines, as_json, console.print_lines)
+        return
+    from seesay.data.open import open_corpus
+    from seesay.evaluation.results import source_commit
+    from seesay.training.table import TableRuns, measure_table
+
+    definition = load_table(name).only(rows.split(",") if rows else ())
+    numbers, commit = parse_seeds(seeds), source_commit(HERE.resolve())
+    corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+    runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
+    measured = measure_table(runs, numbers, console.tell, record, out)
+    console.show(measured.as_json(), as_json, lambda _: console.wide().print(measured.terminal()))
+    if measured.failures:
+        raise typer.Exit(NOTHING_FOUND)

@@ -1,0 +1,98 @@
+"""Commands that show what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seesay import console
+from seesay.cli.app import app
+from seesay.cli.options import DEFAULT_RUNS, NOTHING_FOUND, FormatOption, JsonOption
+from seesay.errors import SeesayError
+
+
+@app.command(epilog="Example: seesay data flickr8k --check")
+def data(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus.")],
+    data_format: FormatOption = None,
+    check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Read a corpus; print its counts, faults and vocabulary."""
+    from seesay.data.readers import read_corpus
+    from seesay.data.summary import BROKEN, summarise
+    from seesay.progress import progress_of
+    from seesay.text.vocabulary import vocabulary_summary
+
+    corpus = read_corpus(folder, data_format)
+    with progress_of("Checking", "images") as at:
+        summary = summarise(corpus, check, at)
+    summary["vocabulary"] = vocabulary_summary(corpus)
+    console.show(summary, as_json, console.print_corpus)
+    if BROKEN in summary["faults"]:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
+def features(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus, or a folder of images.")],
+    encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
+    out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
+    data_format: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compute the features of a corpus's images and keep them; run again, it resumes."""
+    from seesay.data.readers import read_corpus
+    from seesay.features.encode import fill_stores
+    from seesay.features.encoder import load_encoder
+    from seesay.matchers.run import default_device
+
+    chosen = load_encoder(encoder, default_device())
+    report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
+    result = {
+        "store": str(out / chosen.fingerprint),
+        "encoder": chosen.name,
+        "arrays": chosen.dims,
+        "images": len(report.keys),
+        "encoded": report.encoded,
+        "broken": [str(error) for error in report.errors],
+    }
+    console.show(result, as_json, console.print_features)
+    if len(report.errors) == len(report.keys):
+        raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command()
+def recipes(as_json: JsonOption = False) -> None:
+    """List the recipes, a line each."""
+    from seesay.recipes.load import list_recipes
+
+    rows = [{"name": f"{r.corpus}/{r.name}", "about": r.about} for r in list_recipes()]
+    console.show(rows, as_json, console.print_lines)
+
+
+@app.command()
+def encoders(as_json: JsonOption = False) -> None:
+    """List the image encoders, a line each."""
+    from seesay.features.encoder import list_encoders
+
+    rows = [{"name": name, "about": about} for name, about in list_encoders()]
+    console.show(rows, as_json, console.print_lines)
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = DEFAULT_RUNS,
+    as_json: JsonOption = False,
+) -> None:
+    """List the runs below a folder and the shipped ones, a line each."""
+    from seesay.training.runs import list_runs
+
+    if folder != DEFAULT_RUNS and not folder.is_dir():
+        raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")
+    rows = list_runs(folder)
+    console.show(rows, as_json, console.print_lines)
+    if not rows:
+        raise typer.Exit(NOTHING_FOUND)
