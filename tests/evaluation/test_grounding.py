@@ -6,10 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.data.corpus import CorpusImage
 from seesay.data.phrase_readers import read_phrases
-from seesay.data.phrases import Phrase
+from seesay.data.phrases import Phrase, PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.grounding import grounding_recall, largest_first, random_recall, whole_images
+from seesay.evaluation.grounding import (
+    baselines,
+    grounding_recall,
+    largest_first,
+    random_recall,
+    whole_images,
+)
 
 PHRASES = Path(__file__).parents[2].parent / "shared" / "flickr8k-phrases"
 LEFT, RIGHT, ALL = (0.0, 0.0, 10.0, 10.0), (90.0, 0.0, 100.0, 10.0), (0.0, 0.0, 100.0, 10.0)
@@ -161,3 +168,20 @@ def test_the_whole_image_on_real_phrases(flickr8k):
     whole = whole_images(test)
     assert grounding_recall(whole, test.phrases)["R@1"] == pytest.approx(24.4, abs=0.1)
     assert grounding_recall(whole, test.phrases, "any")["R@1"] == pytest.approx(19.6, abs=0.1)
+
+
+def test_baselines_are_what_their_names_say() -> None:
+    corpus = PhraseCorpus(
+        "drawn",
+        Path(),
+        Path(),
+        (CorpusImage("a.jpg", "test"),),
+        (Phrase("a man", 0, ((0, 0, 80, 80),)), Phrase("a dog", 0, ((60, 60, 80, 80),))),
+        np.array([[100, 100]]),
+    )
+    proposals = np.array([[60, 60, 80, 80], [0, 0, 80, 80], [0, 0, 1, 1], [0, 1, 2, 3]], np.float32)
+    found = baselines([proposals, proposals], corpus)
+    assert found["largest proposal"]["R@1"] == 50
+    assert found["random proposal"]["R@1"] == 25
+    assert found["whole image"]["R@1"] == 50
+    assert found["whole image"]["upper bound"] == 50

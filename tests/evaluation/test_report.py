@@ -44,3 +44,26 @@ def test_without_a_published_row_the_table_stands_alone():
 
 def test_images_without_sentences_are_said():
     assert "1 images without sentences" in printed(None, "x", scores=np.eye(3)[:, :2], owners=np.arange(2))
+
+
+def test_phrases_stand_beside_their_baselines_and_kinds():
+    measures = {"R@1": 40.0, "R@5": 60.0, "R@10": 70.0, "upper bound": 88.0, "n": 5}
+    whole = {"R@1": 20.0, "R@5": 20.0, "R@10": 20.0, "upper bound": 20.0, "n": 5}
+    result = {
+        "protocol": "grounding",
+        "split": "test",
+        "images": 3,
+        **measures,
+        "by kind": {"people": measures},
+        "baselines": {"whole image": whole},
+        "convention": "enclosing box",
+        "IoU": "continuous",
+    }
+    console = Console(file=io.StringIO(), width=80)
+    print_report(result, "ground-full", "flickr8k-phrases", (), console)
+    text = " ".join(console.file.getvalue().split())
+    assert "test: 3 images, 5 phrases, grounding" in text
+    assert "ground-full, measured" in text
+    assert "whole image" in text
+    assert "people" in text
+    assert "convention: enclosing box, IoU: continuous" in text

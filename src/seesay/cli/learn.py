@@ -64,6 +64,14 @@ def evaluate(
     ] = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
+    any_box: Annotated[
+        bool,
+        typer.Option("--any-box", help="Grounding: any box of a phrase counts, not the one round all."),
+    ] = False,
+    extra_pixel: Annotated[
+        bool,
+        typer.Option("--extra-pixel", help="Grounding: sides are x2 - x1 + 1, as in some evaluators."),
+    ] = False,
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -84,7 +92,7 @@ def evaluate(
         protocol_named(chosen)  # a mistake there is told before anything is computed
     root, beside = (data, images) if data else trained_on(loaded)
     corpus = open_corpus(root, phrases=grounds, images=beside, format=data_format)
-    measured = measure_split(loaded, corpus, split, chosen)
+    measured = measure_split(loaded, corpus, split, chosen, "any" if any_box else "enclosing", extra_pixel)
     if record is not None:
         row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))
         record_row(record, corpus.name, row)

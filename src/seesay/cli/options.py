@@ -24,8 +24,10 @@ SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
 RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
+GroundRun = Annotated[str, typer.Option(metavar="RUN", help="The run of a grounding recipe that points.")]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
 
 NOTHING_FOUND = 1  # exit code
 HERE = Path()
+GROUND_RUN = "seesay-ground"
 DEFAULT_RUNS = Path("runs")

@@ -10,7 +10,7 @@ import typer
 
 from seesay import console
 from seesay.cli.app import app
-from seesay.cli.options import NOTHING_FOUND, CountOption, IndexFolder, JsonOption
+from seesay.cli.options import GROUND_RUN, NOTHING_FOUND, CountOption, GroundRun, IndexFolder, JsonOption
 from seesay.errors import SeesayError
 
 
@@ -103,7 +103,7 @@ def sentences(
 def ground(
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
     sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are wanted.")],
-    run: Annotated[str, typer.Option(help="A run of a grounding recipe.")] = "seesay-ground",
+    run: GroundRun = GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many boxes a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     as_json: JsonOption = False,
@@ -130,6 +130,7 @@ def serve(
     folder: IndexFolder,
     host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 8000,
+    ground: GroundRun = GROUND_RUN,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search.open import open_index
@@ -137,4 +138,4 @@ def serve(
 
     opened, embedder = open_index(folder)
     opened.close()
-    run_server(folder, embedder, host, port)
+    run_server(folder, embedder, host, port, ground)

@@ -84,6 +84,29 @@ def whole_images(corpus: PhraseCorpus) -> list[NDArray[np.float64]]:
     return [np.array([[0.0, 0.0, *corpus.sizes[phrase.image]]]) for phrase in corpus.phrases]
 
 
+def baselines(
+    proposals: Sequence[ArrayLike],
+    corpus: PhraseCorpus,
+    convention: Convention = "enclosing",
+    inclusive: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """What needs no matcher: each phrase's largest proposal, a random one, and the whole image.
+
+    Args:
+        proposals: of each phrase's image, (r, 4).
+        corpus: of the phrases.
+        convention: as `grounding_recall`.
+        inclusive: as `grounding_recall`.
+    """
+    phrases = corpus.phrases
+    largest = [largest_first(boxes) for boxes in proposals]
+    return {
+        "largest proposal": grounding_recall(largest, phrases, convention, inclusive),
+        "random proposal": random_recall(proposals, phrases, convention, inclusive),
+        "whole image": grounding_recall(whole_images(corpus), phrases, convention, inclusive),
+    }
+
+
 def _overlaps(
     ranked: Sequence[ArrayLike], phrases: Sequence[Phrase], convention: Convention, inclusive: bool
 ) -> list[NDArray[np.float32]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.grounding import Convention, grounding_recall
+from seesay.evaluation.grounding import Convention, baselines, grounding_recall
 from seesay.evaluation.protocols import evaluate_embeddings, evaluate_scores, protocol_named
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
 from seesay.matchers.base import EmbeddingMatcher
@@ -24,8 +24,17 @@ from seesay.recipes.schema import Recipe
 GROUNDING = "grounding"
 
 
-def measure_split(run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str) -> dict[str, Any]:
+def measure_split(
+    run: Run,
+    corpus: Corpus | PhraseCorpus,
+    split: str,
+    protocol: str,
+    convention: Convention = "enclosing",
+    inclusive: bool = False,
+) -> dict[str, Any]:
     """A run on a split of a corpus by any protocol, as `seesay evaluate --json` prints it.
+
+    `convention` and `inclusive` are the grounding protocol's; see `grounding_recall`.
 
     Raises:
         SeesayError: no such protocol, or one that does not go with the run or the corpus.
@@ -34,7 +43,12 @@ def measure_split(run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol:
         if not isinstance(corpus, PhraseCorpus):
             raise SeesayError(f"{corpus.root}: protocol '{GROUNDING}' needs phrases with boxes.")
         phrases = phrase_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
-        return measure_phrases(run, phrases, split)
+        measured = measure_phrases(run, phrases, split, convention, inclusive)
+        proposals = [
+            phrases.regions[image].boxes[: phrases.proposals[image]]
+            for image in phrases.corpus.image_of_phrase()
+        ]
+        return measured | {"baselines": baselines(proposals, phrases.corpus, convention, inclusive)}
     if isinstance(corpus, PhraseCorpus):
         raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is '{GROUNDING}'.")
     if protocol != PROTOCOL:
@@ -107,7 +121,13 @@ def provenance(run: Run, seconds: float, commit: str | None) -> dict[str, Any]:
     }
 
 
-_CROPS = {"": "squash", "mirror": "squash and mirror", "ten": "ten crops"}
+_CROPS = {
+    "": "squash",
+    "mirror": "squash and mirror",
+    "ten": "ten crops",
+    "roi": "pooled regions",
+    "crops": "cropped regions",
+}
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from seesay.evaluation.columns import SENTENCE, figures, number
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
 
@@ -29,8 +30,26 @@ def print_report(
         differences: how the measured run departs from the paper, in words: encoder, crops.
         console: where to print; standard output without it.
     """
+    if SENTENCE not in result:
+        (console or Console()).print(one_direction_report(result, system))
+        return
     published = published_row(system, corpus) if system else None
     (console or Console()).print(evaluation_report(result, system, published, differences))
+
+
+def one_direction_report(result: Mapping[str, Any], system: str | None = None) -> Group:
+    """What `print_report` prints of a protocol with one direction: phrases, or sentence to sentence."""
+    rows = {f"{system}, measured" if system else "measured": result}
+    rows |= result.get("baselines", {}) | result.get("by kind", {})
+    columns = figures(result)
+    table = Table(title=_title(result), title_justify="left")
+    table.add_column("")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for label, row in rows.items():
+        table.add_row(label, *(number(row.get(name)) for name in columns))
+    named = [f"{key}: {result[key]}" for key in ("convention", "IoU") if key in result]
+    return Group(table, Text(", ".join(named)) if named else Text())
 
 
 def evaluation_report(
@@ -74,9 +93,9 @@ def what_differs(result: Mapping[str, Any], published: PublishedRow, differences
 
 
 def _title(result: Mapping[str, Any]) -> str:
-    title = (
-        f"{result['split']}: {result['images']} images, {result['sentences']} sentences, {result['protocol']}"
-    )
+    counts = {"images": "images", "sentences": "sentences", "n": "phrases"}
+    sizes = ", ".join(f"{result[key]} {name}" for key, name in counts.items() if key in result)
+    title = f"{result['split']}: {sizes}, {result['protocol']}"
     if without := result.get("images_without_sentences"):
         title += f"; {without} images without sentences are candidates only"
     return title

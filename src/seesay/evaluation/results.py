@@ -18,7 +18,7 @@ from seesay.errors import SeesayError
 from seesay.paths import replace_text
 
 # Two rows that agree in all of these are measurements of the same thing; the later one stays.
-IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
+IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol", "convention", "IoU")
 
 
 class _Part(BaseModel):

@@ -11,6 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from seesay.errors import SeesayError
+from seesay.grounding.ground import SHIPPED
 from seesay.search.embedder import Embedder
 from seesay.web.app import create_app
 
@@ -24,15 +25,18 @@ def serve(
     embedder: Embedder,
     host: str = "127.0.0.1",
     port: int = 8000,
+    ground_run: str = SHIPPED,
     ready: Callable[[str], None] = _announce,
 ) -> None:
     """Serves an index until interrupted; `ready` gets the page's address. Port 0 is any free one.
+
+    `ground_run` points at phrases in an image, where there is such a run.
 
     Raises:
         SeesayError: no index there, one of another matcher, or the port cannot be had.
     """
     names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
-    app = create_app(index_path, embedder, hosts=names)
+    app = create_app(index_path, embedder, hosts=names, ground_run=ground_run)
     config = uvicorn.Config(
         app, log_level="warning", server_header=False, limit_concurrency=256, timeout_graceful_shutdown=3
     )
