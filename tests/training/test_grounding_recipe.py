@@ -25,5 +25,5 @@ def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path
 
 
 def test_its_run_is_told_by_its_measure(grounding_run: Path) -> None:
-    assert read_report(grounding_run)["criterion"] == "R@1"  # words: ok
+    assert read_report(grounding_run)["headline"] == "R@1"
     assert any("val R@1" in row["about"] for row in list_runs(grounding_run.parent))
