@@ -50,8 +50,14 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
     from seesay.features.crops import CROPS
     from seesay.features.efficientnet import LITE
+    from seesay.features.regions import REGION_ENCODERS
 
-    for encoder in load_recipe(name).encoders:
+    recipe = load_recipe(name)
+    if recipe.regions is not None:
+        assert len(recipe.encoders) == 1
+        assert recipe.encoders[0] in REGION_ENCODERS
+        return
+    for encoder in recipe.encoders:
         network, _, crop = encoder.partition(":")
         assert network in LITE
         assert (crop or "squash") in CROPS
@@ -196,3 +202,23 @@ def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
     path = tmp_path / "resolved.yaml"
     path.write_text(dump_recipe(recipe), encoding="utf-8")
     assert load_recipe(str(path)) == recipe
+
+
+def test_two_branch_rows_are_the_papers() -> None:
+    """Sections 4.2, 4.3, 5.2 and 5.3, where a recipe is for the paper's own corpus."""
+    full, lstm = load_recipe("flickr30k/two-branch-full"), load_recipe("flickr30k/two-branch-lstm")
+    for recipe in (full, lstm):
+        assert recipe.objective.kind == "triplet"
+        assert (recipe.objective.margin, recipe.objective.keep) == (0.05, 10)
+        assert recipe.objective.weights == (1, 1.5, 0, 0.05)
+        assert (recipe.batch, recipe.sampler) == (500, "neighbourhood")
+        assert recipe.matcher.kind == "embedding-network"
+        assert (recipe.matcher.image_hidden, recipe.matcher.dim, recipe.matcher.dropout) == (2048, 512, 0.5)
+    assert (full.optimiser.rate, lstm.optimiser.rate) == (1e-4, 2e-4)
+    assert (full.matcher.sentence_hidden, full.sentence_dim) == (2048, 6000)
+    assert (lstm.matcher.sentence_hidden, lstm.matcher.lstm, lstm.matcher.word_dim) == (1024, 512, 256)
+    ground = load_recipe("flickr30k-entities/ground-full")
+    assert ground.objective.weights == (1, 4, 0.1, 0.1)
+    assert (ground.batch, ground.objective.keep, ground.optimiser.rate) == (100, 30, 1e-3)
+    assert ground.regions is not None
+    assert (ground.regions.proposals, ground.regions.negatives) == (200, None)
