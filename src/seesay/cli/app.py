@@ -6,7 +6,7 @@ import typer
 
 app = typer.Typer(
     name="seesay",
-    help="Match images with sentences: train, measure, search and serve.",
+    help="Match images with sentences, and phrases with regions: train, measure, search, serve.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

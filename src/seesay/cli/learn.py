@@ -75,7 +75,7 @@ def evaluate(
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a run on a split: recall both ways, beside the published row of the same system."""
+    """Measure a run on a split: its recalls, beside the published row of the same system if there is one."""
     from seesay.data.open import open_corpus
     from seesay.evaluation.measure import differences, measure_split, provenance
     from seesay.evaluation.protocols import protocol_named

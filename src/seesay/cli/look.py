@@ -15,12 +15,12 @@ from seesay.errors import SeesayError
 
 @app.command(epilog="Example: seesay data flickr8k --check")
 def data(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images.")],
     data_format: FormatOption = None,
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a corpus; print its counts, faults and vocabulary."""
+    """Read a corpus of captioned images; print its counts, faults and vocabulary."""
     from seesay.data.readers import read_corpus
     from seesay.data.summary import BROKEN, summarise
     from seesay.progress import progress_of
