@@ -140,17 +140,18 @@ def tell(line: str) -> None:
 def print_corpus(summary: dict[str, Any]) -> None:
     """A corpus's splits, vocabulary and faults."""
     table = Table(title=escape(f"{summary['corpus']}: {summary['root']}"), title_justify="left")
-    for column in ("split", "images", "sentences", "sentences an image", "words a sentence"):
+    one = "phrase" if "phrases" in summary else "sentence"
+    for column in ("split", "images", f"{one}s", f"{one}s an image", f"words a {one}"):
         table.add_column(column, justify="left" if column == "split" else "right")
     for split, counts in summary["splits"].items():
         spreads = [
             f"{s['min']}-{s['max']}, mean {s['mean']:.1f}" if s else ""
-            for s in (counts["sentences_per_image"], counts["words_per_sentence"])
+            for s in (counts[f"{one}s_per_image"], counts[f"words_per_{one}"])
         ]
-        table.add_row(split, str(counts["images"]), str(counts["sentences"]), *spreads)
+        table.add_row(split, str(counts["images"]), str(counts[f"{one}s"]), *spreads)
     out = wide()
     out.print(table)
-    words = summary["vocabulary"]
+    words = summary.get("vocabulary")
     if words:
         out.print(
             f"Vocabulary (train): {words['words']} words, {words['once']} of them once; "

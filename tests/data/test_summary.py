@@ -6,9 +6,10 @@ import pytest
 from PIL import Image
 
 from seesay.data import summary
+from seesay.data.phrase_readers import read_phrases
 from seesay.data.readers import read_corpus
 from seesay.data.readers._builder import EMPTY_SENTENCE
-from seesay.data.summary import summarise
+from seesay.data.summary import summarise, summarise_phrases
 
 
 def picture(colour, size=(8, 6), format="JPEG", mode="RGB", **options):
@@ -83,3 +84,11 @@ def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):
     (tmp_path / "a.jpg").write_bytes(picture("red"))
     told = summarise(read_corpus(tmp_path))
     assert told["splits"]["test"]["words_per_sentence"] == {"min": 0, "mean": 0.0, "max": 0}
+
+
+def test_phrases_are_counted_with_their_faults(scenes):
+    corpus = read_phrases(scenes / "phrases.tsv", scenes)
+    told = summarise_phrases(corpus)
+    assert told["phrases"] == len(corpus.phrases) == sum(part["phrases"] for part in told["splits"].values())
+    assert told["splits"]["train"]["boxes"] >= told["splits"]["train"]["phrases"]
+    assert told["faults"] == {}

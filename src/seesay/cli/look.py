@@ -9,23 +9,30 @@ import typer
 
 from seesay import console
 from seesay.cli.app import app
-from seesay.cli.options import DEFAULT_RUNS, NOTHING_FOUND, FormatOption, JsonOption
+from seesay.cli.options import DEFAULT_RUNS, NOTHING_FOUND, FormatOption, ImagesOption, JsonOption
 from seesay.errors import SeesayError
 
 
 @app.command(epilog="Example: seesay data flickr8k --check")
 def data(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images, or phrases.")],
     data_format: FormatOption = None,
+    phrases: Annotated[bool, typer.Option("--phrases", help="It holds phrases with boxes.")] = False,
+    images: ImagesOption = None,
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a corpus of captioned images; print its counts, faults and vocabulary."""
+    """Read a corpus; print its counts, faults and vocabulary."""
+    from seesay.data.phrase_readers import read_phrases
     from seesay.data.readers import read_corpus
-    from seesay.data.summary import BROKEN, summarise
+    from seesay.data.summary import BROKEN, summarise, summarise_phrases
     from seesay.progress import progress_of
     from seesay.text.vocabulary import vocabulary_summary
 
+    if phrases:
+        told = summarise_phrases(read_phrases(folder, images, data_format))
+        console.show(told, as_json, console.print_corpus)
+        return
     corpus = read_corpus(folder, data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Faults
+from seesay.data.phrases import PhraseCorpus
 from seesay.data.pixels import content_key, decode, read_header
 from seesay.errors import ImageError
 
@@ -62,11 +63,39 @@ def summarise(
             _check_features(corpus, faults)
     elif check_images:
         summary["checked"] = _check_images(corpus.images, faults, progress)
-    summary["faults"] = {
+    summary["faults"] = _listed(faults)
+    return summary
+
+
+def summarise_phrases(corpus: PhraseCorpus) -> dict[str, Any]:
+    """The same of phrases: `phrases` instead of `sentences`, and a split's `boxes`."""
+    there = {image.split for image in corpus.images}
+    return {
+        "corpus": corpus.name,
+        "root": str(corpus.root),
+        "images": len(corpus.images),
+        "phrases": len(corpus.phrases),
+        "splits": {split: _phrases_summary(corpus.split(split)) for split in SPLITS if split in there},
+        "faults": _listed(corpus.faults),
+    }
+
+
+def _listed(faults: Faults) -> dict[str, Any]:
+    return {
         kind: {"count": count, "examples": faults.examples[kind]}
         for kind, count in faults.counts.most_common()
     }
-    return summary
+
+
+def _phrases_summary(part: PhraseCorpus) -> dict[str, Any]:
+    an_image = np.bincount(part.image_of_phrase(), minlength=len(part.images))
+    return {
+        "images": len(part.images),
+        "phrases": len(part.phrases),
+        "boxes": sum(len(phrase.boxes) for phrase in part.phrases),
+        "phrases_per_image": _spread(an_image.tolist()),
+        "words_per_phrase": _spread([len(text.split()) for text in part.texts()]),
+    }
 
 
 def _split_summary(part: Corpus) -> dict[str, Any]:

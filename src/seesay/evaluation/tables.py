@@ -176,4 +176,6 @@ def _published_line(row: Published, columns: Sequence[str], elsewhere: bool) -> 
 
 
 def _plain(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) and abs(value) < 1000 else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

@@ -1,0 +1,116 @@
+"""The two-branch recipes and CCA, trained small on drawn scenes: each learns, and its run is loaded again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.evaluation.measure import measure, measure_split
+from seesay.matchers.inputs import split_inputs
+from seesay.matchers.run import Run
+from seesay.recipes.load import load_recipe
+from seesay.training.runs import read_report
+from seesay.training.train import train
+
+SMALL = (
+    "encoders=[efficientnet-lite0]",
+    "matcher.image_hidden=64",
+    "matcher.sentence_hidden=64",
+    "matcher.dim=32",
+    "optimiser.rate=0.003",
+    "schedule.epochs=6",
+    "batch=64",
+)
+LSTM = (
+    "matcher.lstm=32",
+    "matcher.word_dim=32",
+    "optimiser.rate=0.01",
+    "schedule.epochs=25",
+    "schedule.patience=null",
+)
+    "matcher.lstm=32",
+    "matcher.word_dim=32",
+    "optimiser.rate=0.01",
+    "schedule.epochs=25",
+    "schedule.patience=null",
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("two-branch-linear-one", SMALL),
+        ("two-branch-full", SMALL),
+        ("two-branch-lstm", SMALL + LSTM),
+        ("two-branch-similarity", SMALL),
+        ("cca-gmm+hglmm", ("encoders=[efficientnet-lite0]", "matcher.dim=16", "sentence_dim=40")),
+        ("cca-mean", ("encoders=[efficientnet-lite0]", "matcher.dim=8")),
+    ],
+)
+def test_it_learns_and_is_loaded_again(
+    corpus: Corpus, tmp_path: Path, name: str, changes: tuple[str, ...]
+) -> None:
+    out = tmp_path / "run"
+    run = train(load_recipe(name, changes=changes), corpus, out)
+    inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary, run.sentence_encoder)
+    measured = measure(run, inputs, "val")
+    n = len(inputs.features)
+    chance = 100 * np.mean([min(k / n, 1) for k in (1, 5, 10)])
+    assert measured["mR"] > chance + 10
+    assert measured == read_report(out)["best_val"]
+    again = Run.load(str(out))
+    assert measure(again, inputs, "val") == measured
+    assert again.fingerprint == run.fingerprint
+
+
+def test_constraints_do_not_spoil_resuming(corpus: Corpus, tmp_path: Path) -> None:
+    """Neighbourhood batches, dropout and batch normalisation go on as if never stopped."""
+    from safetensors.torch import load_file
+
+    recipe = load_recipe("two-branch-full", changes=[*SMALL, "schedule.epochs=3"])
+    train(recipe, corpus, tmp_path / "whole")
+    short = recipe.model_copy(update={"schedule": recipe.schedule.model_copy(update={"epochs": 2})})
+    train(short, corpus, tmp_path / "cut")
+    from seesay.paths import replace_text
+    from seesay.recipes.load import dump_recipe
+
+    replace_text(tmp_path / "cut" / "recipe.yaml", dump_recipe(recipe))
+    train(recipe, corpus, tmp_path / "cut", resume=True)
+    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
+    assert all(np.array_equal(whole[key], cut[key]) for key in whole)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["objective={kind: logistic}"],
+        ["matcher={kind: similarity-network}", "objective={kind: triplet}"],
+        ["objective={kind: correlation}"],
+    ],
+)
+def test_an_objective_that_does_not_go_with_the_matcher_says_so(
+    corpus: Corpus, tmp_path: Path, changes: list[str]
+) -> None:
+    recipe = load_recipe("two-branch", changes=[*SMALL[:1], "batch=64", *changes])
+    with pytest.raises(SeesayError, match="objective"):
+        train(recipe, corpus, tmp_path / "run")
+
+
+def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tmp_path: Path) -> None:
+    changes = ("encoders=[efficientnet-lite0]", "matcher.dim=8")
+    run = train(load_recipe("cca-mean", changes=changes), corpus, tmp_path / "run")
+    measured = measure_split(run, corpus, "test", "sentence-to-sentence")
+    assert measured["queries"] == measured["sentences"]
+    assert measured["R@1"] > 20
+    with pytest.raises(SeesayError, match="needs phrases with boxes"):
+        measure_split(run, corpus, "test", "grounding")
