@@ -60,7 +60,7 @@ def test_recall_is_that_of_a_plain_loop(seed, convention, inclusive):
     ranked = [some_boxes(rng, rng.integers(0, 15)) for _ in phrases]
     found = grounding_recall(ranked, phrases, convention, inclusive)
     measures = [found["R@1"], found["R@5"], found["R@10"], found["upper bound"]]
-    assert measures == pytest.approx(recall_in_plain_python(ranked, phrases, convention, int(inclusive)))
+    assert measures == pytest.approx(recall_in_plain_python(ranked, phrases, convention, int(inclusive)), abs=1e-3)
     assert found["n"] == 9
 
 
@@ -69,7 +69,7 @@ def test_many_phrases_in_blocks_are_that_of_a_plain_loop():
     phrases = [Phrase("x", 0, tuple(map(tuple, some_boxes(rng, 2).tolist()))) for _ in range(2100)]
     ranked = [some_boxes(rng, 3) for _ in phrases]
     found = grounding_recall(ranked, phrases, "any")
-    assert found["R@1"] == pytest.approx(recall_in_plain_python(ranked, phrases, "any", 0)[0])
+    assert found["R@1"] == pytest.approx(recall_in_plain_python(ranked, phrases, "any", 0)[0], abs=1e-3)
 
 
 def test_the_conventions_differ_where_a_phrase_has_several_boxes():
@@ -126,7 +126,7 @@ def test_random_recall_is_the_mean_over_all_orders():
     found = random_recall(proposals, phrases)
     for k, measure in ((1, "R@1"), (5, "R@5")):
         exact = [over_all_orders(boxes, phrase, k) for boxes, phrase in zip(proposals, phrases, strict=True)]
-        assert found[measure] == pytest.approx(100 * np.mean(exact))
+        assert found[measure] == pytest.approx(100 * np.mean(exact), abs=1e-3)
 
 
 def over_all_orders(boxes, phrase, k):

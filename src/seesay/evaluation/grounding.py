@@ -161,7 +161,10 @@ def _percent(chances: NDArray[Any], phrases: Sequence[Phrase]) -> dict[str, Any]
 
 
 def _mean(chances: NDArray[Any]) -> dict[str, float]:
-    return {**dict(zip(MEASURES, (100 * chances.mean(axis=0)).tolist(), strict=True)), "n": len(chances)}
+    return {
+        **dict(zip(MEASURES, (100 * chances.mean(axis=0)).round(3).tolist(), strict=True)),
+        "n": len(chances),
+    }
 
 
 def _named(convention: Convention, inclusive: bool) -> dict[str, str]:
