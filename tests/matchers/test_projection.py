@@ -4,13 +4,14 @@ from torch.nn import functional
 from seesay.matchers.projection import Projection
 from seesay.recipes.schema import ProjectionSettings
 from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
 
 
 def matcher(members: int, class_names: float) -> Projection:
     torch.manual_seed(0)
     settings = ProjectionSettings(dim=8, hidden=6, word_dim=4, members=members, class_names=class_names)
     built = Projection(settings, [5, 1000, 7, 1000], words=20, sentence_dim=384).eval()
-    built.prepare()
+    built.prepare(Vocabulary([]))
     return built
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
 
 
 class Matcher(nn.Module):
@@ -17,8 +18,8 @@ class Matcher(nn.Module):
         """The score matrix (n_images, n_sentences); higher is a better match."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Fill in what is not learned; called once, before training."""
+    def prepare(self, vocabulary: Vocabulary) -> None:
+        """Fill in what training does not start from chance; called once, before it."""
 
     def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
         """The score matrices that the objective sees: one, or one for each member of an ensemble."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from seesay.matchers.base import Matcher
 from seesay.matchers.cca import CCA
 from seesay.matchers.irmatch import IRMatch
+from seesay.matchers.mcnn import MatchingCNN
 from seesay.matchers.projection import Projection
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.matchers.vsepp import VsePlusPlus
@@ -15,6 +16,7 @@ from seesay.recipes.schema import (
     EmbeddingNetworkSettings,
     IRMatchSettings,
     MatcherSettings,
+    McnnSettings,
     SimilarityNetworkSettings,
     VsePlusPlusSettings,
 )
@@ -43,4 +45,6 @@ def build_matcher(
         return SimilarityNetwork(settings, sum(image_parts), words, sentence_dim)
     if isinstance(settings, CcaSettings):
         return CCA(sum(image_parts), sentence_dim, settings.dim, settings.power)
+    if isinstance(settings, McnnSettings):
+        return MatchingCNN(settings, sum(image_parts), words)
     return Projection(settings, image_parts, words, sentence_dim)

@@ -21,6 +21,7 @@ from seesay.matchers.base import EmbeddingMatcher
 from seesay.recipes.schema import ProjectionSettings
 from seesay.text.classes import CLASSES, class_vectors
 from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
 
 
 class Member(nn.Module):
@@ -73,7 +74,7 @@ class Projection(EmbeddingMatcher):
         if self.class_weight:
             self.register_buffer("classes", torch.zeros(CLASSES, sentence_dim))
 
-    def prepare(self) -> None:
+    def prepare(self, vocabulary: Vocabulary) -> None:  # noqa: ARG002
         """Compute the class names' vectors; a saved run carries them."""
         if self.class_weight:
             self.get_buffer("classes").copy_(torch.from_numpy(class_vectors()))

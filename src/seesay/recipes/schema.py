@@ -80,13 +80,29 @@ class CcaSettings(_Part):
     power: float = Field(4.0, ge=0)
 
 
+class McnnSettings(_Part):
+    """m-CNN: the level at which the image meets the sentence, and the widths of Table 1.
+
+    `image` is the width of the image vector, `maps` are the feature maps of the three convolutions and
+    `hidden` the width of the MLP's hidden layer.
+    """
+
+    kind: Literal["mcnn"] = "mcnn"
+    level: Literal["wd", "phs", "phl", "st"] = "wd"
+    image: int = Field(256, gt=0)
+    maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300)
+    hidden: int = Field(400, gt=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+
+
 MatcherSettings = Annotated[
     IRMatchSettings
     | VsePlusPlusSettings
     | ProjectionSettings
     | EmbeddingNetworkSettings
     | SimilarityNetworkSettings
-    | CcaSettings,
+    | CcaSettings
+    | McnnSettings,
     Field(discriminator="kind"),
 ]
 
@@ -125,6 +141,13 @@ class LogisticSettings(_Part):
     kind: Literal["logistic"] = "logistic"
 
 
+class PairMarginSettings(_Part):
+    """Contrastive sampling of m-CNN, eq. 10: each pair against one random negative, in both directions."""
+
+    kind: Literal["pair-margin"] = "pair-margin"
+    margin: float = Field(0.5, gt=0)
+
+
 class CorrelationSettings(_Part):
     """The correlation of CCA, in closed form; the ridge is the one of these with the best val measure."""
 
@@ -133,14 +156,20 @@ class CorrelationSettings(_Part):
 
 
 ObjectiveSettings = Annotated[
-    MarginSettings | ContrastiveSettings | TripletSettings | LogisticSettings | CorrelationSettings,
+    MarginSettings
+    | ContrastiveSettings
+    | TripletSettings
+    | LogisticSettings
+    | PairMarginSettings
+    | CorrelationSettings,
     Field(discriminator="kind"),
 ]
 
 
 class OptimiserSettings(_Part):
-    """Adam, with decoupled weight decay when `decay` is not zero, and gradients clipped by norm."""
+    """Adam, with decoupled weight decay when `decay` is not zero, or plain SGD; gradients clipped by norm."""
 
+    kind: Literal["adam", "sgd"] = "adam"
     rate: float = Field(1e-3, gt=0)
     decay: float = Field(0.0, ge=0)
     clip: float | None = Field(None, gt=0)

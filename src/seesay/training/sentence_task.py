@@ -16,11 +16,14 @@ from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
+from seesay.matchers.mcnn import cut_sentences
 from seesay.matchers.run import Run
 from seesay.recipes.schema import (
     ContrastiveSettings,
     LogisticSettings,
     MarginSettings,
+    McnnSettings,
+    PairMarginSettings,
     Recipe,
     TripletSettings,
 )
@@ -28,6 +31,7 @@ from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.objectives import objective_value
+from seesay.training.pair_margin import pair_margin
 from seesay.training.sampler import pair_batches, random_batches
 from seesay.training.triplets import Relations, logistic_objective, triplet_objective
 
@@ -79,10 +83,13 @@ class SentenceTask:
         features = self.data.features[images].to(device)
         if isinstance(objective, LogisticSettings) and isinstance(matcher, PairMatcher):
             return [_balanced_logistic(matcher, features, sentences, images.to(device))]
+        if isinstance(objective, PairMarginSettings) and isinstance(matcher, PairMatcher):
+            return [pair_margin(matcher, features, sentences, images.to(device), objective.margin)]
         if not isinstance(objective, MarginSettings | ContrastiveSettings):
             raise SeesayError(
                 f"Recipe '{self.recipe.name}': objective '{objective.kind}' does not go with matcher "
-                f"'{self.recipe.matcher.kind}': triplets need an embedding matcher, logistic a pair matcher."
+                f"'{self.recipe.matcher.kind}': triplets need an embedding matcher, logistic and "
+                "pair-margin a pair matcher."
             )
         scores = matcher.training_scores(features, sentences)
         return [objective_value(objective, each.float(), images.to(device)) for each in scores]
@@ -104,6 +111,9 @@ class SentenceTask:
             name: {"images": len(part.features), "sentences": len(part.sentences)}
             for name, part in (("train", self.data), ("val", self.val))
         }
+        if isinstance(self.recipe.matcher, McnnSettings):
+            for name, part in (("train", self.data), ("val", self.val)):
+                sizes[name]["cut_sentences"] = cut_sentences(part.sentences)
         return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
 
 

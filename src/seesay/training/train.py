@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
@@ -20,7 +22,7 @@ from seesay.matchers.text_inputs import fitted_sentence_encoder
 from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
-from seesay.recipes.schema import CorrelationSettings, Recipe, ScheduleSettings
+from seesay.recipes.schema import CorrelationSettings, OptimiserSettings, Recipe, ScheduleSettings
 from seesay.text.encoders import save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
@@ -60,7 +62,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
         save_sentence_encoder(encoder, out / TEXT)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    matcher.prepare()
+    matcher.prepare(vocabulary)
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
     if isinstance(recipe.objective, CorrelationSettings):
         best, history = solve(task, run)
@@ -86,9 +88,7 @@ class _Loop:
     def __init__(self, task: Task, run: Run) -> None:
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
-        settings = self.recipe.optimiser
-        kind = torch.optim.AdamW if settings.decay else torch.optim.Adam
-        self.optimiser = kind(self.matcher.parameters(), lr=settings.rate, weight_decay=settings.decay)
+        self.optimiser = new_optimiser(self.recipe.optimiser, self.matcher.parameters())
         self.state = _State([])
         self.best: dict[str, Tensor] = {}
 
@@ -170,6 +170,14 @@ def _finish(
         save_file({key: value.contiguous() for key, value in best.items()}, beside)
     draw_curves(history, run.folder)
     write_report(run, corpus, task, history)
+
+
+def new_optimiser(settings: OptimiserSettings, parameters: Iterable[nn.Parameter]) -> Optimizer:
+    """The optimiser that the recipe names, at its full rate."""
+    if settings.kind == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.rate, weight_decay=settings.decay)
+    kind = torch.optim.AdamW if settings.decay else torch.optim.Adam
+    return kind(parameters, lr=settings.rate, weight_decay=settings.decay)
 
 
 def rate_factor(schedule: ScheduleSettings, passed: float) -> float:

@@ -1,0 +1,204 @@
+"""m-CNN (Ma, Lu, Shang, Li, ICCV 2015): CNNs that match an image with words, phrases or the sentence.
+
+Three convolutions over the sentence, each with max-pooling of two, then an MLP with one hidden layer
+(Table 1, eq. 2). The level says which of these four layers sees the image beside its window:
+
+    wd   the first convolution: windows of words (eq. 5)
+    phs  the second: windows of short phrases, four words each (eq. 8)
+    phl  the third: windows of long phrases, ten words each (eq. 8)
+    st   the hidden layer: the whole sentence (eq. 9)
+
+That layer is linear before its ReLU, and max-pooling commutes with adding the image's part, which is
+the same for both windows. So everything up to the pooled response to the words is computed once a
+sentence, the response to the image once an image, and a pair needs their sum and the layers behind.
+
+What the paper leaves open, and is done here:
+
+* Windows lie wholly within the 30 places (eq. 4): 28, pooled 14, 12, pooled 6, 4, pooled 2. All these
+  are even, a short phrase spans four words and a long one ten, as the paper says.
+* A window is all zeros (eq. 6) when it lies wholly on padding, where the image is padded with zeros
+  too; one that holds a word sees the image. Such windows are left out, not computed and silenced,
+  so padding cannot change a score. A window whose real features happen to be all zeros is not gated.
+* The joint representation is the last layer's features of both places, one behind the other.
+* Dropout acts on both layers of the MLP. Weights start as He et al. 2015 propose, biases at zero.
+* A word that training never saw is a vector of zeros; one that GloVe lacks starts at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.matchers.base import PairMatcher
+from seesay.recipes.schema import McnnSettings
+from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import UNKNOWN, Vocabulary
+from seesay.text.word_vectors import DIM, word_vectors
+
+LONGEST = 30  # words; what stands behind them is cut off
+LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
+_SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
+_PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
+_TOGETHER = 1 << 10  # pairs whose activations are in memory at once: they stay near the cores
+_GLOVE_DEVIATION = 0.7  # of the components of frequent words
+
+
+class MatchingCNN(PairMatcher):
+    """m-CNN of one level; an encoded sentence is what its windows respond, -inf where there is none.
+
+    Args:
+        settings: of the recipe.
+        image_dim: width of the image features.
+        words: rows of the word embedding.
+    """
+
+    def __init__(self, settings: McnnSettings, image_dim: int, words: int) -> None:
+        super().__init__()
+        self.meeting = LEVELS.index(settings.level)
+        self.words = nn.Embedding(words, DIM)
+        nn.init.normal_(self.words.weight, std=_GLOVE_DEVIATION)
+        nn.init.zeros_(self.words.weight[UNKNOWN].detach())
+        self.image_map = rectified(image_dim, settings.image)
+        widths = pairwise((DIM, *settings.maps, settings.hidden))
+        inputs = [span * width for span, (width, _) in zip(_SPANS, widths, strict=True)]
+        inputs[self.meeting] += settings.image
+        self.layers = nn.ModuleList(map(rectified, inputs, (*settings.maps, settings.hidden)))
+        self.score_map = nn.Linear(settings.hidden, 1)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def prepare(self, vocabulary: Vocabulary) -> None:
+        """Start the words from GloVe; those that it lacks stay random."""
+        vectors, known = word_vectors(vocabulary.words)
+        rows = torch.from_numpy(known).nonzero()[:, 0]
+        self.words.weight.detach()[1:][rows] = torch.from_numpy(vectors)[rows]
+
+    def encode_images(self, images: Tensor) -> Tensor:
+        """Eq. 1, and what the meeting layer makes of it: (n, maps), the layer's bias included."""
+        vectors = functional.relu(self.image_map(images))
+        if self.meeting == LEVELS.index("st"):
+            vectors = self.dropout(vectors)
+        layer = self._layer(self.meeting)
+        return functional.linear(vectors, layer.weight[:, -vectors.shape[1] :], layer.bias)
+
+    def encode_sentences(self, sentences: Sentences) -> Tensor:
+        """Pooled responses of the meeting layer's windows, (m, places, maps)."""
+        starts = sentences.lengths.cumsum(0) - sentences.lengths
+        places = _PLACES[self.meeting + 1]
+
+        def encode(length: int, rows: Tensor) -> Tensor:
+            at = starts[rows] + torch.arange(length, device=starts.device)[:, None]
+            responses = self._respond(self.words(sentences.words[at]), range(self.meeting))
+            responses = pool(self._convolve(responses, self.meeting)).transpose(0, 1)
+            return functional.pad(responses, (0, 0, 0, places - responses.shape[1]), value=-torch.inf)
+
+        return _together(sentences.lengths.clamp(max=LONGEST), encode)
+
+    def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """Scores (n,) of encoded images and sentences that stand side by side."""
+
+        def score(places: int, rows: Tensor) -> Tensor:
+            return self._match(sentences[rows, :places].transpose(0, 1) + images[rows])
+
+        return _together(_real_places(sentences), score)
+
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """The score matrix (n, m), a few sentences of equally many windows at a time."""
+
+        def score(places: int, rows: Tensor) -> Tensor:
+            texts = sentences[rows, :places].transpose(0, 1)
+            met = (texts[:, :, None] + images).flatten(1, 2)
+            return self._match(met).view(len(rows), len(images))
+
+        return _together(_real_places(sentences), score, max(_TOGETHER // len(images), 1)).T
+
+    def _match(self, met: Tensor) -> Tensor:
+        """Scores (n,) from the meeting layer's pooled sums (places, n, maps): the layers behind, eq. 2."""
+        hidden = self._respond(functional.relu(met), range(self.meeting + 1, len(_SPANS)))[0]
+        scores: Tensor = self.score_map(self.dropout(hidden))[:, 0]
+        return scores
+
+    def _respond(self, inputs: Tensor, layers: range) -> Tensor:
+        """Through layers that see no image: (places, n, width) to (fewer places, n, maps), eq. 3, 7."""
+        for number in layers:
+            # Bias and ReLU commute with the maximum and cost half behind it.
+            inputs = functional.relu(pool(self._convolve(inputs, number)) + self._layer(number).bias)
+        return inputs
+
+    def _convolve(self, inputs: Tensor, number: int) -> Tensor:
+        """One layer's windows without image, bias and ReLU."""
+        if number == len(_SPANS) - 1:
+            inputs = self.dropout(inputs)
+        span = _SPANS[number]
+        kernel = self._layer(number).weight[:, : span * inputs.shape[2]]
+        return convolve(inputs, kernel, span, _PLACES[number])
+
+    def _layer(self, number: int) -> nn.Linear:
+        layer = self.layers[number]
+        assert isinstance(layer, nn.Linear)
+        return layer
+
+
+def convolve(inputs: Tensor, kernel: Tensor, span: int, places: int) -> Tensor:
+    """Eq. 3 and 4 without bias and ReLU, for all windows that the gate of eq. 6 lets through.
+
+    Places come first: each of the kernel's places is then one plain matrix product over all
+    sentences, none is copied into windows, and a product with padding is never computed.
+
+    Args:
+        inputs: of the real places, (real, n, width).
+        kernel: (maps, span·width).
+        span: places of a window, k_rp.
+        places: real and padded ones.
+
+    Returns:
+        (windows, n, maps): of the windows within `places` those that begin at a real place.
+    """
+    windows = min(len(inputs), places - span + 1)
+    first, *others = torch.split(kernel, inputs.shape[2], dim=1)
+    responses = functional.linear(inputs[:windows], first)
+    for offset, weight in enumerate(others, start=1):
+        reach = min(len(inputs) - offset, windows)
+        if reach > 0:
+            responses[:reach] += functional.linear(inputs[offset : offset + reach], weight)
+    return responses
+
+
+def pool(responses: Tensor) -> Tensor:
+    """Eq. 7: the larger of each two windows, (⌈w/2⌉, n, maps); one left over stands beside padding."""
+    if len(responses) == 1:
+        return responses
+    pooled = torch.maximum(responses[:-1:2], responses[1::2])
+    return pooled if len(responses) % 2 == 0 else torch.cat([pooled, responses[-1:]])
+
+
+def rectified(width: int, out: int) -> nn.Linear:
+    """A layer in front of a ReLU: normal weights of variance 2/width, zero biases."""
+    layer = nn.Linear(width, out)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def cut_sentences(sentences: Sentences) -> int:
+    """How many sentences are longer than what m-CNN reads."""
+    return int((sentences.lengths > LONGEST).sum())
+
+
+def _real_places(sentences: Tensor) -> Tensor:
+    """How many places of each encoded sentence are no padding, (m,)."""
+    return (sentences[:, :, 0] != -torch.inf).sum(dim=1)
+
+
+def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor], most: int | None = None) -> Tensor:
+    """What `compute` gives for rows of equal count, at `most` so many at once, put back in order."""
+    order = counts.argsort(stable=True)
+    values, sizes = torch.unique_consecutive(counts[order], return_counts=True)
+    groups = zip(values.tolist(), torch.split(order, sizes.tolist()), strict=True)
+    parts = [
+        compute(value, rows) for value, group in groups for rows in torch.split(group, most or len(group))
+    ]
+    return torch.cat(parts)[order.argsort()]
