@@ -33,12 +33,6 @@ LSTM = (
     "schedule.epochs=25",
     "schedule.patience=null",
 )
-    "matcher.lstm=32",
-    "matcher.word_dim=32",
-    "optimiser.rate=0.01",
-    "schedule.epochs=25",
-    "schedule.patience=null",
-)
 
 
 @pytest.fixture(scope="module")
