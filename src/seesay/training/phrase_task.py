@@ -45,6 +45,8 @@ class PhraseTask:
     ) -> None:
         self.recipe, self.settings, self.data, self.val = recipe, settings, data, val
         self.sampler = PhraseSampler(data, settings)
+        # A broken image has no regions, and so its phrases have no true one.
+        self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_phrase()] > 0)
 
     @classmethod
     def of(
@@ -65,14 +67,27 @@ class PhraseTask:
         return self._features(np.zeros(1, np.int64)).shape[1]
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """The shuffled phrases in sets."""
+        """The shuffled phrases in sets; one with less than two phrases to learn from is left out.
+
+        Raises:
+            SeesayError: no set is left.
+        """
         seed, size = self.recipe.seed, self.recipe.batch
-        usable = np.flatnonzero(self.data.proposals[self.data.corpus.image_of_phrase()] > 0)
-        shuffled = np.random.default_rng([seed, epoch]).permutation(usable)
-        return [
+        shuffled = np.random.default_rng([seed, epoch]).permutation(self._usable)
+        sets = [
             Batch(shuffled[start : start + size], (seed, epoch, start))
             for start in range(0, len(shuffled), size)
         ]
+        # Batch normalisation takes two; a pair takes a proposal far from the true region.
+        paired = isinstance(self.recipe.objective, LogisticSettings)
+        far = self.sampler.far
+        kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
+        if not kept:
+            raise SeesayError(
+                f"{self.data.corpus.root}: split 'train' has no two phrases with regions to tell apart; "
+                "give it more phrases, or more regions.proposals."
+            )
+        return kept
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
         """The recipe's objective on one mini-batch."""
@@ -101,8 +116,8 @@ class PhraseTask:
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Every phrase with its true region."""
-        for start in range(0, len(self.sampler.true), _BATCH):
-            phrases = np.arange(start, min(start + _BATCH, len(self.sampler.true)))
+        for start in range(0, len(self._usable), _BATCH):
+            phrases = self._usable[start : start + _BATCH]
             yield self._features(self.sampler.true[phrases]), self._phrases(phrases)
 
     def measure(self, run: Run) -> dict[str, Any]:

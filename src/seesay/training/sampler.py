@@ -46,7 +46,8 @@ def random_batches(
     from its others (section 3.2.3): such a batch holds up to twice as many pairs.
 
     Yields:
-        Positions of images and sentences, both (batch,) or longer.
+        Positions of images and sentences, both (batch,) or longer; the last batch may be smaller. One of a
+        single image is left out: it has no negatives, and nothing to normalise a batch by.
     """
     generator = np.random.default_rng([seed, epoch])
     shuffled = generator.permutation(len(image_of_sentence))
@@ -67,5 +68,5 @@ def random_batches(
             step = generator.integers(1, counts[images])
             second = by_image[starts[images] + (place[only] + step) % counts[images]]
             sentences = np.concatenate([sentences, second])
-        if len(sentences) > 1:
+        if len(np.unique(image_of_sentence[sentences])) > 1:
             yield image_of_sentence[sentences], sentences

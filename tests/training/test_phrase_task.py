@@ -1,0 +1,85 @@
+"""Phrases as a training task: what broken images and small splits must not do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from seesay.data.corpus import CorpusImage
+from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.errors import SeesayError
+from seesay.features.region_store import Regions
+from seesay.matchers.phrase_inputs import PhraseInputs
+from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
+from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import EmbeddingNetworkSettings, Recipe, SimilarityNetworkSettings
+from seesay.text.sentences import Sentences
+from seesay.training.phrase_task import PhraseTask
+
+DIM = 4
+TRUTHS = np.array([[10, 10, 50, 60], [40, 30, 95, 90]], np.float32)
+FAR = np.array([[70, 0, 90, 10], [0, 80, 20, 100]], np.float32)
+
+
+def task(
+    recipe: Recipe, images: int = 4, broken: frozenset[int] = frozenset(), far: bool = True
+) -> PhraseTask:
+    """Images with two phrases each; a region's features tell its image and its place there."""
+    phrases: list[Phrase] = []
+    regions: list[Regions] = []
+    counts = np.zeros(images, np.int64)
+    for image in range(images):
+        truths = TRUTHS if far else TRUTHS[[0, 0]]
+        for text, truth in zip(("a man", "a dog"), truths.tolist(), strict=True):
+            phrases.append(Phrase(text, image, (tuple(truth),), chain=text))
+        boxes = np.concatenate([FAR if far else truths, truths])
+        if image in broken:
+            boxes = boxes[:0]
+        counts[image] = max(len(boxes) - 2, 0)
+        features = np.full((len(boxes), DIM), image, np.float16)
+        features[:, 0] = np.arange(len(boxes))
+        regions.append(Regions(boxes, features))
+    names = tuple(CorpusImage(f"{i}.jpg", "train") for i in range(images))
+    corpus = PhraseCorpus("drawn", Path("drawn"), Path(), names, tuple(phrases), np.full((images, 2), 100))
+    m = len(phrases)
+    ones = torch.ones(m, dtype=torch.int64)
+    first = counts[corpus.image_of_phrase()]
+    data = PhraseInputs(
+        corpus, regions, counts, Sentences(ones, ones, torch.randn(m, 3)), first + np.tile([0, 1], images), []
+    )
+    assert recipe.regions is not None
+    return PhraseTask(recipe, recipe.regions, data, data)
+
+
+@pytest.mark.parametrize("broken", [frozenset({0}), frozenset({1, 2}), frozenset({3})])
+def test_phrases_of_broken_images_are_in_no_pair(broken: frozenset[int]) -> None:
+    found = [features for features, _ in task(load_recipe("ground-cca"), broken=broken).pairs()]
+    features = torch.cat(found)
+    whole = [image for image in range(4) if image not in broken]
+    assert features[:, 1].tolist() == [image for image in whole for _ in range(2)]
+    assert features[:, 0].tolist() == [2, 3] * len(whole)  # the true regions, behind the proposals
+
+
+@pytest.mark.parametrize("name", ["ground-full", "ground-similarity"])
+def test_a_last_phrase_alone_is_left_out(name: str) -> None:
+    """Batch normalisation takes no batch of one."""
+    recipe = load_recipe(name, changes=["batch=7"])
+    learned = task(recipe)
+    batches = learned.batches(1)
+    assert [len(batch.phrases) for batch in batches] == [7]
+    if name == "ground-similarity":
+        matcher = SimilarityNetwork(SimilarityNetworkSettings(dim=8), DIM, 2, 3)
+    else:
+        matcher = EmbeddingNetwork(EmbeddingNetworkSettings(dim=8), DIM, 2, 3)
+    (loss,) = learned.losses(matcher, batches[0], "cpu")
+    assert torch.isfinite(loss)
+
+
+def test_without_negatives_there_is_an_error() -> None:
+    with pytest.raises(SeesayError, match=r"drawn: split 'train' has no two phrases .* regions.proposals"):
+        task(load_recipe("ground-similarity"), far=False).batches(1)
+    with pytest.raises(SeesayError, match="no two phrases"):
+        task(load_recipe("ground-full"), images=1, broken=frozenset({0})).batches(1)
