@@ -12,7 +12,9 @@ from seesay.recipes.schema import (
     ContrastiveSettings,
     IRMatchSettings,
     MarginSettings,
+    McnnSettings,
     OptimiserSettings,
+    PairMarginSettings,
     ProjectionSettings,
     Recipe,
     ScheduleSettings,
@@ -25,11 +27,13 @@ text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 matchers = st.one_of(
     st.builds(IRMatchSettings, dim=counts, word_dim=counts, widths=st.lists(counts, min_size=1).map(tuple)),
     st.builds(VsePlusPlusSettings, dim=counts, word_dim=counts),
+    st.builds(McnnSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts),
     st.builds(ProjectionSettings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
 )
 objectives = st.one_of(
     st.builds(MarginSettings, margin=positive, slack=st.none() | counts),
     st.builds(ContrastiveSettings, scale=positive),
+    st.builds(PairMarginSettings, margin=positive),
 )
 recipes = st.builds(
     Recipe,
@@ -40,7 +44,9 @@ recipes = st.builds(
     encoders=st.lists(text, min_size=1, max_size=3).map(tuple),
     matcher=matchers,
     objective=objectives,
-    optimiser=st.builds(OptimiserSettings, rate=positive, clip=st.none() | positive),
+    optimiser=st.builds(
+        OptimiserSettings, kind=st.sampled_from(["adam", "sgd"]), rate=positive, clip=st.none() | positive
+    ),
     schedule=st.builds(ScheduleSettings, epochs=counts, patience=st.none() | counts),
     batch=st.integers(2, 999),
     seed=st.integers(0, 2**31),

@@ -43,7 +43,7 @@ LONGEST = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
 _SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
-_TOGETHER = 1 << 10  # pairs whose activations are in memory at once: they stay near the cores
+_TOGETHER = 1 << 9  # pairs whose activations are in memory at once: they stay near the cores
 _GLOVE_DEVIATION = 0.7  # of the components of frequent words
 
 

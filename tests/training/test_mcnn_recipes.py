@@ -1,0 +1,99 @@
+"""The m-CNN recipes: the paper's settings, and training them small on drawn scenes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.matchers.inputs import split_inputs
+from seesay.matchers.run import Run
+from seesay.recipes.load import dump_recipe, load_recipe
+from seesay.recipes.schema import McnnSettings, OptimiserSettings, PairMarginSettings
+from seesay.text.word_vectors import word_vectors
+from seesay.training.runs import read_report
+from seesay.training.train import new_optimiser, train
+
+SMALL = (
+    "encoders=[efficientnet-lite0]",
+    "matcher.maps=[32, 48, 48]",
+    "matcher.image=32",
+    "matcher.hidden=64",
+    "schedule.epochs=16",
+    "schedule.patience=null",
+    "batch=20",
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+@pytest.mark.parametrize("corpus_name", ["flickr8k", "flickr30k", "coco"])
+@pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
+def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) -> None:
+    recipe = load_recipe(f"{corpus_name}/mcnn-{level}")
+    assert recipe.matcher == McnnSettings.model_validate({"level": level})
+    assert recipe.matcher.maps == (200, 300, 300)
+    assert (recipe.matcher.image, recipe.matcher.hidden, recipe.matcher.dropout) == (256, 400, 0.1)
+    assert recipe.objective == PairMarginSettings(margin=0.5)
+    assert (recipe.optimiser.kind, recipe.optimiser.decay) == ("sgd", 0)
+    assert 100 <= recipe.batch <= 150
+    assert recipe.schedule.patience is not None
+    assert recipe.departures
+
+
+@pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
+def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: str) -> None:
+    """Of images that it never saw, a sentence's own scores above others more often than not."""
+    run = train(load_recipe(f"mcnn-{level}", changes=SMALL), corpus, tmp_path / "run")
+    inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
+    scores = run.scores(np.asarray(inputs.features), inputs.sentences)
+    owners = inputs.image_of_sentence
+    matching = scores[owners, np.arange(len(owners))]
+    others = np.arange(len(scores))[:, None] != owners
+    assert (matching > scores)[others].mean() > 0.6  # chance is a half
+    again = Run.load(str(tmp_path / "run"))
+    assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
+    report = read_report(tmp_path / "run")
+    assert report["train"]["cut_sentences"] == 0
+    start, known = word_vectors(run.vocabulary.words)
+    table = run.matcher.get_parameter("words.weight").detach().numpy()[1:]
+    tuned = np.linalg.norm(table - start, axis=1)[known]
+    assert tuned.max() > 1e-3
+    assert tuned.max() < 3  # it began at GloVe, whose vectors are about 5 long
+
+
+def test_resumed_it_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
+    """Drawn negatives, dropout and SGD go on as if never stopped."""
+    recipe = load_recipe("mcnn-phs", changes=[*SMALL, "schedule.epochs=3"])
+    train(recipe, corpus, tmp_path / "whole")
+    short = recipe.model_copy(update={"schedule": recipe.schedule.model_copy(update={"epochs": 2})})
+    train(short, corpus, tmp_path / "cut")
+    (tmp_path / "cut" / "recipe.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
+    train(recipe, corpus, tmp_path / "cut", resume=True)
+    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(whole[key], cut[key]) for key in whole)
+
+
+def test_an_embedding_matcher_does_not_learn_by_pairs(corpus: Corpus, tmp_path: Path) -> None:
+    changes = [SMALL[0], "objective={kind: pair-margin}"]
+    with pytest.raises(SeesayError, match="objective 'pair-margin' does not go with matcher 'irmatch'"):
+        train(load_recipe("irmatch-h", changes=changes), corpus, tmp_path / "run")
+
+
+def test_sgd_steps_along_the_gradient() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    optimiser = new_optimiser(OptimiserSettings(kind="sgd", rate=0.1), [weight])
+    for _ in range(2):
+        optimiser.zero_grad()
+        weight.square().sum().backward()
+        optimiser.step()
+    assert torch.allclose(weight, torch.tensor([1.0, -2.0]) * 0.8**2)
