@@ -108,3 +108,28 @@ def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tm
     assert measured["R@1"] > 20
     with pytest.raises(SeesayError, match="needs phrases with boxes"):
         measure_split(run, corpus, "test", "grounding")
+
+
+def test_too_many_dimensions_leave_no_folder_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = load_recipe("cca-mean", changes=["encoders=[efficientnet-lite0]", "matcher.dim=60"])
+    with pytest.raises(SeesayError, match=r"dim 60; the narrower .* --set matcher\.dim=\d+"):
+        train(recipe, corpus, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_run_keeps_its_own_sentence_encoder(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fitted again, an axis of its PCA may point the other way."""
+    from safetensors.numpy import load_file, save_file
+
+    recipe = load_recipe("two-branch", changes=[*SMALL, "schedule.epochs=1"])
+    out = tmp_path / "run"
+    train(recipe, corpus, out)
+    tensors = load_file(out / "text.safetensors")
+    turned = tensors | {"pca.components": -tensors["pca.components"]}
+    save_file(turned, out / "text.safetensors", {"encoder": "hglmm"})
+    run = train(recipe, corpus, out, resume=True)
+    assert run.sentence_encoder is not None
+    kept = load_file(out / "text.safetensors")["pca.components"]
+    np.testing.assert_array_equal(kept, turned["pca.components"])

@@ -152,9 +152,7 @@ def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float
     """
     if covariances.n < 2:
         raise SeesayError(f"CCA: {covariances.n} pairs of features; it needs at least two.")
-    widest = min(len(mean) for mean in covariances.means)
-    if not 0 < dim <= widest:
-        raise SeesayError(f"CCA: dim {dim}; the narrower features have {widest}. Choose dim 1 to {widest}.")
+    _check_dim(dim, *(len(mean) for mean in covariances.means))
     left = _cholesky(covariances.xx, ridge_x, "image", covariances)
     right = _cholesky(covariances.yy, ridge_y, "sentence", covariances)
     whitened = linalg.solve_triangular(left, covariances.xy.cpu().numpy(), lower=True, check_finite=False)
@@ -164,6 +162,15 @@ def solve_cca(covariances: Covariances, dim: int, ridge_x: float, ridge_y: float
     y_map = linalg.solve_triangular(right, v, lower=True, trans="T", check_finite=False)
     x_mean, y_mean = (mean.cpu() for mean in covariances.means)
     return CcaSolution(x_mean, y_mean, *map(torch.from_numpy, (x_map, y_map, correlations)))
+
+
+def _check_dim(dim: int, *widths: int) -> None:
+    widest = min(widths)
+    if not 0 < dim <= widest:
+        raise SeesayError(
+            f"CCA: dim {dim}; the narrower features have {widest}. Choose dim 1 to {widest}, "
+            f"such as --set matcher.dim={widest}."
+        )
 
 
 def _cholesky(covariance: Tensor, ridge: float, side: str, of: Covariances) -> _Matrix:
@@ -215,10 +222,14 @@ class CCA(EmbeddingMatcher):
         sentence_dim: q.
         dim: components that are kept.
         power: of the eigenvalues; 0 for plain CCA, 4 in Gong et al. 2014.
+
+    Raises:
+        SeesayError: more components than the narrower side has features.
     """
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int, power: float = 4.0) -> None:
         super().__init__()
+        _check_dim(dim, image_dim, sentence_dim)
         self.power = power
         self.register_buffer("image_mean", torch.zeros(image_dim))
         self.register_buffer("sentence_mean", torch.zeros(sentence_dim))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.recipes.schema import CorrelationSettings, OptimiserSettings, Recipe, ScheduleSettings
-from seesay.text.encoders import save_sentence_encoder
+from seesay.text.encoders import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
@@ -48,21 +48,21 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     texts = corpus.split("train").texts()
     vocabulary = Vocabulary.of(texts, recipe.least)
     _check_vocabulary(vocabulary, corpus, out)
-    encoder = fitted_sentence_encoder(recipe, texts)
+    encoder = _sentence_encoder(recipe, texts, out if resume else None)
     task: Task
     if isinstance(corpus, PhraseCorpus):
         task = PhraseTask.of(recipe, corpus, vocabulary, encoder)
     else:
         task = SentenceTask.of(recipe, corpus, vocabulary, encoder)
+    torch.manual_seed(recipe.seed)
+    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
+    matcher.prepare(vocabulary)
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
     replace_text(out / RECIPE, dump_recipe(recipe))
     vocabulary.save(out / VOCABULARY)
     if encoder is not None:
         save_sentence_encoder(encoder, out / TEXT)
-    torch.manual_seed(recipe.seed)
-    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    matcher.prepare(vocabulary)
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
     if isinstance(recipe.objective, CorrelationSettings):
         best, history = solve(task, run)
@@ -187,6 +187,13 @@ def rate_factor(schedule: ScheduleSettings, passed: float) -> float:
     if schedule.shape == "step":
         return 0.1 if passed * schedule.epochs >= schedule.step_epoch else 1.0
     return 1.0
+
+
+def _sentence_encoder(recipe: Recipe, texts: Sequence[str], resumed: Path | None) -> SentenceEncoder | None:
+    """The recipe's; a resumed run's own, since what is fitted again may differ: PCA's axes have no sign."""
+    if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
+        return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
+    return fitted_sentence_encoder(recipe, texts)
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
