@@ -42,6 +42,12 @@ def test_phrases_boxes_and_scores_are_printed_and_drawn(
         assert (np.asarray(drawn) != np.asarray(plain)).any()
 
 
+def test_a_grounding_run_makes_no_index(scenes: Path, grounding_run: Path, tmp_path: Path) -> None:
+    told = seesay("index", scenes / "images", "--out", tmp_path / "ix", "--run", grounding_run, code=2).stderr
+    assert "'ground-single' matches phrases with regions" in told
+    assert not (tmp_path / "ix").exists()
+
+
 def test_nothing_found_exits_1(image: Path, grounding_run: Path) -> None:
     assert "knows no word" in seesay("ground", image, "zzyx", "--run", grounding_run, code=1).stderr
 

@@ -175,6 +175,17 @@ def test_what_can_be_loaded(grounding_run: Path, tmp_path: Path) -> None:
     assert can_ground(str(grounding_run))
     assert not can_ground(str(tmp_path))
     assert not can_ground("no such run")
+    assert can_ground("seesay-ground")
+    assert not can_ground("seesay-small")
+
+
+def test_an_encoder_that_reads_any_letters_knows_no_word_in_all_of_them() -> None:
+    """MiniLM has a vector for whatever is typed; neither the train split nor GloVe has "xqzzk"."""
+    run = Run.load("seesay-ground")
+    texts = ["xqzzk", "a xqzzk dog", "dachshund", "..."]
+    sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder)
+    assert sentences.vectors.any(dim=1).all()
+    assert grounding._known(texts, sentences) == [False, True, True, False]
 
 
 boxes_and_scores = st.lists(

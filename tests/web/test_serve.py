@@ -24,6 +24,12 @@ def test_places_that_are_none(index_path: Path, host: str, port: int) -> None:
         serve(index_path, Colours(), host=host, port=port)
 
 
+@pytest.mark.parametrize("run", ["no such run", "seesay-small"])
+def test_a_run_that_cannot_ground_is_told_at_once(index_path: Path, run: str) -> None:
+    with pytest.raises(SeesayError, match=rf"{run}: no run of a grounding recipe"):
+        serve(index_path, Colours(), port=0, ground_run=run)
+
+
 def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
     servers: list[uvicorn.Server] = []
     monkeypatch.setattr(uvicorn, "Server", lambda config: servers.append(Server(config)) or servers[-1])

@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +20,13 @@ from seesay.errors import SeesayError
 from seesay.features.geometry import region_features
 from seesay.features.proposals import propose
 from seesay.features.regions import SIDE, load_region_encoder
-from seesay.matchers.run import RECIPE, Run, shipped_runs
+from seesay.matchers.run import RECIPE, Run, run_folder
+from seesay.recipes.load import read_recipe
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.sentences import Sentences, prepare_sentences
+from seesay.text.tokenizer import tokenize
 from seesay.text.vocabulary import UNKNOWN
+from seesay.text.word_vectors import word_vectors
 
 SHIPPED = "seesay-ground"
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are one place
@@ -70,8 +72,11 @@ class _Regions(NamedTuple):
 
 
 def can_ground(name: str) -> bool:
-    """Whether a run of that name is there, shipped or as a folder; nothing is loaded."""
-    return any(folder.name == name for folder in shipped_runs()) or (Path(name) / RECIPE).is_file()
+    """Whether a run of that name is there, shipped or as a folder, that grounds; no weights are read."""
+    try:
+        return read_recipe(run_folder(name) / RECIPE).regions is not None
+    except SeesayError:
+        return False
 
 
 class Grounder:
@@ -107,9 +112,8 @@ class Grounder:
             SeesayError: the text is empty.
         """
         chunks = _phrases(text)
-        sentences = prepare_sentences(
-            [chunk.text for chunk in chunks], self.run.vocabulary, self.run.sentence_encoder
-        )
+        texts = [chunk.text for chunk in chunks]
+        sentences = prepare_sentences(texts, self.run.vocabulary, self.run.sentence_encoder)
         size, boxes, features = self._regions(image, name)
         if len(boxes):
             rows = region_features(features, boxes, np.array(size), self._settings.geometry)
@@ -120,7 +124,7 @@ class Grounder:
             GroundedPhrase(
                 chunk.text, chunk.start, chunk.end, known, best_places(boxes, column, best) if known else ()
             )
-            for chunk, known, column in zip(chunks, _known(sentences), scores.T, strict=True)
+            for chunk, known, column in zip(chunks, _known(texts, sentences), scores.T, strict=True)
         ]
         return Grounding(*size, tuple(phrases))
 
@@ -169,9 +173,14 @@ def _phrases(text: str) -> Sequence[Chunk]:
     return noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
 
 
-def _known(sentences: Sentences) -> list[bool]:
+def _known(texts: Sequence[str], sentences: Sentences) -> list[bool]:
     """For each phrase whether any of its words is known to what reads it."""
-    if sentences.vectors.shape[1]:
-        return [bool(known) for known in sentences.vectors.any(dim=1)]
     parts = torch.split(sentences.words, sentences.lengths.tolist())
-    return [bool((words != UNKNOWN).any()) for words in parts]
+    trained = [bool((words != UNKNOWN).any()) for words in parts]
+    if not sentences.vectors.shape[1]:
+        return trained
+    # MiniLM reads any letters; that they are a word it may know is told by GloVe's 400,000.
+    words = [
+        known or bool(word_vectors(tokenize(t))[1].any()) for t, known in zip(texts, trained, strict=True)
+    ]
+    return [known and bool(vector.any()) for known, vector in zip(words, sentences.vectors, strict=True)]

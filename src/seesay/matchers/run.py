@@ -73,7 +73,7 @@ class Run:
         Raises:
             SeesayError: there is none, or a file of it is missing or damaged.
         """
-        folder = _folder(name)
+        folder = run_folder(name)
         if folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
         path = folder / WEIGHTS
@@ -193,6 +193,11 @@ def default_device() -> str:
 
 def recipe_encoders(recipe: Recipe) -> list[Encoder]:
     """The recipe's image encoders, on the default device."""
+    if recipe.regions is not None:
+        raise SeesayError(
+            f"Recipe '{recipe.name}' matches phrases with regions of one image, and has no vectors of whole "
+            "images; for those take a run such as seesay-small."
+        )
     if PRECOMPUTED in recipe.encoders:
         raise SeesayError(
             "This run was trained on precomputed features: without their encoder it cannot take an image."
@@ -231,7 +236,12 @@ def shipped_runs() -> list[Path]:
     return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RECIPE}"))
 
 
-def _folder(name: str) -> Path:
+def run_folder(name: str) -> Path:
+    """The folder of that run, or of the shipped one of that name.
+
+    Raises:
+        SeesayError: there is none.
+    """
     path = Path(name)
     if (path / RECIPE).is_file():
         return path

@@ -65,6 +65,7 @@ class Index:
         Raises:
             SeesayError: the folder holds an index or something else, or cannot be made.
         """
+        told = embedder.name, embedder.fingerprint, embedder.dim  # a run without vectors leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             others = [file.name for file in folder.iterdir() if not file.name.startswith(_FILE)]
@@ -72,7 +73,7 @@ class Index:
             raise SeesayError(f"{folder}: no place for an index ({error.strerror}).") from error
         if others and not (folder / _FILE).exists():
             raise SeesayError(f"{folder}: holds other files ({others[0]}, …); give a folder of its own.")
-        return cls(folder, Store.create(folder / _FILE, embedder.name, embedder.fingerprint, embedder.dim))
+        return cls(folder, Store.create(folder / _FILE, *told))
 
     @classmethod
     def open(cls, folder: Path) -> Index:

@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 
 from seesay.errors import SeesayError
-from seesay.grounding.ground import SHIPPED
+from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.embedder import Embedder
 from seesay.web.app import create_app
 
@@ -33,8 +33,14 @@ def serve(
     `ground_run` points at phrases in an image, where there is such a run.
 
     Raises:
-        SeesayError: no index there, one of another matcher, or the port cannot be had.
+        SeesayError: no index there, one of another matcher, no grounding run of a name that is not the
+            shipped one's, or the port cannot be had.
     """
+    if ground_run != SHIPPED and not can_ground(ground_run):
+        raise SeesayError(
+            f"{ground_run}: no run of a grounding recipe (ground-…) there; name one with --ground, or leave "
+            f"it away for {SHIPPED}."
+        )
     names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
     app = create_app(index_path, embedder, hosts=names, ground_run=ground_run)
     config = uvicorn.Config(
