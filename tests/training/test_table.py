@@ -229,6 +229,16 @@ def test_what_cannot_be_is_said_before_anything_is_trained(
     assert trained == []
 
 
+def test_an_unknown_protocol_is_told_before_anything_is_trained(
+    corpus: Corpus, tmp_path: Path, trained: list[str]
+) -> None:
+    here = runs_of(corpus, tmp_path)
+    other = here.definition.model_copy(update={"protocol": "recal"})
+    with pytest.raises(SeesayError, match=r"'recal'; there are: standard, .*grounding"):
+        measure_table(replace(here, definition=other), [1], lambda _: None)
+    assert trained == []
+
+
 def test_a_combination_takes_both_runs(
     corpus: Corpus, runs: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
 ) -> None:

@@ -107,6 +107,8 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
     assert measure(run, inputs, "val") == best["val"]
     assert trained_on(run) == (corpus.root.resolve(), None)
+    with pytest.raises(SeesayError, match=r"seesay-small: .* --data"):
+        trained_on(Run.load("seesay-small"))
 
 
 def test_the_folder_holds_what_it_should(finished: Path) -> None:

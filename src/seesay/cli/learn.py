@@ -77,8 +77,7 @@ def evaluate(
 ) -> None:
     """Measure a run on a split: its recalls, beside the published row of the same system if there is one."""
     from seesay.data.open import open_corpus
-    from seesay.evaluation.measure import differences, measure_split, provenance
-    from seesay.evaluation.protocols import protocol_named
+    from seesay.evaluation.measure import check_protocol, differences, measure_split, provenance
     from seesay.evaluation.report import print_report
     from seesay.evaluation.results import record_row, source_commit
     from seesay.matchers.run import Run
@@ -88,10 +87,9 @@ def evaluate(
     loaded = Run.load(run)
     grounds = loaded.recipe.regions is not None
     chosen = protocol or ("grounding" if grounds else "standard")
-    if chosen not in ("grounding", "sentence-to-sentence"):
-        protocol_named(chosen)  # a mistake there is told before anything is computed
-    root, beside = (data, images) if data else trained_on(loaded)
-    corpus = open_corpus(root, phrases=grounds, images=beside, format=data_format)
+    check_protocol(chosen)
+    root, beside = (data, None) if data else trained_on(loaded)
+    corpus = open_corpus(root, phrases=grounds, images=images or beside, format=data_format)
     measured = measure_split(loaded, corpus, split, chosen, "any" if any_box else "enclosing", extra_pixel)
     if record is not None:
         row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))

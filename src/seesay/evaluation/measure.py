@@ -13,7 +13,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.evaluation.grounding import Convention, baselines, grounding_recall
-from seesay.evaluation.protocols import evaluate_embeddings, evaluate_scores, protocol_named
+from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_scores
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
@@ -22,6 +22,17 @@ from seesay.matchers.run import Run
 from seesay.recipes.schema import Recipe
 
 GROUNDING = "grounding"
+
+
+def check_protocol(name: str) -> None:
+    """See that there is a protocol of that name, before anything is computed for it.
+
+    Raises:
+        SeesayError: there is none.
+    """
+    names = (*PROTOCOLS, PROTOCOL, GROUNDING)
+    if name not in names:
+        raise SeesayError(f"no protocol '{name}'; there are: {', '.join(names)}.")
 
 
 def measure_split(
@@ -39,6 +50,7 @@ def measure_split(
     Raises:
         SeesayError: no such protocol, or one that does not go with the run or the corpus.
     """
+    check_protocol(protocol)
     if protocol == GROUNDING:
         if not isinstance(corpus, PhraseCorpus):
             raise SeesayError(f"{corpus.root}: protocol '{GROUNDING}' needs phrases with boxes.")
@@ -51,8 +63,6 @@ def measure_split(
         return measured | {"baselines": baselines(proposals, phrases.corpus, convention, inclusive)}
     if isinstance(corpus, PhraseCorpus):
         raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is '{GROUNDING}'.")
-    if protocol != PROTOCOL:
-        protocol_named(protocol)
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
     if protocol == PROTOCOL:
         vectors = run.embed_prepared(inputs.sentences)

@@ -57,8 +57,10 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
     """The corpus a run was trained on, and where the images of its phrases lie.
 
     Raises:
-        SeesayError: it is not there any more.
+        SeesayError: it is not there any more, or is not told, as of shipped weights.
     """
+    if not (run.folder / REPORT).is_file():
+        raise SeesayError(f"{run.name}: does not say what it was trained on; name a corpus with --data.")
     corpus = read_report(run.folder)["corpus"]
     root = Path(corpus["root"])
     if not root.exists():

@@ -21,7 +21,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import ImageError, SeesayError
 from seesay.evaluation.combine import measure_combined
-from seesay.evaluation.measure import GROUNDING, measure_split, provenance
+from seesay.evaluation.measure import GROUNDING, check_protocol, measure_split, provenance
 from seesay.evaluation.paper_table import Outcome, PaperTable, plot_beside
 from seesay.evaluation.protocols import PROTOCOLS
 from seesay.evaluation.results import record_row
@@ -152,6 +152,7 @@ class TableRuns:
 
     def _check(self) -> None:
         protocol, corpus = self.definition.protocol, self.corpus
+        check_protocol(protocol)
         if any(change.partition("=")[0] == "seed" for change in self.changes):
             raise SeesayError("--set seed: a table's seeds are named with --seeds.")
         if isinstance(corpus, PhraseCorpus) != (protocol == GROUNDING):
