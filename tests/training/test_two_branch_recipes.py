@@ -106,6 +106,8 @@ def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tm
     measured = measure_split(run, corpus, "test", "sentence-to-sentence")
     assert measured["queries"] == measured["sentences"]
     assert measured["R@1"] > 20
+    with pytest.raises(SeesayError, match=r"--any-box .* 'standard' has none"):
+        measure_split(run, corpus, "test", "standard", convention="any")
     with pytest.raises(SeesayError, match="needs phrases with boxes"):
         measure_split(run, corpus, "test", "grounding")
 

@@ -74,20 +74,26 @@ def both_distances(
 
 
 def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
-    """The cosine of each phrase and the nearest of each image's regions, (n_images, n_phrases)."""
+    """The cosine of each phrase and the nearest of each image's regions, (n_images, n_phrases).
+
+    Raises:
+        SeesayError: the run does not ground phrases or has no embedding, or no image can be decoded.
+    """
     settings = run.recipe.regions
     if settings is None:
         raise SeesayError(f"{run.name}: matches whole images; the combination needs a grounding run.")
     encoder = load_region_encoder(run.recipe.encoders[0], default_device())
     fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
+    if all(key is None for key in fill.keys):
+        raise SeesayError(f"{corpus.root}: regions need images, and none can be decoded; {fill.errors[0]}")
     vectors = run.embed_prepared(prepare_sentences(phrases, run.vocabulary, run.sentence_encoder))
-    sizes = [np.array(source_size(image.source, image.name)) for image in corpus.images if image.source]
     nearest = np.full((len(fill.regions), len(phrases)), -1, np.float32)
     with progress("Phrases against regions", len(fill.regions), "images") as advance:
-        for image, (boxes, features) in enumerate(fill.regions):
-            if len(boxes):
-                rows = region_features(features, boxes, sizes[image], settings.geometry)
-                nearest[image] = (run.embed_features(rows) @ vectors.T).max(axis=0)
+        for row, image, (boxes, features) in zip(nearest, corpus.images, fill.regions, strict=True):
+            if image.source is not None and len(boxes):
+                size = np.array(source_size(image.source, image.name))
+                rows = region_features(features, boxes, size, settings.geometry)
+                row[:] = (run.embed_features(rows) @ vectors.T).max(axis=0)
             advance(1)
     return nearest
 

@@ -63,6 +63,8 @@ def measure_split(
         return measured | {"baselines": baselines(proposals, phrases.corpus, convention, inclusive)}
     if isinstance(corpus, PhraseCorpus):
         raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is '{GROUNDING}'.")
+    if convention != "enclosing" or inclusive:
+        raise SeesayError(f"--any-box and --extra-pixel compare boxes; protocol '{protocol}' has none.")
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
     if protocol == PROTOCOL:
         vectors = run.embed_prepared(inputs.sentences)
