@@ -194,6 +194,20 @@ def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("two-branch", "sentence_encoder=null", "embedding-network takes a sentence's vector"),
+        ("two-branch-similarity", "sentence_encoder=null", "similarity-network takes a sentence's vector"),
+        ("cca-mean", "sentence_encoder=null", "cca takes a sentence's vector"),
+        ("ground-full", "encoders=[efficientnet-lite0:roi, efficientnet-lite0:crops]", "one region encoder"),
+    ],
+)
+def test_parts_that_do_not_go_together(name: str, change: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=said):
+        load_recipe(name, changes=[change])
+
+
 def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
     recipe = parse_recipe(SMALL, "mine")
     values = yaml.safe_load(dump_recipe(recipe))

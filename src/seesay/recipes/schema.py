@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
 
 
 class _Part(BaseModel):
@@ -236,3 +245,22 @@ class Recipe(_Part):
     seed: int = 1
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+
+    @field_validator("matcher")
+    @classmethod
+    def _sentences_are_read(cls, matcher: MatcherSettings, info: ValidationInfo) -> MatcherSettings:
+        by_vectors = isinstance(matcher, CcaSettings) or (
+            isinstance(matcher, _BranchSettings) and not matcher.lstm
+        )
+        if by_vectors and info.data.get("sentence_encoder") is None:
+            raise ValueError(f"{matcher.kind} takes a sentence's vector; name a sentence_encoder")
+        return matcher
+
+    @field_validator("regions")
+    @classmethod
+    def _one_region_encoder(
+        cls, regions: RegionSettings | None, info: ValidationInfo
+    ) -> RegionSettings | None:
+        if regions is not None and len(info.data.get("encoders", ())) > 1:
+            raise ValueError("a grounding recipe takes one region encoder; name a single one in encoders")
+        return regions
