@@ -124,8 +124,8 @@ def _balanced_logistic(
     images, texts = matcher.encode_images(features), matcher.encode_sentences(sentences)
     others = (owners[:, None] != owners[None, :]).float()
     usable = others.any(dim=1)
-    images, matching, owners = images[usable], texts[usable], others[usable]
-    negatives = torch.multinomial(owners, 1)[:, 0]
+    images, matching = images[usable], texts[usable]
+    negatives = torch.multinomial(others[usable], 1)[:, 0]
     scores = torch.cat([matcher.score_pairs(images, matching), matcher.score_pairs(images, texts[negatives])])
     labels = torch.ones_like(scores)
     labels[len(images) :] = -1
