@@ -60,7 +60,9 @@ def test_recall_is_that_of_a_plain_loop(seed, convention, inclusive):
     ranked = [some_boxes(rng, rng.integers(0, 15)) for _ in phrases]
     found = grounding_recall(ranked, phrases, convention, inclusive)
     measures = [found["R@1"], found["R@5"], found["R@10"], found["upper bound"]]
-    assert measures == pytest.approx(recall_in_plain_python(ranked, phrases, convention, int(inclusive)), abs=1e-3)
+    assert measures == pytest.approx(
+        recall_in_plain_python(ranked, phrases, convention, int(inclusive)), abs=1e-3
+    )
     assert found["n"] == 9
 
 
