@@ -233,8 +233,8 @@ def test_an_unknown_protocol_is_told_before_anything_is_trained(
     corpus: Corpus, tmp_path: Path, trained: list[str]
 ) -> None:
     here = runs_of(corpus, tmp_path)
-    other = here.definition.model_copy(update={"protocol": "recal"})
-    with pytest.raises(SeesayError, match=r"'recal'; there are: standard, .*grounding"):
+    other = here.definition.model_copy(update={"protocol": "recalls"})
+    with pytest.raises(SeesayError, match=r"'recalls'; there are: standard, .*grounding"):
         measure_table(replace(here, definition=other), [1], lambda _: None)
     assert trained == []
 

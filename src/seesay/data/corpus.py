@@ -65,6 +65,19 @@ class Faults:
             places.append(where)
 
 
+def images_of_split(images: Sequence[CorpusImage], name: str, root: Path) -> list[int]:
+    """The positions of a split's images.
+
+    Raises:
+        SeesayError: there are none; names the splits that there are.
+    """
+    kept = [i for i, image in enumerate(images) if image.split == name]
+    if not kept:
+        there = ", ".join(sorted({image.split for image in images})) or "none"
+        raise SeesayError(f"{root}: no image in split '{name}'; splits there: {there}.")
+    return kept
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Images and the sentences that describe them, any number each.
@@ -87,10 +100,7 @@ class Corpus:
         Raises:
             SeesayError: no image is in that split.
         """
-        kept = [i for i, image in enumerate(self.images) if image.split == name]
-        if not kept:
-            there = ", ".join(sorted({image.split for image in self.images})) or "none"
-            raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.")
+        kept = images_of_split(self.images, name, self.root)
         position = {old: new for new, old in enumerate(kept)}
         sentences = tuple(Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position)
         return Corpus(

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import enclosing
-from seesay.data.corpus import CorpusImage, Faults
-from seesay.errors import SeesayError
+from seesay.data.corpus import CorpusImage, Faults, images_of_split
 
 Box = tuple[float, float, float, float]
 
@@ -60,10 +59,7 @@ class PhraseCorpus:
         Raises:
             SeesayError: no image is in that split.
         """
-        kept = [i for i, image in enumerate(self.images) if image.split == name]
-        if not kept:
-            there = ", ".join(sorted({image.split for image in self.images})) or "none"
-            raise SeesayError(f"{self.root}: no image in split '{name}'; splits there: {there}.")
+        kept = images_of_split(self.images, name, self.root)
         position = {old: new for new, old in enumerate(kept)}
         return replace(
             self,

@@ -33,7 +33,7 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[dict[str, Any]]
         raise SeesayError(f"Recipe '{recipe.name}': the correlation objective goes with the cca matcher.")
     covariances = Covariances()
     for features, sentences in task.pairs():
-        covariances.add(features, sentences.vectors)
+        covariances.add(features.to(run.device), sentences.vectors.to(run.device))
     history: list[dict[str, Any]] = []
     best: dict[str, Tensor] = {}
     ridges = recipe.objective.ridges

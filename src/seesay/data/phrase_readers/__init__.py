@@ -11,6 +11,7 @@ from typing import Protocol
 
 from seesay.data.phrase_readers import flickr30k_entities, refcoco, table
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers._choice import choose
 from seesay.errors import SeesayError
 
 
@@ -48,17 +49,6 @@ def read_phrases(path: Path, images: Path | None = None, format: str | None = No
         if not place.exists():
             raise SeesayError(f"{place}: no such folder or file.")
     try:
-        return _choose(path, format).read(path, images)
+        return choose(READERS, path, format, "phrase corpus").read(path, images)
     except OSError as error:
         raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
-
-
-def _choose(path: Path, format: str | None) -> Reader:
-    for reader in READERS:
-        if format == reader.NAME or (format is None and reader.recognises(path)):
-            return reader
-    if format is not None:
-        names = ", ".join(reader.NAME for reader in READERS)
-        raise SeesayError(f"format '{format}' is not known; use one of {names}.")
-    known = "; ".join(f"{reader.NAME}: {reader.LOOKS_LIKE}" for reader in READERS)
-    raise SeesayError(f"{path}: no phrase corpus that seesay recognises. It reads {known}.")

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import coco, flickr_token, folder, karpathy, precomp, table, webdataset
+from seesay.data.readers._choice import choose
 from seesay.errors import SeesayError
 
 
@@ -46,17 +47,6 @@ def read_corpus(path: Path, format: str | None = None) -> Corpus:
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
     try:
-        return _choose(path, format).read(path)
+        return choose(READERS, path, format, "corpus").read(path)
     except OSError as error:
         raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
-
-
-def _choose(path: Path, format: str | None) -> Reader:
-    for reader in READERS:
-        if format == reader.NAME or (format is None and reader.recognises(path)):
-            return reader
-    if format is not None:
-        names = ", ".join(reader.NAME for reader in READERS)
-        raise SeesayError(f"format '{format}' is not known; use one of {names}.")
-    known = "; ".join(f"{reader.NAME}: {reader.LOOKS_LIKE}" for reader in READERS)
-    raise SeesayError(f"{path}: no corpus that seesay recognises. It reads {known}.")
