@@ -7,10 +7,8 @@ the paper's TensorFlow: Xavier's, with zero biases.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_sequence
 
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.recipes.schema import EmbeddingNetworkSettings, SimilarityNetworkSettings
@@ -117,9 +115,7 @@ class WordLSTM(nn.Module):
 
     def forward(self, sentences: Sentences) -> Tensor:
         """(m, width)."""
-        vectors = self.embedding(sentences.words)
-        packed = pack_sequence(list(torch.split(vectors, sentences.lengths.tolist())), enforce_sorted=False)
-        state: Tensor = self.lstm(packed)[1][0][0]
+        state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
         return state
 
 

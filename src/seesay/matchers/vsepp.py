@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_sequence
 
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.text.sentences import Sentences
@@ -29,7 +27,5 @@ class VsePlusPlus(EmbeddingMatcher):
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Unit sentence vectors; the sentences are packed, so padding costs nothing."""
-        vectors = self.embedding(sentences.words)
-        packed = pack_sequence(list(torch.split(vectors, sentences.lengths.tolist())), enforce_sorted=False)
-        _, last = self.gru(packed)
+        _, last = self.gru(sentences.packed(self.embedding(sentences.words)))
         return functional.normalize(last[0], dim=1)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.vocabulary import Vocabulary
@@ -35,6 +36,19 @@ class Sentences:
     def to(self, device: str) -> Sentences:
         """The same on another device."""
         return Sentences(self.words.to(device), self.lengths.to(device), self.vectors.to(device))
+
+    def packed(self, vectors: Tensor) -> PackedSequence:
+        """Vectors of the words, (total, d), as a recurrent layer reads them, no sentence padded.
+
+        One gather, whose gradient is one scatter: `pack_sequence` of the split vectors gives the same, but its
+        gradient goes through a view a sentence, each as large as all words (25 s for 1,000 sentences).
+        """
+        order = torch.argsort(self.lengths, descending=True, stable=True)
+        starts = (self.lengths.cumsum(0) - self.lengths)[order]
+        places = torch.arange(int(self.lengths.max()), device=vectors.device)
+        there = self.lengths[order][None, :] > places[:, None]
+        words = (starts[None, :] + places[:, None])[there]
+        return PackedSequence(vectors[words], there.sum(dim=1).cpu(), order, torch.argsort(order))
 
     def take(self, chosen: Tensor) -> Sentences:
         """The chosen sentences, in that order; `chosen` is (k,) int64."""
