@@ -40,8 +40,8 @@ class Sentences:
     def packed(self, vectors: Tensor) -> PackedSequence:
         """Vectors of the words, (total, d), as a recurrent layer reads them, no sentence padded.
 
-        One gather, whose gradient is one scatter: `pack_sequence` of the split vectors gives the same, but its
-        gradient goes through a view a sentence, each as large as all words (25 s for 1,000 sentences).
+        One gather, whose gradient is one scatter: `pack_sequence` of the split vectors gives the same, but
+        its gradient goes through a view a sentence, each as large as all words (25 s for 1,000 sentences).
         """
         order = torch.argsort(self.lengths, descending=True, stable=True)
         starts = (self.lengths.cumsum(0) - self.lengths)[order]
