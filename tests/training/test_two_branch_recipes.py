@@ -47,7 +47,7 @@ def corpus(scenes: Path) -> Corpus:
         ("two-branch-linear-one", SMALL),
         ("two-branch-full", SMALL),
         ("two-branch-lstm", SMALL + LSTM),
-        ("two-branch-similarity", SMALL),
+        ("two-branch-similarity", (*SMALL, "schedule.epochs=20", "schedule.patience=null")),
         ("cca-gmm+hglmm", ("encoders=[efficientnet-lite0]", "matcher.dim=16", "sentence_dim=40")),
         ("cca-mean", ("encoders=[efficientnet-lite0]", "matcher.dim=8")),
     ],
@@ -65,7 +65,7 @@ def test_it_learns_and_is_loaded_again(
         seen = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
         assert measure(run, seen, "train")["mR"] > 50
     else:
-        assert losses[-1] < 0.92 * losses[0]
+        assert losses[-1] < 0.95 * losses[0]
     assert measured == read_report(out)["best_val"]
     again = Run.load(str(out))
     assert measure(again, inputs, "val") == measured
