@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.matchers.base import PairMatcher
+from seesay.recipes.schema import PairMarginSettings
 from seesay.text.sentences import Sentences
 from seesay.training.pair_margin import draw_negatives, pair_margin
 
@@ -27,6 +28,13 @@ class Products(PairMatcher):
         self.asked = torch.cat([images, sentences], dim=1)
         return (images * sentences)[:, 0]
 
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        return images @ sentences.T
+
+
+def numbers(values: Tensor) -> Sentences:
+    return Sentences(torch.ones(len(values)), torch.ones(len(values)), values)
+
 
 @given(owners_of_batches, st.integers(0, 99))
 def test_it_is_the_mean_of_both_hinges_on_one_negative_each(owners: Tensor, seed: int) -> None:
@@ -34,7 +42,7 @@ def test_it_is_the_mean_of_both_hinges_on_one_negative_each(owners: Tensor, seed
     n, matcher = len(owners), Products()
     # Distinct numbers, so that each says which image or sentence it is.
     x, y = torch.linspace(0.1, 1, n)[:, None], torch.linspace(-1, -0.05, n)[:, None]
-    value = pair_margin(matcher, x, Sentences(torch.ones(n), torch.ones(n), y), owners, 0.5)
+    value = pair_margin(matcher, x, numbers(y), owners, PairMarginSettings())
     if len(owners.unique()) == 1:
         assert value == 0
         return
@@ -63,3 +71,18 @@ def test_every_negative_is_drawn_equally_often() -> None:
         shares = torch.bincount(row, minlength=4) / 4000
         assert set(shares.nonzero()[:, 0].tolist()) == negatives
         assert all(abs(shares[j] - 1 / len(negatives)) < 0.05 for j in negatives)
+
+
+@given(owners_of_batches, st.integers(0, 99))
+def test_hardest_negatives_are_those_of_the_largest_hinges(owners: Tensor, seed: int) -> None:
+    torch.manual_seed(seed)
+    n = len(owners)
+    x, y = torch.randn(n, 1, requires_grad=True), torch.randn(n, 1)
+    value = pair_margin(Products(), x, numbers(y), owners, PairMarginSettings(negatives="hardest"))
+    scores, total = (x @ y.T).detach(), 0.0
+    for i in range(n):
+        others = [j for j in range(n) if owners[j] != owners[i]]
+        total += max((max(0.0, 0.5 - float(scores[i, i] - scores[i, j])) for j in others), default=0.0)
+        total += max((max(0.0, 0.5 - float(scores[i, i] - scores[j, i])) for j in others), default=0.0)
+    assert torch.isclose(value, torch.tensor(total / n), atol=1e-5)
+    assert value.requires_grad

@@ -151,10 +151,14 @@ class LogisticSettings(_Part):
 
 
 class PairMarginSettings(_Part):
-    """Contrastive sampling of m-CNN, eq. 10: each pair against one random negative, in both directions."""
+    """Contrastive sampling of m-CNN, eq. 10: each pair against one negative of its batch, in both directions.
+
+    `negatives` are drawn at random, as in the paper, or are the hardest, those with the highest scores.
+    """
 
     kind: Literal["pair-margin"] = "pair-margin"
     margin: float = Field(0.5, gt=0)
+    negatives: Literal["random", "hardest"] = "random"
 
 
 class CorrelationSettings(_Part):

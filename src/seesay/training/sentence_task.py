@@ -84,7 +84,7 @@ class SentenceTask:
         if isinstance(objective, LogisticSettings) and isinstance(matcher, PairMatcher):
             return [_balanced_logistic(matcher, features, sentences, images.to(device))]
         if isinstance(objective, PairMarginSettings) and isinstance(matcher, PairMatcher):
-            return [pair_margin(matcher, features, sentences, images.to(device), objective.margin)]
+            return [pair_margin(matcher, features, sentences, images.to(device), objective)]
         if not isinstance(objective, MarginSettings | ContrastiveSettings):
             raise SeesayError(
                 f"Recipe '{self.recipe.name}': objective '{objective.kind}' does not go with matcher "
