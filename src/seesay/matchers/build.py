@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from seesay.matchers.base import Matcher
+from seesay.errors import SeesayError
+from seesay.matchers.base import Matcher, PairMatcher
 from seesay.matchers.cca import CCA
+from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
 from seesay.matchers.projection import Projection
@@ -14,6 +16,7 @@ from seesay.matchers.vsepp import VsePlusPlus
 from seesay.recipes.schema import (
     CcaSettings,
     EmbeddingNetworkSettings,
+    EnsembleSettings,
     IRMatchSettings,
     MatcherSettings,
     McnnSettings,
@@ -32,6 +35,9 @@ def build_matcher(
         image_parts: widths of the arrays that the image features are joined from.
         words: rows of a word embedding.
         sentence_dim: width of the frozen sentence encoder's vectors; 0 without one.
+
+    Raises:
+        SeesayError: the settings are an ensemble's that does not say what its members are.
     """
     if isinstance(settings, IRMatchSettings):
         return IRMatch(
@@ -47,4 +53,19 @@ def build_matcher(
         return CCA(sum(image_parts), sentence_dim, settings.dim, settings.power)
     if isinstance(settings, McnnSettings):
         return MatchingCNN(settings, sum(image_parts), words)
+    if isinstance(settings, EnsembleSettings):
+        return _ensemble(settings, image_parts, words, sentence_dim)
     return Projection(settings, image_parts, words, sentence_dim)
+
+
+def _ensemble(
+    settings: EnsembleSettings, image_parts: Sequence[int], words: int, sentence_dim: int
+) -> Ensemble:
+    if len(settings.matchers) != len(settings.members):
+        raise SeesayError(
+            f"An ensemble of {', '.join(settings.members)} has the settings of {len(settings.matchers)} "
+            "matchers; `seesay train` fills them in from its members' recipes."
+        )
+    built = [build_matcher(member, image_parts, words, sentence_dim) for member in settings.matchers]
+    members = [member for member in built if isinstance(member, PairMatcher)]
+    return Ensemble(members, sum(image_parts), sentence_dim)

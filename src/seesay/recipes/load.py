@@ -11,9 +11,11 @@ import yaml
 from pydantic import ValidationError
 
 from seesay.errors import SeesayError
-from seesay.recipes.schema import Recipe
+from seesay.recipes.schema import EnsembleSettings, PairSettings, Recipe
 
 DEFAULT_CORPORA = ("flickr8k", "flickr8k-phrases")
+_MEMBERS = "matcher.members="  # the one change of a matcher that is the ensemble's own
+_INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "least", "regions")
 
 
 def list_recipes() -> list[Recipe]:
@@ -29,18 +31,53 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     Args:
         name: of a recipe, or the path of a YAML file.
         corpus: the name of the corpus at hand, if one is.
-        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`.
+        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. They are also made
+            to the recipes of an ensemble's members, and those to a matcher to these alone.
 
     Raises:
         SeesayError: no such recipe, or it says something that no recipe may say.
     """
-    where, text = _find(name, corpus)
-    values = _yaml(text, where)
-    for change in changes:
-        _apply(values, change)
-    if changes:
-        values["changes"] = sorted(changes)
-    return _validate(values, where if not changes else f"{where} with {', '.join(changes)}")
+    recipe = _load(name, corpus, changes)
+    if not isinstance(recipe.matcher, EnsembleSettings):
+        return recipe
+    matchers = tuple(member.matcher for member in member_recipes(recipe))
+    return recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update={"matchers": matchers})})
+
+
+def member_recipes(ensemble: Recipe) -> list[Recipe]:
+    """The recipes of an ensemble's members, for its corpus, with its changes and its seed.
+
+    Raises:
+        SeesayError: one is missing, named twice, or cannot be, is of no pair matcher, or reads other inputs.
+    """
+    assert isinstance(ensemble.matcher, EnsembleSettings)
+    changes = [change for change in ensemble.changes if not change.startswith((_MEMBERS, "name="))]
+    loaded = [_load(name, ensemble.corpus, changes) for name in ensemble.matcher.members]
+    members = [member.model_copy(update={"seed": ensemble.seed}) for member in loaded]
+    if len({member.name for member in members}) < len(members):
+        raise SeesayError(f"Recipe '{ensemble.name}': a member is named twice; each counts once.")
+    for member in members:
+        check_member(ensemble, member)
+    return members
+
+
+def check_member(ensemble: Recipe, member: Recipe) -> None:
+    """Whether the scores of that recipe's matcher can be summed with those of the ensemble's others.
+
+    Raises:
+        SeesayError: it is no pair matcher, or its inputs are others than the ensemble's.
+    """
+    if not isinstance(member.matcher, PairSettings):
+        raise SeesayError(
+            f"Recipe '{ensemble.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; "
+            "an ensemble is of pair matchers (mcnn, similarity-network)."
+        )
+    for key in _INPUTS:
+        if getattr(member, key) != getattr(ensemble, key):
+            raise SeesayError(
+                f"Recipe '{ensemble.name}': '{key}' is {getattr(ensemble, key)}, and {getattr(member, key)} "
+                f"in its member '{member.name}'; members of an ensemble read the same inputs."
+            )
 
 
 def parse_recipe(text: str, where: str) -> Recipe:
@@ -64,6 +101,28 @@ def read_recipe(path: Path) -> Recipe:
 def dump_recipe(recipe: Recipe) -> str:
     """The resolved recipe as YAML, every value written out."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
+    where, text = _find(name, corpus)
+    values = _yaml(text, where)
+    of_ensemble = _is_ensemble(values)
+    for change in changes:
+        if not of_ensemble or _is_about_all(change):
+            _apply(values, change)
+    if changes:
+        values["changes"] = sorted(changes)
+    return _validate(values, where if not changes else f"{where} with {', '.join(changes)}")
+
+
+def _is_ensemble(values: dict[str, Any]) -> bool:
+    matcher = values.get("matcher")
+    return isinstance(matcher, dict) and matcher.get("kind") == "ensemble"
+
+
+def _is_about_all(change: str) -> bool:
+    """Of an ensemble's changes: not one of its members' matchers."""
+    return not change.startswith("matcher.") or change.startswith(_MEMBERS)
 
 
 def _shipped() -> dict[str, str]:

@@ -104,6 +104,21 @@ class McnnSettings(_Part):
     dropout: float = Field(0.1, ge=0, lt=1)
 
 
+PairSettings = McnnSettings | SimilarityNetworkSettings
+
+
+class EnsembleSettings(_Part):
+    """An ensemble sums the scores of pair matchers, each trained alone by its own recipe.
+
+    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
+    same order; the recipe's objective, optimiser and schedule are what its members have in common.
+    """
+
+    kind: Literal["ensemble"] = "ensemble"
+    members: tuple[str, ...] = Field(min_length=2)
+    matchers: tuple[Annotated[PairSettings, Field(discriminator="kind")], ...] = ()
+
+
 MatcherSettings = Annotated[
     IRMatchSettings
     | VsePlusPlusSettings
@@ -111,7 +126,8 @@ MatcherSettings = Annotated[
     | EmbeddingNetworkSettings
     | SimilarityNetworkSettings
     | CcaSettings
-    | McnnSettings,
+    | McnnSettings
+    | EnsembleSettings,
     Field(discriminator="kind"),
 ]
 
