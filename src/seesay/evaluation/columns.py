@@ -2,6 +2,8 @@
 
 In both directions of retrieval S stands for sentence retrieval (image query), I for image retrieval
 (sentence query). Protocols with one direction have their recalls, and what else they measure.
+Composition has, for each kind of reordering, how often the true order scores higher, and by how many
+standard deviations.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ Figures = dict[str, float | None]
 SENTENCE, IMAGE = "sentence_retrieval", "image_retrieval"
 MEDIAN_RANK = "Med r"
 _ONE_DIRECTION = (*MEASURES, "upper bound")
+BY_KIND, TRUE_ORDER, DIFFERENCE = "by kind", "true order", "difference"  # of composition
+_PLOTTED = ("R@1", "%")  # how the headings of columns end that a plot shows
 _PUBLISHED_AS = {"grounding": "phrase-localization"}  # where the measured protocol has a name of its own
 
 
@@ -27,7 +31,21 @@ def figures(row: Mapping[str, Any]) -> Figures:
     """A measured row's numbers by column, of whichever protocol."""
     if SENTENCE in row:
         return _both(row[SENTENCE], row[IMAGE], row["mR"])
+    if is_composition(row):
+        kinds = row[BY_KIND].items()
+        shares = {f"{kind}: {TRUE_ORDER} %": values[TRUE_ORDER] for kind, values in kinds}
+        return shares | {f"{kind}: {DIFFERENCE}": values[DIFFERENCE] for kind, values in kinds}
     return {name: row[name] for name in _ONE_DIRECTION if row.get(name) is not None}
+
+
+def is_composition(row: Mapping[str, Any]) -> bool:
+    """Whether a measured row is of the composition protocol, whose measures are by kind."""
+    return any(TRUE_ORDER in values for values in row.get(BY_KIND, {}).values())
+
+
+def is_plotted(column: str) -> bool:
+    """Whether a plot of a table shows that column."""
+    return column.endswith(_PLOTTED)
 
 
 def published_figures(row: Published) -> Figures:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
+from seesay.evaluation.composition import COMPOSITION, measure_composition
 from seesay.evaluation.grounding import Convention, baselines, grounding_recall
 from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_scores
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
+from seesay.matchers.mcnn import MatchingCNN, cut_sentences
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.schema import Recipe
@@ -30,7 +32,7 @@ def check_protocol(name: str) -> None:
     Raises:
         SeesayError: there is none.
     """
-    names = (*PROTOCOLS, PROTOCOL, GROUNDING)
+    names = (*PROTOCOLS, PROTOCOL, COMPOSITION, GROUNDING)
     if name not in names:
         raise SeesayError(f"no protocol '{name}'; there are: {', '.join(names)}.")
 
@@ -69,7 +71,9 @@ def measure_split(
     if protocol == PROTOCOL:
         vectors = run.embed_prepared(inputs.sentences)
         return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}
-    return measure(run, inputs, split, protocol)
+    if protocol == COMPOSITION:
+        return measure_composition(run, inputs, split) | _cut(run, inputs)
+    return measure(run, inputs, split, protocol) | _cut(run, inputs)
 
 
 def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") -> dict[str, Any]:
@@ -81,6 +85,13 @@ def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") ->
     images = run.embed_features(features)
     sentences = run.embed_prepared(inputs.sentences)
     return evaluate_embeddings(images, sentences, inputs.image_of_sentence, protocol, split)
+
+
+def _cut(run: Run, inputs: Inputs) -> dict[str, int]:
+    """How many sentences the matcher reads the beginning of alone, where there are such."""
+    reads_thirty = any(isinstance(module, MatchingCNN) for module in run.matcher.modules())
+    cut = cut_sentences(inputs.sentences) if reads_thirty else 0
+    return {"cut_sentences": cut} if cut else {}
 
 
 def measure_phrases(

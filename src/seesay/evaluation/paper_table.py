@@ -25,6 +25,7 @@ from seesay.evaluation.columns import (
     corpus_title,
     figures,
     find_published,
+    is_plotted,
     is_published,
     markdown,
     number,
@@ -136,7 +137,9 @@ class PaperTable:
         """What the figures are of, how ours depart from the paper, and what failed."""
         source, table = self.source
         named = f"{self.definition.protocol} on {corpus_title(self.corpus)}, {self.split}"
-        notes = [f"Ours: {named}. Paper: {source}, table {table}, on {corpus_title(self.paper_corpus)}."]
+        paper = f"{source}, table {table}, on {corpus_title(self.paper_corpus)}"
+        printed = any(line.printed() for line in self.lines)
+        notes = [f"Ours: {named}. Paper: {paper}." if printed else f"Ours: {named}, after {paper}."]
         rows = [row for line in self.lines for row in line.rows]
         if (seeds := max(len(line.rows) for line in self.lines)) > 1:
             notes.append(f"Ours are the mean ± the standard deviation of {seeds} seeds.")
@@ -199,10 +202,10 @@ class PaperTable:
             raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
 
     def plot(self, path: Path) -> None:
-        """R@1 of every row, ours with its standard deviation and the paper's, as a PNG."""
+        """R@1, or the true order's share, of every row: ours, its deviation, and the paper's, as a PNG."""
         from matplotlib.figure import Figure
 
-        recalls = [column for column in self.columns if column.endswith("R@1")]
+        recalls = [column for column in self.columns if is_plotted(column)]
         size = (1.5 + 4 * len(recalls), 1.5 + 0.35 * len(self.lines))
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(recalls), sharey=True, squeeze=False)[0] if recalls else []
@@ -222,9 +225,12 @@ class PaperTable:
         axes.errorbar(means, [y for y, _ in ours], xerr=spreads, fmt="o", capsize=3, label=label)
         theirs = [(y, value) for y, line in enumerate(self.lines) if (value := line.printed().get(column))]
         label = f"paper, {corpus_title(self.paper_corpus)}"
-        axes.plot([v for _, v in theirs], [y for y, _ in theirs], "D", mfc="none", label=label)
+        if theirs:
+            axes.plot([v for _, v in theirs], [y for y, _ in theirs], "D", mfc="none", label=label)
         axes.set_yticks(range(len(self.lines)), [line.name for line in self.lines])
-        axes.set(xlabel=f"{column}, %", ylim=(len(self.lines) - 0.5, -0.5))
+        axes.set(
+            xlabel=column if column.endswith("%") else f"{column}, %", ylim=(len(self.lines) - 0.5, -0.5)
+        )
         axes.grid(alpha=0.3)
 
     def _published(self, row: TableRow) -> Published | None:

@@ -9,9 +9,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from seesay.evaluation.columns import SENTENCE, figures, number
+from seesay.evaluation.columns import BY_KIND, SENTENCE, figures, is_composition, number
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
+from seesay.matchers.mcnn import LONGEST
 
 
 def print_report(
@@ -30,6 +31,9 @@ def print_report(
         differences: how the measured run departs from the paper, in words: encoder, crops.
         console: where to print; standard output without it.
     """
+    if is_composition(result):
+        (console or Console()).print(composition_report(result, system))
+        return
     if SENTENCE not in result:
         (console or Console()).print(one_direction_report(result, system))
         return
@@ -52,6 +56,20 @@ def one_direction_report(result: Mapping[str, Any], system: str | None = None) -
     return Group(table, Text(", ".join(named)) if named else Text())
 
 
+def composition_report(result: Mapping[str, Any], system: str | None = None) -> Group:
+    """What `print_report` prints of composition: a row a kind of reordering."""
+    table = Table(title=_title(result), title_justify="left")
+    table.add_column(f"{system}, measured" if system else "measured")
+    for name in ("true order higher, %", "± s.e.", "ties, %", "by, s.d.", "pairs", "left out"):
+        table.add_column(name, justify="right")
+    for kind, row in result[BY_KIND].items():
+        shares = (number(row[name]) for name in ("true order", "standard error", "ties"))
+        counts = (str(row[name]) for name in ("n", "left out"))
+        table.add_row(kind, *shares, _signed(row["difference"]), *counts)
+    lines = "A tie counts half. Left out: sentences without two different words, or without two nouns."
+    return Group(table, Text(lines))
+
+
 def evaluation_report(
     result: Mapping[str, Any],
     system: str | None = None,
@@ -64,14 +82,29 @@ def evaluation_report(
         table.add_column(name)
     for name in (*MEASURES, "mR"):
         table.add_column(name, justify="right")
-    label = f"{system}, measured" if system else "measured"
+    for label, row in result.get("baselines", {}).items():
+        _add_rows(table, label, row["sentence_retrieval"], row["image_retrieval"], row["mR"])
+    reranked = "shortlist" in result
+    label = "re-ranked" if reranked else f"{system}, measured" if system else "measured"
     _add_rows(table, label, result["sentence_retrieval"], result["image_retrieval"], result["mR"])
+    if reranked:
+        return Group(table, Text(gain_and_cost(result)))
     if published is None:
         return Group(table)
     label = f"{published.system}, {published.source}"
     ways = (published.sentence_retrieval, published.image_retrieval)
     _add_rows(table, label, *ways, published.mean_recall)
     return Group(table, Text(what_differs(result, published, differences)))
+
+
+def gain_and_cost(result: Mapping[str, Any]) -> str:
+    """What re-ranking gained and cost, in two lines."""
+    cost = result["cost"]
+    return (
+        f"Re-ranked: the best {result['shortlist']} of each query, {cost['pairs']:,} pairs; mR "
+        f"{result['gain']:+.1f}.\nImage features at hand, a query takes {cost['embedding_ms']:.2f} ms by the "
+        f"embedding, and {cost['rerank_ms']:.2f} ms more to be re-ranked."
+    )
 
 
 def what_differs(result: Mapping[str, Any], published: PublishedRow, differences: Sequence[str] = ()) -> str:
@@ -98,6 +131,8 @@ def _title(result: Mapping[str, Any]) -> str:
     title = f"{result['split']}: {sizes}, {result['protocol']}"
     if without := result.get("images_without_sentences"):
         title += f"; {without} images without sentences are candidates only"
+    if cut := result.get("cut_sentences"):
+        title += f"; {cut} sentences longer than {LONGEST} words, cut"
     return title
 
 
@@ -111,6 +146,10 @@ def _add_rows(
     """One row a direction; mR, which is of both, stands in the first."""
     table.add_row(label, "sentence", *(_number(sentence[name]) for name in MEASURES), _number(mean))
     table.add_row("", "image", *(_number(image[name]) for name in MEASURES), end_section=True)
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{round(value, 2) + 0.0:+.2f}"  # no -0.00
 
 
 def _number(value: float | None) -> str:

@@ -15,10 +15,15 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.errors import SeesayError
+from seesay.evaluation.columns import BY_KIND
+from seesay.evaluation.composition import COMPOSITION
 from seesay.paths import replace_text
 
 # Two rows that agree in all of these are measurements of the same thing; the later one stays.
-IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol", "convention", "IoU")
+IDENTITY = (
+    *("recipe", "seed", "encoder", "crops", "changes", "split", "protocol"),
+    *("convention", "IoU", "shortlist"),  # of some protocols
+)
 
 
 class _Part(BaseModel):
@@ -70,19 +75,45 @@ class RecallRow(_Row):
     upper_bound: float | None = Field(None, alias="upper bound", ge=0, le=100)
 
 
+class TrueOrder(_Part):
+    """How often the true order of words scored higher, and by how many standard deviations."""
+
+    true_order: float = Field(alias="true order", ge=0, le=100)
+    standard_error: float | None = Field(alias="standard error", ge=0)
+    ties: float = Field(ge=0, le=100)
+    difference: float | None
+    n: int = Field(gt=0)
+    left_out: int = Field(alias="left out", ge=0)
+
+
+class CompositionRow(_Row):
+    """A row of composition: a kind of reordering each."""
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    by_kind: dict[str, TrueOrder] = Field(alias=BY_KIND, min_length=1)
+
+
 def validate_row(row: Mapping[str, Any], where: str) -> None:
     """Check a row.
 
     Raises:
         SeesayError: a key is missing or its value cannot be; says where and which.
     """
-    shape = RecallRow if isinstance(row, Mapping) and "R@1" in row else ResultRow
     try:
-        shape.model_validate(row)
+        _shape(row).model_validate(row)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"])
         raise SeesayError(f"{where}: key '{key}': {first['msg']}.") from None
+
+
+def _shape(row: Any) -> type[_Row]:
+    if not isinstance(row, Mapping):
+        return ResultRow
+    if row.get("protocol") == COMPOSITION:
+        return CompositionRow
+    return RecallRow if "R@1" in row else ResultRow
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -159,8 +159,8 @@ def _by_seed(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
 
 
 def _worth(group: Sequence[Mapping[str, Any]]) -> float:
-    """What rows are ordered by: mR, or R@1 where there is one direction."""
-    return fmean(row["mR"] if "mR" in row else row["R@1"] for row in group)
+    """What rows are ordered by: mR, or the first column where there is one direction."""
+    return fmean(row["mR"] if "mR" in row else next(iter(figures(row).values())) or 0.0 for row in group)
 
 
 def _measured_line(group: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
