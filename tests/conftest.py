@@ -47,3 +47,24 @@ def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     folder = tmp_path_factory.mktemp("grounding") / "run"
     train(load_recipe("ground-single", changes=changes), read_phrases(scenes), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a pair matcher, small enough to be trained on drawn scenes in seconds."""
+    from seesay.data.readers import read_corpus
+    from seesay.recipes.load import load_recipe
+    from seesay.training.train import train
+
+    changes = [
+        "encoders=[efficientnet-lite0]",
+        "matcher.maps=[32, 48, 48]",
+        "matcher.image=32",
+        "matcher.hidden=64",
+        "schedule.epochs=4",
+        "schedule.patience=null",
+        "batch=20",
+    ]
+    folder = tmp_path_factory.mktemp("pairs") / "run"
+    train(load_recipe("mcnn-wd", changes=changes), read_corpus(scenes), folder)
+    return folder

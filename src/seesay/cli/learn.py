@@ -14,13 +14,16 @@ from seesay.cli.options import (
     DEFAULT_RUNS,
     HERE,
     NOTHING_FOUND,
+    SHORTLIST,
     ChangeOption,
     DataOption,
     FormatOption,
     ImagesOption,
     JsonOption,
     RecordOption,
+    RerankOption,
     RunName,
+    ShortlistOption,
     SplitOption,
 )
 
@@ -60,7 +63,9 @@ def evaluate(
     split: SplitOption = "test",
     protocol: Annotated[
         str | None,
-        typer.Option(help="standard, coco-1k, coco-5k, sentence-to-sentence; grounding for phrases."),
+        typer.Option(
+            help="standard, coco-1k, coco-5k, sentence-to-sentence, composition; grounding for phrases."
+        ),
     ] = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
@@ -72,6 +77,8 @@ def evaluate(
         bool,
         typer.Option("--extra-pixel", help="Grounding: sides are x2 - x1 + 1, as in some evaluators."),
     ] = False,
+    rerank: RerankOption = None,
+    shortlist: ShortlistOption = SHORTLIST,
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -79,26 +86,34 @@ def evaluate(
     from seesay.data.open import open_corpus
     from seesay.evaluation.measure import check_protocol, differences, measure_split, provenance
     from seesay.evaluation.report import print_report
+    from seesay.evaluation.rerank import measure_reranked, reranked_provenance
     from seesay.evaluation.results import record_row, source_commit
     from seesay.matchers.run import Run
     from seesay.training.runs import trained_on
 
     started = time.monotonic()
     loaded = Run.load(run)
+    other = Run.load(rerank) if rerank is not None else None
     grounds = loaded.recipe.regions is not None
     chosen = protocol or ("grounding" if grounds else "standard")
     check_protocol(chosen)
     root, beside = (data, None) if data else trained_on(loaded)
     corpus = open_corpus(root, phrases=grounds, images=images or beside, format=data_format)
-    measured = measure_split(loaded, corpus, split, chosen, "any" if any_box else "enclosing", extra_pixel)
+    if other is None:
+        measured = measure_split(
+            loaded, corpus, split, chosen, "any" if any_box else "enclosing", extra_pixel
+        )
+    else:
+        measured = measure_reranked(loaded, other, corpus, split, chosen, shortlist)
     if record is not None:
-        row = measured | provenance(loaded, time.monotonic() - started, source_commit(HERE.resolve()))
-        record_row(record, corpus.name, row)
+        how = time.monotonic() - started, source_commit(HERE.resolve())
+        origin = reranked_provenance(loaded, other, *how) if other else provenance(loaded, *how)
+        record_row(record, corpus.name, measured | origin)
     if as_json:
         console.print_json(measured)
     else:
-        recipe = loaded.recipe
-        print_report(measured, recipe.system, corpus.name, differences(recipe), console.wide())
+        system = None if other else loaded.recipe.system
+        print_report(measured, system, corpus.name, differences(loaded.recipe), console.wide())
 
 
 @app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.md")

@@ -25,9 +25,16 @@ RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into C
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
 GroundRun = Annotated[str, typer.Option(metavar="RUN", help="The run of a grounding recipe that points.")]
+RerankOption = Annotated[
+    str | None, typer.Option(metavar="RUN", help="The run that re-orders the best answers: a pair matcher's.")
+]
+ShortlistOption = Annotated[
+    int, typer.Option(min=1, help="With --rerank: how many of the best are re-ordered, never fewer than -k.")
+]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
 
 NOTHING_FOUND = 1  # exit code
 HERE = Path()
 GROUND_RUN = "seesay-ground"
+SHORTLIST = 100
 DEFAULT_RUNS = Path("runs")

@@ -13,8 +13,8 @@ from seesay.errors import SeesayError
 from seesay.evaluation.ranks import Ranks, embedding_ranks, owners_of, ranks
 from seesay.evaluation.recall import mean_of, mean_recall, retrieval
 
-# Ranks of one fold: from its images (a slice) and its sentences (a slice or their positions).
-_RanksOfFold = Callable[[slice, "slice | NDArray[np.int64]", NDArray[np.int64]], Ranks]
+# Ranks of one fold: from its images (a slice), its sentences (a slice or their positions) and their images.
+RanksOfFold = Callable[[slice, "slice | NDArray[np.int64]", NDArray[np.int64]], Ranks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def evaluate_scores(
     if matrix.ndim != 2:
         raise SeesayError(f"score matrix: shape {matrix.shape}; it must be (n_images, n_sentences).")
     owners = owners_of(image_of_sentence, *matrix.shape)
-    return _evaluate(
+    return evaluate_folds(
         lambda images, sentences, own: ranks(matrix[images][:, sentences], own),
         owners,
         len(matrix),
@@ -104,7 +104,7 @@ def evaluate_embeddings(
     """
     rows, columns = np.asarray(images), np.asarray(sentences)
     owners = owners_of(image_of_sentence, len(rows), len(columns))
-    return _evaluate(
+    return evaluate_folds(
         lambda of_images, of_sentences, own: embedding_ranks(rows[of_images], columns[of_sentences], own),
         owners,
         len(rows),
@@ -113,9 +113,10 @@ def evaluate_embeddings(
     )
 
 
-def _evaluate(
-    ranks_of: _RanksOfFold, owners: NDArray[np.int64], n_images: int, protocol: Protocol, split: str
+def evaluate_folds(
+    ranks_of: RanksOfFold, owners: NDArray[np.int64], n_images: int, protocol: Protocol, split: str
 ) -> dict[str, Any]:
+    """As `evaluate_scores`, from the ranks of each fold of the protocol; `owners` are checked already."""
     if protocol.images not in (None, n_images):
         raise SeesayError(
             f"protocol '{protocol.name}' is for {protocol.images} images; split '{split}' has {n_images}. "

@@ -26,7 +26,10 @@ _SENTENCES_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An answer. An image has `path` (relative to the index's root), width and height; a sentence `text`."""
+    """An answer. An image has `path` (relative to the index's root), width and height; a sentence `text`.
+
+    Where a run re-ranked it, `score` is that run's, and score and place (from 1) in the shortlist are kept.
+    """
 
     id: int
     score: float
@@ -34,6 +37,8 @@ class Hit:
     text: str | None
     width: int | None = None
     height: int | None = None
+    shortlist_score: float | None = None
+    shortlist_rank: int | None = None
 
 
 class Index:
