@@ -4,10 +4,12 @@ from pathlib import Path
 import pytest
 
 from seesay.evaluation.published import published_recalls, published_row, published_rows
+from seesay.recipes.load import load_recipe
 
 PAPERS = Path(__file__).parents[2] / ".." / "shared" / "papers"
 PAPER = PAPERS / "irmatch-2017-zh.txt"
 TWO_BRANCH = PAPERS / "two-branch-tpami2019.txt"
+MCNN = PAPERS / "mcnn-iccv2015.txt"
 CORPORA = {"2": "flickr8k", "3": "flickr30k", "4": "coco"}
 
 
@@ -63,6 +65,53 @@ def test_every_number_is_the_two_branch_papers(table, numbers):
     columns = our_columns(table)
     assert columns == printed_columns(table)
     assert sum(map(len, columns)) == numbers
+
+
+def mcnn_rows():
+    """Rows of the m-CNN paper's tables 2 and 3; its own systems are named below their image CNN."""
+    table = network = None
+    for line in MCNN.read_text(encoding="utf-8").splitlines():
+        if heading := re.match(r"Table (\d)\. Bidirectional", line):
+            table = heading[1]
+        if heading := re.match(r"(OverFeat|VGG) \[\d+\]:", line):
+            network = heading[1]
+        name, *cells = line.rstrip("\t").split("\t")
+        if table and len(cells) == 8 and re.fullmatch(r"[\d.]+|\*", cells[0]):
+            level = re.search(r"_\{(\w+)\}", name)
+            system = f"m-CNN({level[1]}), {network}" if level else re.sub(r" \[\d+\]$|\$", "", name)
+            yield CORPORA[table], system, [None if cell == "*" else float(cell) for cell in cells]
+
+
+@pytest.mark.skipif(not MCNN.exists(), reason="the paper's text is not beside the repository")
+def test_every_row_is_the_m_cnn_papers():
+    chosen = [row for row in published_rows() if row.source == "Ma et al., 2015"]
+    ours = [
+        (row.corpus, row.system, [*row.sentence_retrieval.values(), *row.image_retrieval.values()])
+        for row in chosen
+    ]
+    assert ours == list(mcnn_rows())
+    assert len(ours) == 22 + 24
+    assert {(row.corpus, row.table) for row in chosen} == {("flickr8k", 2), ("flickr30k", 3)}
+
+
+@pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k"])
+@pytest.mark.parametrize("level", ["wd", "phs", "phl", "st", "ens"])
+def test_m_cnn_stands_beside_the_papers_own_row(corpus, level):
+    """Not what another paper printed of it, nor its rows with another image CNN."""
+    by_recipe = published_row(f"mcnn-{level}", corpus)
+    assert by_recipe is not None
+    assert by_recipe.source == "Ma et al., 2015"
+    assert "VGG-19" in by_recipe.encoder
+    assert published_row(load_recipe(f"{corpus}/mcnn-{level}").system, corpus) == by_recipe
+
+
+def test_what_another_paper_prints_of_m_cnn_stays_its_own():
+    other = published_row("m-CNN(ENS)", "flickr30k")
+    assert (other.source, other.sentence_retrieval["R@1"]) == ("Ke et al., 2017", 33.6)
+    assert published_row("mcnn-ens", "flickr30k").sentence_retrieval["R@1"] == 32.2
+    assert published_row(load_recipe("coco/mcnn-ens").system, "coco").source == "Ke et al., 2017"
+    ens = published_row("mcnn-ens", "flickr8k")
+    assert ens.mean_recall == pytest.approx((24.8 + 53.7 + 67.1 + 20.3 + 47.6 + 61.7) / 6)
 
 
 def test_rows_of_protocols_with_one_direction():
