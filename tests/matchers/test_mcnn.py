@@ -205,3 +205,65 @@ def test_a_window_of_padding_does_not_see_the_image() -> None:
 
 def split(texts: Sentences) -> list[torch.Tensor]:
     return list(torch.split(texts.words, texts.lengths.tolist()))
+
+
+@pytest.mark.parametrize(
+    ("level", "words", "spans"),
+    [
+        ("wd", 5, [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]),
+        ("phs", 11, [(0, 8), (2, 10), (4, 11), (6, 11), (8, 11), (10, 11)]),
+        ("phl", 41, [(0, 18), (4, 22), (8, 26), (12, 30)]),
+        ("phl", 3, [(0, 3)]),
+        ("st", 9, []),
+    ],
+)
+def test_words_of_windows(level: str, words: int, spans: list[tuple[int, int]]) -> None:
+    assert network(level).windows(words) == spans
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+@pytest.mark.parametrize("length", [1, 2, 4, 5, 13, 25, 28, 29, 30, 33])
+def test_a_window_s_words_are_those_that_move_its_response(level: str, length: int) -> None:
+    """By the gradient, every window through a ReLU that is made to let all through."""
+    model, text = network(level), sentences(length)
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.bias.fill_(100)
+    vectors = model.words(text.words[:30]).detach().requires_grad_()
+    responses = model._convolve(model._respond(vectors[:, None], range(model.meeting)), model.meeting)
+    spans = model.windows(length)
+    assert len(spans) == len(responses)
+    for (start, end), response in zip(spans, responses, strict=True):
+        (gradient,) = torch.autograd.grad(response.sum(), vectors, retain_graph=True)
+        moved = gradient.abs().sum(dim=1).nonzero()[:, 0].tolist()
+        assert set(moved) <= set(range(start, end))
+        assert start in moved or level != "wd"
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+@pytest.mark.parametrize("length", [1, 3, 10, 27, 30, 34])
+def test_a_window_left_out_is_one_that_the_gate_silences(level: str, length: int) -> None:
+    model, text, image = network(level), sentences(length, seed=3), torch.randn(1, IMAGE)
+    with torch.inference_mode():
+        encoded = model.encode_without_windows(text)
+        scores = model.score_pairs(model.encode_images(image).expand(len(encoded), -1), encoded)
+        assert torch.allclose(scores[0], model.score(image, text)[0, 0], atol=1e-5)
+        for left_out, score in enumerate(scores[1:]):
+            assert score.item() == pytest.approx(silenced(model, image, text.words[:30], left_out), abs=1e-5)
+    assert len(scores) == 1 + len(model.windows(length))
+
+
+def silenced(model: MatchingCNN, image: torch.Tensor, words: torch.Tensor, window: int) -> float:
+    """The score with one window's response behind its ReLU set to zero, before the pooling."""
+    layer = model.layers[model.meeting]
+    vector = torch.relu(model.image_map(image))[0]
+    places = model._respond(model.words(words)[:, None], range(model.meeting))[:, 0]
+    count = min(len(places), {0: 28, 1: 12, 2: 4}[model.meeting])
+    padded = torch.cat([places, torch.zeros(2, places.shape[1])])
+    responses = torch.stack(
+        [torch.relu(layer(torch.cat([padded[i : i + 3].flatten(), vector]))) for i in range(count)]
+    )
+    responses[window] = 0
+    pooled = torch.stack([pair.max(dim=0).values for pair in responses.split(2)])
+    rest = range(model.meeting + 1, 4)
+    return float(model.score_map(model._respond(pooled[:, None], rest)[0])[0, 0])

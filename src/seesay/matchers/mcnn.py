@@ -87,15 +87,41 @@ class MatchingCNN(PairMatcher):
     def encode_sentences(self, sentences: Sentences) -> Tensor:
         """Pooled responses of the meeting layer's windows, (m, places, maps)."""
         starts = sentences.lengths.cumsum(0) - sentences.lengths
-        places = _PLACES[self.meeting + 1]
 
         def encode(length: int, rows: Tensor) -> Tensor:
             at = starts[rows] + torch.arange(length, device=starts.device)[:, None]
             responses = self._respond(self.words(sentences.words[at]), range(self.meeting))
-            responses = pool(self._convolve(responses, self.meeting)).transpose(0, 1)
-            return functional.pad(responses, (0, 0, 0, places - responses.shape[1]), value=-torch.inf)
+            return self._padded(pool(self._convolve(responses, self.meeting)).transpose(0, 1))
 
         return _together(sentences.lengths.clamp(max=LONGEST), encode)
+
+    def encode_without_windows(self, sentence: Sentences) -> Tensor:
+        """One sentence encoded whole, and without each window in turn: (1 + windows, places, maps).
+
+        A window left out responds as behind the closed gate of eq. 6, zero whatever the image, and the
+        other one of its pair goes through the pooling. For `phs` and `phl` windows are those of places.
+        """
+        responses = self._respond(self.words(sentence.words[:LONGEST])[:, None], range(self.meeting))
+        responses = self._convolve(responses, self.meeting)
+        each = torch.arange(len(responses), device=responses.device)
+        copies = responses.repeat(1, 1 + len(each), 1)
+        copies[each, 1 + each] = torch.finfo(copies.dtype).min / 2  # finite: -inf says there is no place
+        return self._padded(pool(copies).transpose(0, 1))
+
+    def windows(self, words: int) -> list[tuple[int, int]]:
+        """The words that each window which meets the image spans, (first, behind the last), of so many words.
+
+        Level `st` has none: there one layer meets image and sentence as a whole.
+        """
+        reach, stride, level = 1, 1, self.meeting
+        if level == LEVELS.index("st"):
+            return []
+        for span in _SPANS[:level]:  # `span` places, and one more by pooling
+            reach, stride = reach + span * stride, 2 * stride
+        reach += (_SPANS[level] - 1) * stride
+        words = min(words, LONGEST)
+        count = min(-(-words // stride), _PLACES[level] - _SPANS[level] + 1)
+        return [(i * stride, min(i * stride + reach, words)) for i in range(count)]
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Scores (n,) of encoded images and sentences that stand side by side."""
@@ -114,6 +140,11 @@ class MatchingCNN(PairMatcher):
             return self._match(met).view(len(rows), len(images))
 
         return _together(_real_places(sentences), score, max(_TOGETHER // len(images), 1)).T
+
+    def _padded(self, responses: Tensor) -> Tensor:
+        """Pooled responses (m, places, maps) with -inf where a longer sentence has places."""
+        missing = _PLACES[self.meeting + 1] - responses.shape[1]
+        return functional.pad(responses, (0, 0, 0, missing), value=-torch.inf)
 
     def _match(self, met: Tensor) -> Tensor:
         """Scores (n,) from the meeting layer's pooled sums (places, n, maps): the layers behind, eq. 2."""
