@@ -73,14 +73,16 @@ def measure_split(
         return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}
     if protocol == COMPOSITION:
         return measure_composition(run, inputs, split) | _cut(run, inputs)
-    return measure(run, inputs, split, protocol) | _cut(run, inputs)
+    return measure(run, inputs, split, protocol, keep=True) | _cut(run, inputs)
 
 
-def measure(run: Run, inputs: Inputs, split: str, protocol: str = "standard") -> dict[str, Any]:
-    """The run's matcher on one split, as `seesay evaluate --json` prints it."""
+def measure(
+    run: Run, inputs: Inputs, split: str, protocol: str = "standard", keep: bool = False
+) -> dict[str, Any]:
+    """The run's matcher on one split, as `seesay evaluate --json` prints it; `keep` is `Run.scores`'."""
     features = np.asarray(inputs.features)
     if not isinstance(run.matcher, EmbeddingMatcher):
-        scores = run.scores(features, inputs.sentences)
+        scores = run.scores(features, inputs.sentences, keep)
         return evaluate_scores(scores, inputs.image_of_sentence, protocol, split)
     images = run.embed_features(features)
     sentences = run.embed_prepared(inputs.sentences)

@@ -5,10 +5,14 @@ Everything downstream (evaluation, search, web) speaks only this.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
+
+_NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
 
 
 class Matcher(nn.Module):
@@ -54,8 +58,17 @@ class PairMatcher(Matcher):
         raise NotImplementedError
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The score matrix (n, m) of encoded images and sentences."""
-        raise NotImplementedError
+        """The score matrix (n, m) of encoded images and sentences, a few sentences' pairs at a time.
+
+        However many pairs there are, little more is in memory than their scores and `n` pairs' activations.
+        """
+        n = len(images)
+        few = max(pairs_at_once(sentences[:1]) // max(n, 1), 1)
+        parts = [
+            self.score_pairs(images.repeat(len(part), *[1] * (images.ndim - 1)), part.repeat_interleave(n, 0))
+            for part in torch.split(sentences, few)
+        ]
+        return torch.cat(parts).view(len(sentences), n).T
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Scores (n,) of encoded images and sentences that stand side by side."""
@@ -64,3 +77,25 @@ class PairMatcher(Matcher):
     def score(self, images: Tensor, sentences: Sentences) -> Tensor:
         """The score matrix (n, m)."""
         return self.score_encoded(self.encode_images(images), self.encode_sentences(sentences))
+
+
+class ScoreLayer(nn.Linear):
+    """A network's last layer, to one score: (…, width) to (…, 1), in single precision under autocast too.
+
+    Half precision knows some thousand numbers around a score, so that different pairs would tie.
+    """
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The scores."""
+        with torch.autocast(inputs.device.type, enabled=False):
+            return functional.linear(inputs.to(self.weight.dtype), self.weight, self.bias)
+
+
+def pairs_at_once(activations: Tensor) -> int:
+    """How many pairs to compute at once, given one pair's largest activations.
+
+    On a CPU so many that they stay in a core's cache, which made the similarity network half as fast
+    again; on a GPU so many that it is busy.
+    """
+    budget = _NEAR if activations.device.type == "cpu" else _FAR
+    return max(budget // max(activations.numel() * activations.element_size(), 1), 1)

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import PairMatcher
+from seesay.matchers.base import PairMatcher, ScoreLayer, pairs_at_once
 from seesay.recipes.schema import McnnSettings
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import UNKNOWN, Vocabulary
@@ -43,7 +43,6 @@ LONGEST = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
 _SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
-_TOGETHER = 1 << 9  # pairs whose activations are in memory at once: they stay near the cores
 _GLOVE_DEVIATION = 0.7  # of the components of frequent words
 
 
@@ -67,7 +66,7 @@ class MatchingCNN(PairMatcher):
         inputs = [span * width for span, (width, _) in zip(_SPANS, widths, strict=True)]
         inputs[self.meeting] += settings.image
         self.layers = nn.ModuleList(map(rectified, inputs, (*settings.maps, settings.hidden)))
-        self.score_map = nn.Linear(settings.hidden, 1)
+        self.score_map = ScoreLayer(settings.hidden, 1)
         self.dropout = nn.Dropout(settings.dropout)
 
     def prepare(self, vocabulary: Vocabulary) -> None:
@@ -133,13 +132,16 @@ class MatchingCNN(PairMatcher):
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
         """The score matrix (n, m), a few sentences of equally many windows at a time."""
+        n = len(images)
+
+        def match(texts: Tensor) -> Tensor:
+            return self._match((texts.transpose(0, 1)[:, :, None] + images).flatten(1, 2)).view(-1, n)
 
         def score(places: int, rows: Tensor) -> Tensor:
-            texts = sentences[rows, :places].transpose(0, 1)
-            met = (texts[:, :, None] + images).flatten(1, 2)
-            return self._match(met).view(len(rows), len(images))
+            few = max(pairs_at_once(sentences[:1, :places]) // n, 1)
+            return torch.cat([match(sentences[part, :places]) for part in torch.split(rows, few)])
 
-        return _together(_real_places(sentences), score, max(_TOGETHER // len(images), 1)).T
+        return _together(_real_places(sentences), score).T
 
     def _padded(self, responses: Tensor) -> Tensor:
         """Pooled responses (m, places, maps) with -inf where a longer sentence has places."""
@@ -224,12 +226,9 @@ def _real_places(sentences: Tensor) -> Tensor:
     return (sentences[:, :, 0] != -torch.inf).sum(dim=1)
 
 
-def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor], most: int | None = None) -> Tensor:
-    """What `compute` gives for rows of equal count, at `most` so many at once, put back in order."""
+def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
+    """What `compute` gives for rows of equal count, put back in order."""
     order = counts.argsort(stable=True)
     values, sizes = torch.unique_consecutive(counts[order], return_counts=True)
     groups = zip(values.tolist(), torch.split(order, sizes.tolist()), strict=True)
-    parts = [
-        compute(value, rows) for value, group in groups for rows in torch.split(group, most or len(group))
-    ]
-    return torch.cat(parts)[order.argsort()]
+    return torch.cat([compute(value, rows) for value, rows in groups])[order.argsort()]

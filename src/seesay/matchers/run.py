@@ -9,11 +9,12 @@ text.safetensors      the sentence encoder, where the recipe's is fitted on the 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,9 @@ from seesay.features.geometry import GEOMETRY
 from seesay.features.regions import load_region_encoder
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.build import build_matcher
-from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
+from seesay.matchers.score_file import matrix_name
+from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder
@@ -152,27 +155,40 @@ class Run:
         ]
         return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
 
-    def scores(self, features: NDArray[np.float32], sentences: Sentences) -> NDArray[np.float32]:
-        """The score matrix (n, m) of images, given as joined features, and numbered sentences."""
+    def scores(
+        self, features: NDArray[np.float32], sentences: Sentences, keep: bool = False
+    ) -> NDArray[np.float32]:
+        """The score matrix (n, m) of images, given as joined features, and numbered sentences.
+
+        Args:
+            features: (n, d).
+            sentences: m of them.
+            keep: as long work, where the run's matcher looks at every pair: progress is shown, and rows
+                are kept in the cache, so that it goes on where it was stopped.
+        """
         matcher = self.matcher
         if not isinstance(matcher, PairMatcher):
             return self.embed_features(features) @ self.embed_prepared(sentences).T
+        if not len(features) or not len(sentences):
+            return np.zeros((len(features), len(sentences)), np.float32)
         with torch.inference_mode():
-            images = torch.cat(
-                [
-                    matcher.encode_images(torch.from_numpy(features[i : i + _BATCH]).to(self.device))
-                    for i in range(0, len(features), _BATCH)
-                ]
-            )
-            order = torch.arange(len(sentences))
-            texts = torch.cat(
-                [
-                    matcher.encode_sentences(sentences.take(order[i : i + _BATCH]).to(self.device))
-                    for i in range(0, len(sentences), _BATCH)
-                ]
-            )
-            scores: NDArray[np.float32] = score_all_pairs(matcher, images, texts).cpu().numpy()
-        return scores
+            parts = torch.split(torch.from_numpy(features), _BATCH)
+            images = torch.cat([matcher.encode_images(part.to(self.device)) for part in parts])
+            batches = torch.split(torch.arange(len(sentences)), _BATCH)
+            read = [matcher.encode_sentences(sentences.take(rows).to(self.device)) for rows in batches]
+            texts = torch.cat(read)
+        if not keep:
+            return score_all_pairs(matcher, images, texts).numpy()
+        name = matrix_name(self._scored(features, sentences))
+        return resume_all_pairs(matcher, images, texts, cache_dir() / "scores" / name)
+
+    def _scored(self, features: NDArray[np.float32], sentences: Sentences) -> Iterator[str | NDArray[Any]]:
+        """All that a score matrix is computed from."""
+        yield f"{self.device} {self.recipe.matcher!r}"
+        for key, weights in self.matcher.state_dict().items():
+            yield from (key, weights.cpu().numpy())
+        yield features
+        yield from (part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
 
     def _embedding_matcher(self) -> EmbeddingMatcher:
         if not isinstance(self.matcher, EmbeddingMatcher):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, PairMatcher
+from seesay.matchers.base import EmbeddingMatcher, PairMatcher, ScoreLayer
 from seesay.recipes.schema import EmbeddingNetworkSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
 
@@ -82,7 +82,7 @@ class SimilarityNetwork(PairMatcher):
         for out in settings.head:
             layers += [xavier(width, out), nn.ReLU()]
             width = out
-        self.head = nn.Sequential(*layers, xavier(width, 1))
+        self.head = nn.Sequential(*layers, xavier(width, 1, ScoreLayer))
 
     def encode_images(self, images: Tensor) -> Tensor:
         """The image branch, (n, dim)."""
@@ -95,13 +95,9 @@ class SimilarityNetwork(PairMatcher):
         return vectors
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The scores p of eq. 7 for pairs side by side; leading dimensions broadcast."""
+        """The scores p of eq. 7 for pairs side by side, (n,)."""
         scores: Tensor = self.head(images * sentences)[..., 0]
         return scores
-
-    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The score matrix (n, m); (n, m, dim) is in memory: see `pairs.score_all_pairs`."""
-        return self.score_pairs(images[:, None], sentences[None])
 
 
 class WordLSTM(nn.Module):
@@ -128,9 +124,9 @@ def branch(width: int, hidden: int, dim: int, dropout: float, linear: bool) -> n
     )
 
 
-def xavier(width: int, out: int) -> nn.Linear:
+def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
     """A layer with Glorot's uniform weights and zero biases."""
-    layer = nn.Linear(width, out)
+    layer = kind(width, out)
     nn.init.xavier_uniform_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
