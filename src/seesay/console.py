@@ -16,6 +16,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from seesay.grounding.ground import Grounding
     from seesay.search.index import Hit, Index
+    from seesay.search.rerank import Reranked
 
 
 def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
@@ -33,11 +34,13 @@ def print_json(result: Any) -> None:
 
 
 def hit_rows(index: Index, hits: Sequence[Hit]) -> list[dict[str, Any]]:
-    """Hits as plain rows: score, and the image's path or the sentence."""
+    """Hits as plain rows: score, and the image's path or the sentence; re-ranked, what the shortlist said."""
     root = index.root()
     rows: list[dict[str, Any]] = []
     for hit in hits:
         row: dict[str, Any] = {"score": round(hit.score, 4)}
+        if hit.shortlist_rank is not None and hit.shortlist_score is not None:
+            row |= {"shortlist_score": round(hit.shortlist_score, 4), "shortlist_rank": hit.shortlist_rank}
         if hit.path is not None:
             row["path"] = str(root / hit.path) if root else hit.path
         else:
@@ -47,11 +50,23 @@ def hit_rows(index: Index, hits: Sequence[Hit]) -> list[dict[str, Any]]:
 
 
 def print_hits(rows: Sequence[dict[str, Any]], query: str) -> None:
-    """The query, then a line a hit."""
+    """The query, then a line a hit; re-ranked, with its place in the shortlist."""
     if sys.stdout.isatty():
         Console().print(Text(query, style="bold"))
+    reranked = any("shortlist_rank" in row for row in rows)
     for row in rows:
-        print(f"{row['score']:.3f}  {row.get('path', row.get('sentence'))}")
+        was = f"was {row['shortlist_rank']}" if "shortlist_rank" in row else ""
+        column = f"{was:<9}" if reranked else ""
+        print(f"{row['score']:.3f}  {column}{row.get('path', row.get('sentence'))}")
+
+
+def tell_reranking(reranked: Reranked) -> None:
+    """How many were re-ranked and in what time, and which could not be."""
+    now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
+    tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
+    if reranked.left:
+        tell(f"{len(reranked.left)} could not be re-ranked and stand behind:")
+        _list([str(error) for error in reranked.left])
 
 
 def grounding_row(grounding: Grounding) -> dict[str, Any]:
@@ -171,7 +186,11 @@ def wide() -> Console:
 def _print_broken(broken: Sequence[str]) -> None:
     if broken:
         print(f"{len(broken)} skipped:", file=sys.stderr)
-    for line in broken[:20]:
+    _list(broken, "all with --json")
+
+
+def _list(lines: Sequence[str], rest: str = "") -> None:
+    for line in lines[:20]:
         print(f"  {line}", file=sys.stderr)
-    if len(broken) > 20:
-        print(f"  and {len(broken) - 20} more (all with --json)", file=sys.stderr)
+    if len(lines) > 20:
+        print(f"  and {len(lines) - 20} more{f' ({rest})' if rest else ''}", file=sys.stderr)

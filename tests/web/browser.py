@@ -38,8 +38,8 @@ def chromium() -> Iterator:
         browser.close()
 
 
-def served(index: Path, ground_run: str = "none") -> Iterator[str]:
-    app = create_app(index, Colours(), ground_run=ground_run)
+def served(index: Path, ground_run: str = "none", rerank_run: str | None = None) -> Iterator[str]:
+    app = create_app(index, Colours(), ground_run=ground_run, rerank_run=rerank_run)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

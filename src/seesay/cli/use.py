@@ -10,7 +10,17 @@ import typer
 
 from seesay import console
 from seesay.cli.app import app
-from seesay.cli.options import GROUND_RUN, NOTHING_FOUND, CountOption, GroundRun, IndexFolder, JsonOption
+from seesay.cli.options import (
+    GROUND_RUN,
+    NOTHING_FOUND,
+    SHORTLIST,
+    CountOption,
+    GroundRun,
+    IndexFolder,
+    JsonOption,
+    RerankOption,
+    ShortlistOption,
+)
 from seesay.errors import SeesayError
 
 
@@ -54,6 +64,8 @@ def search(
     folder: IndexFolder,
     sentence: Annotated[str, typer.Argument(help="What the image shows.")],
     k: CountOption = 10,
+    rerank: RerankOption = None,
+    shortlist: ShortlistOption = SHORTLIST,
     open_sheet: Annotated[
         bool, typer.Option("--open", help="Write an HTML sheet of the results and open it.")
     ] = False,
@@ -61,10 +73,16 @@ def search(
 ) -> None:
     """Find the images that a sentence describes; prints score and path."""
     from seesay.search.open import open_index
+    from seesay.search.rerank import open_reranker
     from seesay.search.sheet import write_sheet
 
     opened, embedder = open_index(folder)
-    hits = opened.search(sentence, embedder, k)
+    if rerank is None:
+        hits = opened.search(sentence, embedder, k)
+    else:
+        reranked = open_reranker(rerank, shortlist).search(opened, sentence, embedder, k)
+        hits = reranked.hits
+        console.tell_reranking(reranked)
     console.show(console.hit_rows(opened, hits), as_json, console.print_hits, sentence)
     if open_sheet and hits:
         sheet = folder.resolve() / "sheet.html"
@@ -83,14 +101,23 @@ def sentences(
     folder: IndexFolder,
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
     k: CountOption = 10,
+    rerank: RerankOption = None,
+    shortlist: ShortlistOption = SHORTLIST,
     as_json: JsonOption = False,
 ) -> None:
     """Find the sentences of an index that an image fits."""
     from seesay.data.sources import FileSource
     from seesay.search.open import open_index
+    from seesay.search.rerank import open_reranker
 
     opened, embedder = open_index(folder)
-    hits = opened.sentences_for(FileSource(image).read(), embedder, k)
+    data = FileSource(image).read()
+    if rerank is None:
+        hits = opened.sentences_for(data, embedder, k)
+    else:
+        reranked = open_reranker(rerank, shortlist).sentences_for(opened, data, embedder, k)
+        hits = reranked.hits
+        console.tell_reranking(reranked)
     console.show(console.hit_rows(opened, hits), as_json, console.print_hits, str(image))
     if not hits:
         typer.echo(
@@ -131,6 +158,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 8000,
     ground: GroundRun = GROUND_RUN,
+    rerank: RerankOption = None,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search.open import open_index
@@ -138,4 +166,4 @@ def serve(
 
     opened, embedder = open_index(folder)
     opened.close()
-    run_server(folder, embedder, host, port, ground)
+    run_server(folder, embedder, host, port, ground, rerank)

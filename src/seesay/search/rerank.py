@@ -148,6 +148,11 @@ class Reranker:
         return keys, report.encoded, gone + report.errors
 
 
+def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
+    """The re-ranker by the run of that name."""
+    return Reranker(Run.load(name), shortlist)
+
+
 def check_reranks(name: str) -> None:
     """See that a run of that name can re-rank, without reading its weights.
 

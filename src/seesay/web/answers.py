@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from pydantic import BaseModel, Field
 
 from seesay.grounding.draw import colour
 from seesay.grounding.ground import GroundedPhrase, Place
 from seesay.search.index import Hit
+from seesay.search.rerank import Reranked
+
+_SCORE = "higher is a better match; a cosine, or what the re-ranking run gives"
+
+
+def _scores(hit: Hit) -> dict[str, Any]:
+    before = None if hit.shortlist_score is None else round(hit.shortlist_score, 6)
+    return {
+        "score": round(hit.score, 6),
+        "shortlist_score": before,
+        "shortlist_rank": hit.shortlist_rank,
+    }
 
 
 class ImageAnswer(BaseModel):
     """An image of the index and how well it fits."""
 
     id: int
-    score: float = Field(description="cosine; higher is a better match")
+    score: float = Field(description=_SCORE)
+    shortlist_score: float | None = Field(None, description="cosine, where the image was re-ranked")
+    shortlist_rank: int | None = Field(None, description="place before that, from 1")
     path: str = Field(description="relative to the indexed folder")
     width: int = Field(description="pixels, upright")
     height: int
@@ -26,7 +43,7 @@ class ImageAnswer(BaseModel):
         address = f"/api/images/{hit.id}"
         return cls(
             id=hit.id,
-            score=round(hit.score, 6),
+            **_scores(hit),
             path=hit.path or "",
             width=hit.width or 1,
             height=hit.height or 1,
@@ -39,27 +56,65 @@ class SentenceAnswer(BaseModel):
     """A sentence of the index and how well it fits."""
 
     id: int
-    score: float = Field(description="cosine; higher is a better match")
+    score: float = Field(description=_SCORE)
+    shortlist_score: float | None = Field(None, description="cosine, where the sentence was re-ranked")
+    shortlist_rank: int | None = Field(None, description="place before that, from 1")
     text: str
 
     @classmethod
     def of(cls, hit: Hit) -> SentenceAnswer:
         """The answer that a hit among sentences is."""
-        return cls(id=hit.id, score=round(hit.score, 6), text=hit.text or "")
+        return cls(id=hit.id, **_scores(hit), text=hit.text or "")
+
+
+class Reranking(BaseModel):
+    """What a re-ranking did."""
+
+    compared: int = Field(description="answers of the shortlist that were re-ranked")
+    left: int = Field(description="those whose image cannot be read: they stand behind, as they were")
+    milliseconds: float = Field(description="what it took, without the search for the shortlist")
+
+    @classmethod
+    def of(cls, found: Reranked) -> Reranking:
+        """The answer that a re-ranked shortlist is."""
+        took = round(found.seconds * 1e3, 3)
+        return cls(compared=found.compared, left=len(found.left), milliseconds=took)
 
 
 class Images(BaseModel):
     """Images, best first."""
 
     results: list[ImageAnswer]
-    milliseconds: float = Field(description="time to embed and to search")
+    milliseconds: float = Field(description="time to embed, to search and to re-rank")
+    reranking: Reranking | None = None
+
+    @classmethod
+    def of(cls, hits: Sequence[Hit], milliseconds: float) -> Images:
+        """The answer that hits are."""
+        return cls(results=[ImageAnswer.of(hit) for hit in hits], milliseconds=milliseconds)
+
+    @classmethod
+    def reranked(cls, found: Reranked, milliseconds: float) -> Images:
+        """The answer that re-ranked hits are."""
+        return cls.of(found.hits, milliseconds).model_copy(update={"reranking": Reranking.of(found)})
 
 
 class Sentences(BaseModel):
     """Sentences, best first."""
 
     results: list[SentenceAnswer]
-    milliseconds: float = Field(description="time to embed and to search")
+    milliseconds: float = Field(description="time to embed, to search and to re-rank")
+    reranking: Reranking | None = None
+
+    @classmethod
+    def of(cls, hits: Sequence[Hit], milliseconds: float) -> Sentences:
+        """The answer that hits are."""
+        return cls(results=[SentenceAnswer.of(hit) for hit in hits], milliseconds=milliseconds)
+
+    @classmethod
+    def reranked(cls, found: Reranked, milliseconds: float) -> Sentences:
+        """The answer that re-ranked hits are."""
+        return cls.of(found.hits, milliseconds).model_copy(update={"reranking": Reranking.of(found)})
 
 
 class BoxAnswer(BaseModel):
@@ -120,6 +175,7 @@ class Status(BaseModel):
     generation: int = Field(description="grows with every change of the index")
     version: str = Field(description="of seesay")
     grounding: bool = Field(description="whether there is a run that points at phrases")
+    reranking: bool = Field(description="whether there is a run that re-ranks")
 
 
 class Failure(BaseModel):

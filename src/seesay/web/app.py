@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -17,12 +18,13 @@ from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import SHIPPED
 from seesay.search.embedder import Embedder
 from seesay.search.index import Index
+from seesay.search.rerank import check_reranks, open_reranker
 from seesay.web.docs import docs_page
 from seesay.web.grounding import grounding_routes
 from seesay.web.images import image_routes
 from seesay.web.limits import Guard, Limits, error
 from seesay.web.questions import question_routes
-from seesay.web.service import LazyGrounder, Service
+from seesay.web.service import Lazy, LazyGrounder, Service
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -33,17 +35,22 @@ def create_app(
     hosts: Collection[str] = ("localhost",),
     limits: Limits | None = None,
     ground_run: str = SHIPPED,
+    rerank_run: str | None = None,
 ) -> FastAPI:
     """The application over the index in a folder; what others write to it shows with the next question.
 
-    It answers under the names `hosts` and under any address in digits; `ground_run` points at phrases.
+    It answers under the names `hosts` and under any address in digits; `ground_run` points at phrases,
+    `rerank_run` re-ranks the answers of those who ask for it.
 
     Raises:
-        SeesayError: no index there, or one of another matcher.
+        SeesayError: no index there, or one of another matcher; or no such run to re-rank with.
     """
+    if rerank_run is not None:
+        check_reranks(rerank_run)
     index = Index.open(index_path)
     index.check(embedder)
-    service = Service(index, embedder, limits or Limits(), LazyGrounder(ground_run))
+    reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
+    service = Service(index, embedder, limits or Limits(), LazyGrounder(ground_run), reranker)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

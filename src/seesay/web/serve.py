@@ -26,15 +26,16 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     ground_run: str = SHIPPED,
+    rerank_run: str | None = None,
     ready: Callable[[str], None] = _announce,
 ) -> None:
     """Serves an index until interrupted; `ready` gets the page's address. Port 0 is any free one.
 
-    `ground_run` points at phrases in an image, where there is such a run.
+    `ground_run` points at phrases in an image, where there is such a run; `rerank_run`, if given, re-ranks.
 
     Raises:
         SeesayError: no index there, one of another matcher, no grounding run of a name that is not the
-            shipped one's, or the port cannot be had.
+            shipped one's, none to re-rank with, or the port cannot be had.
     """
     if ground_run != SHIPPED and not can_ground(ground_run):
         raise SeesayError(
@@ -42,7 +43,7 @@ def serve(
             f"it away for {SHIPPED}."
         )
     names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
-    app = create_app(index_path, embedder, hosts=names, ground_run=ground_run)
+    app = create_app(index_path, embedder, hosts=names, ground_run=ground_run, rerank_run=rerank_run)
     config = uvicorn.Config(
         app, log_level="warning", server_header=False, limit_concurrency=256, timeout_graceful_shutdown=3
     )

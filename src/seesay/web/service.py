@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, UploadFile
@@ -17,34 +17,43 @@ from seesay.grounding.ground import Grounder, can_ground
 from seesay.matchers.run import Run
 from seesay.search.embedder import Embedder
 from seesay.search.index import Index
+from seesay.search.rerank import Reranked, Reranker
 from seesay.search.store import Item
 from seesay.web.limits import Limits, too_large
 
 T = TypeVar("T")
 
 
-class LazyGrounder:
-    """The grounder of a run, loaded when it is first wanted: it costs memory, and most servers never do."""
+class Lazy(Generic[T]):
+    """What is loaded when it is first wanted: it costs memory, and most servers never do."""
+
+    def __init__(self, load: Callable[[], T]) -> None:
+        self._load = load
+        self._loaded: T | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> T:
+        """What was loaded.
+
+        Raises:
+            SeesayError: it cannot be loaded.
+        """
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+
+class LazyGrounder(Lazy[Grounder]):
+    """The grounder of a run."""
 
     def __init__(self, run: str) -> None:
+        super().__init__(lambda: Grounder(Run.load(run)))
         self._run = run
-        self._loaded: Grounder | None = None
-        self._lock = threading.Lock()
 
     def exists(self) -> bool:
         """Whether there is such a run."""
         return can_ground(self._run)
-
-    def get(self) -> Grounder:
-        """The grounder.
-
-        Raises:
-            SeesayError: no such run, or one that matches whole images.
-        """
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = Grounder(Run.load(self._run))
-            return self._loaded
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,7 @@ class Service:
     embedder: Embedder
     limits: Limits
     grounder: LazyGrounder
+    reranker: Lazy[Reranker] | None
     _limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(os.cpu_count() or 1))
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -69,6 +79,13 @@ class Service:
             return work(), round((time.perf_counter() - started) * 1e3, 3)
 
         return await self.run(clocked)
+
+    async def reranked(self, ask: Callable[[Reranker], Reranked]) -> tuple[Reranked, float]:
+        """What the re-ranker gives, with the milliseconds; 422 where the server has none."""
+        reranker = self.reranker
+        if reranker is None:
+            raise HTTPException(422, "Nothing re-ranks here: start seesay serve with --rerank RUN.")
+        return await self.timed(lambda: ask(reranker.get()))
 
     async def uploaded(self, file: UploadFile) -> bytes:
         """An upload within the limit."""

@@ -20,10 +20,10 @@ function upload(address, file, signal) {
 }
 
 export const status = () => ask("/api/status");
-export const search = (sentence, k, signal) =>
-  ask(`/api/search?${new URLSearchParams({ q: sentence, k })}`, { signal });
+export const search = (sentence, k, rerank, signal) =>
+  ask(`/api/search?${new URLSearchParams({ q: sentence, k, rerank })}`, { signal });
 export const similar = (file, k, signal) => upload(`/api/similar?k=${k}`, file, signal);
-export const sentences = (file, k, signal) => upload(`/api/sentences?k=${k}`, file, signal);
+export const sentences = (file, k, rerank, signal) => upload(`/api/sentences?k=${k}&rerank=${rerank}`, file, signal);
 
 export function ground(image, sentence, signal) {
   const query = new URLSearchParams({ q: sentence });

@@ -1,4 +1,5 @@
-// The page: a question (a sentence or an image) comes in, its answers are shown. The address holds the sentence.
+// The page: a question (a sentence or an image) comes in, its answers are shown. The address holds the sentence,
+// and whether its answers are re-ranked.
 
 import * as api from "./api.js";
 import { Gallery } from "./gallery.js";
@@ -16,6 +17,7 @@ const EXAMPLES = [
 
 const $ = (id) => document.getElementById(id);
 const sentence = $("sentence");
+const rerank = $("rerank");
 const count = new Intl.NumberFormat("en");
 let asking = new AbortController();
 let question = null; // { sentence } or { file }
@@ -55,9 +57,10 @@ async function answer({ sentence: text, file }, k) {
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
+    const again = rerank.checked && Boolean((await served).reranking);
     const [images, described] = await Promise.all([
-      file ? api.similar(file, k, mine.signal) : api.search(text, k, mine.signal),
-      file && served.then((holds) => (holds.sentences ? api.sentences(file, 5, mine.signal) : null)),
+      file ? api.similar(file, k, mine.signal) : api.search(text, k, again, mine.signal),
+      file && served.then((holds) => (holds.sentences ? api.sentences(file, 5, again, mine.signal) : null)),
     ]);
     show(images, described, text, k);
   } catch (failure) {
@@ -71,16 +74,23 @@ async function answer({ sentence: text, file }, k) {
   }
 }
 
-function show({ results, milliseconds }, described, text, k) {
+function show({ results, milliseconds, reranking }, described, text, k) {
   gallery.show(results);
   showSentences(described?.results ?? []);
   const found = `${count.format(results.length)} ${results.length === 1 ? "image" : "images"}`;
   const what = text ? `best for “${text}”` : "most like yours";
-  $("status").textContent = results.length ? `${found} ${what} · ${milliseconds.toFixed(0)} ms` : "";
+  const facts = [`${found} ${what}`, `${milliseconds.toFixed(0)} ms`, ...told(reranking), ...told(described?.reranking, "sentences ")];
+  $("status").textContent = results.length ? facts.join(" · ") : "";
   $("more").hidden = results.length < k || k >= MOST;
   if (!results.length) {
     say("Nothing to find yet", "The index holds no images. Run seesay index on a folder of photos.");
   }
+}
+
+function* told(did, what = "") {
+  if (!did) return;
+  yield `${count.format(did.compared)} ${what}re-ranked in ${did.milliseconds.toFixed(0)} ms`;
+  if (did.left) yield `${count.format(did.left)} not readable, behind the others`;
 }
 
 function showGiven(file) {
@@ -93,19 +103,22 @@ function showGiven(file) {
 }
 
 function showSentences(answers) {
-  const lines = answers.map(({ text, score }) => {
+  const lines = answers.map(({ text, score, shortlist_rank: before }) => {
     const line = document.createElement("li");
     const number = document.createElement("b");
     number.textContent = score.toFixed(2);
+    if (before) number.title = `was ${before}`;
     line.append(number, questionLink(text));
     return line;
   });
   $("sentences").replaceChildren(...lines);
 }
 
+const addressOf = (text) => `/?${new URLSearchParams(rerank.checked ? { q: text, rerank: 1 } : { q: text })}`;
+
 function questionLink(text) {
   const link = document.createElement("a");
-  link.href = `/?${new URLSearchParams({ q: text })}`;
+  link.href = addressOf(text);
   link.textContent = text;
   link.addEventListener("click", (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -132,7 +145,7 @@ function fail(failure, retry = true) {
 }
 
 function goTo(text) {
-  history.pushState(null, "", `/?${new URLSearchParams({ q: text })}`);
+  history.pushState(null, "", addressOf(text));
   askWith({ sentence: text });
 }
 
@@ -143,7 +156,9 @@ function takeFile(file) {
 }
 
 function fromAddress() {
-  const text = new URLSearchParams(location.search).get("q")?.trim();
+  const asked = new URLSearchParams(location.search);
+  const text = asked.get("q")?.trim();
+  rerank.checked = asked.has("rerank");
   if ($("viewer").open) $("viewer").close();
   if (text) {
     askWith({ sentence: text });
@@ -172,6 +187,7 @@ async function greet() {
     const images = holds.images === 1 ? "1 image" : `${count.format(holds.images)} images`;
     $("about").textContent = `${images}, searched by sentence or by image. Drop one anywhere.`;
     for (const id of ["point", "point-given"]) $(id).hidden = !holds.grounding;
+    $("rerank-switch").hidden = !holds.reranking;
     return holds;
   } catch (failure) {
     $("about").textContent = failure.message;
@@ -183,6 +199,10 @@ $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = sentence.value.trim();
   if (text) goTo(text);
+});
+rerank.addEventListener("change", () => {
+  if (question?.sentence) goTo(question.sentence);
+  else if (question) askWith(question);
 });
 $("choose").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", (event) => {

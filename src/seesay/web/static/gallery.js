@@ -18,6 +18,11 @@ export function rows(ratios, width, target, gap) {
   return result;
 }
 
+// The score, and where the image stood before it was re-ranked.
+export function scoreOf({ score, shortlist_rank: before }, digits) {
+  return score.toFixed(digits) + (before ? ` · was ${before}` : "");
+}
+
 export class Gallery {
   constructor(element, onOpen) {
     this.element = element;
@@ -48,7 +53,8 @@ export class Gallery {
     tile.className = "tile";
     tile.tabIndex = i === 0 ? 0 : -1; // one tab stop; arrows move within
     tile.title = image.path;
-    tile.setAttribute("aria-label", `${image.path}, score ${image.score.toFixed(2)}`);
+    const fits = scoreOf(image, 2);
+    tile.setAttribute("aria-label", `${image.path}, score ${fits}`);
     const picture = document.createElement("img");
     picture.loading = "lazy";
     picture.decoding = "async";
@@ -57,7 +63,7 @@ export class Gallery {
     picture.src = image.thumbnail;
     const score = document.createElement("span");
     score.className = "score";
-    score.textContent = image.score.toFixed(2);
+    score.textContent = fits;
     tile.append(picture, score);
     tile.addEventListener("click", () => this.onOpen(i));
     return tile;

@@ -1,5 +1,6 @@
 // One image, large, in a dialog: the browser keeps focus inside and closes it with Esc.
 
+import { scoreOf } from "./gallery.js";
 import { Pointer } from "./pointer.js";
 
 export class Viewer {
@@ -53,7 +54,7 @@ export class Viewer {
     this.picture.src = image.image;
     this.picture.alt = image.path;
     this.path.textContent = image.path;
-    this.facts.textContent = image.file ? "" : `${image.width} × ${image.height} · score ${image.score.toFixed(3)}`;
+    this.facts.textContent = image.file ? "" : `${image.width} × ${image.height} · score ${scoreOf(image, 3)}`;
     this.dialog.querySelector('[data-do="similar"]').hidden = Boolean(image.file);
     this.pointer.show(image);
     this.dialog.querySelector('[data-do="previous"]').disabled = at === 0;

@@ -1,0 +1,127 @@
+"""The switch of re-ranking on the page, in a real, headless Chromium."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from seesay.matchers.run import Run
+from seesay.search.index import Index
+from seesay.search.rerank import Reranker
+from tests.search.colours import Colours, picture
+from tests.web.browser import Watched, needs_chromium, served, sync_api
+
+pytestmark = needs_chromium
+
+TEXT = "a red circle is above a blue square"
+
+
+@pytest.fixture(scope="module")
+def index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    folder = tmp_path_factory.mktemp("switched")
+    (folder / "photos").mkdir()
+    for path in sorted((scenes / "images").iterdir())[:10]:
+        shutil.copy(path, folder / "photos")
+    index = Index.create(folder / "index", Colours())
+    index.update_images(folder / "photos", Colours())
+    index.add_sentences(["something red", "something blue"], Colours())
+    yield index
+    index.close()
+
+
+@pytest.fixture(scope="module")
+def address(index: Index, pair_run: Path) -> Iterator[str]:
+    yield from served(index.folder, rerank_run=str(pair_run))
+
+
+@pytest.fixture
+def page(browser, address: str) -> Iterator:
+    watched = Watched(browser, address)
+    yield watched.page
+    watched.context.close()
+    assert (watched.errors, watched.foreign) == ([], [])
+
+
+def titles(page) -> list[str]:
+    return page.locator(".tile").evaluate_all("tiles => tiles.map(tile => tile.title)")
+
+
+def test_it_changes_the_order_the_address_and_what_is_told(page, index: Index, pair_run: Path) -> None:
+    plain = [hit.path for hit in index.search(TEXT, Colours())]
+    ranked = Reranker(Run.load(str(pair_run))).search(index, TEXT, Colours()).hits
+    page.goto(f"/?q={TEXT}")
+    sync_api.expect(page.locator(".tile")).to_have_count(10)
+    assert titles(page) == plain
+    assert "re-ranked" not in page.locator("#status").inner_text()
+    page.get_by_label("Re-rank").check()
+    sync_api.expect(page.locator("#status")).to_have_text(
+        re.compile(r"10 images best for .* ms · 10 re-ranked in \d+ ms$")
+    )
+    assert titles(page) == [hit.path for hit in ranked]
+    first = page.locator(".tile").first
+    sync_api.expect(first).to_contain_text(f"{ranked[0].score:.2f} · was {ranked[0].shortlist_rank}")
+    assert f"was {ranked[0].shortlist_rank}" in (first.get_attribute("aria-label") or "")
+    first.click()
+    sync_api.expect(page.locator("#viewer-facts")).to_contain_text(f"was {ranked[0].shortlist_rank}")
+    page.keyboard.press("Escape")
+    assert page.url.endswith("&rerank=1")
+    page.reload()
+    sync_api.expect(page.get_by_label("Re-rank")).to_be_checked()
+    sync_api.expect(page.locator("#status")).to_contain_text("re-ranked")
+    page.go_back()
+    sync_api.expect(page.get_by_label("Re-rank")).not_to_be_checked()
+    sync_api.expect(page.locator("#status")).not_to_contain_text("re-ranked")
+    assert titles(page) == plain
+
+
+def test_it_can_be_set_before_the_first_question(page) -> None:
+    page.goto("/")
+    page.get_by_label("Re-rank").check()
+    page.locator("#sentence").fill("red")
+    page.locator("#sentence").press("Enter")
+    sync_api.expect(page.locator("#status")).to_contain_text("re-ranked")
+    sync_api.expect(page.get_by_label("Re-rank")).to_be_checked()
+
+
+def test_sentences_of_an_image_are_re_ranked(page, tmp_path: Path) -> None:
+    (tmp_path / "mine.png").write_bytes(picture("red"))
+    page.goto("/")
+    page.get_by_label("Re-rank").check()
+    page.locator("#file").set_input_files(tmp_path / "mine.png")
+    sync_api.expect(page.locator("#status")).to_contain_text("2 sentences re-ranked in")
+    sync_api.expect(page.locator("#sentences li b").first).to_have_attribute("title", re.compile(r"was \d"))
+    page.get_by_label("Re-rank").uncheck()
+    sync_api.expect(page.locator("#status")).not_to_contain_text("re-ranked")
+    sync_api.expect(page.locator("#given")).to_be_visible()
+
+
+def test_a_server_without_a_run_shows_no_switch(browser, index: Index) -> None:
+    for address in served(index.folder):
+        watched = Watched(browser, address)
+        watched.page.goto("/?q=red&rerank=1")
+        sync_api.expect(watched.page.locator(".tile")).to_have_count(10)
+        sync_api.expect(watched.page.locator("#about")).to_contain_text("10 images")
+        sync_api.expect(watched.page.locator("#rerank-switch")).to_be_hidden()
+        assert (watched.errors, watched.foreign) == ([], [])
+        watched.context.close()
+
+
+@pytest.mark.parametrize("path", ["/", "/?q=red&rerank=1"])
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_there_is_room_for_it(browser, address: str, path: str, width: int) -> None:
+    watched = Watched(browser, address, viewport={"width": width, "height": 780})
+    page = watched.page
+    page.goto(path)
+    switch, form = (page.locator(name) for name in ("#rerank-switch", "#form"))
+    sync_api.expect(switch).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    beside, field = switch.bounding_box(), form.bounding_box()
+    assert beside["x"] + beside["width"] <= width
+    below = beside["y"] >= field["y"] + field["height"]
+    assert below or beside["x"] >= field["x"] + field["width"]
+    assert field["width"] >= 200
+    watched.context.close()

@@ -1,0 +1,136 @@
+"""Re-ranking over HTTP, with a small pair matcher trained on drawn scenes."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from seesay.errors import SeesayError
+from seesay.matchers.run import Run
+from seesay.search.index import Index
+from seesay.search.rerank import Reranked, Reranker
+from seesay.web.app import create_app
+from seesay.web.limits import Limits
+from seesay.web.serve import serve
+from tests.search.colours import Colours, picture
+
+TEXT = "a red circle is above a blue square"
+TEXTS = ["something red", "something blue", "a green triangle"]
+
+
+@pytest.fixture(scope="module")
+def folder(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of ten scenes, their photos beside it."""
+    folder = tmp_path_factory.mktemp("reranked")
+    (folder / "photos").mkdir()
+    for path in sorted((scenes / "images").iterdir())[:10]:
+        shutil.copy(path, folder / "photos")
+    index = Index.create(folder / "index", Colours())
+    index.update_images(folder / "photos", Colours())
+    index.add_sentences(TEXTS, Colours())
+    index.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path, pair_run: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(folder / "index", Colours(), rerank_run=str(pair_run))) as client:
+        client.base_url = "http://localhost"
+        yield client
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path, pair_run: Path) -> Reranked:
+    index = Index.open(folder / "index")
+    found = Reranker(Run.load(str(pair_run))).search(index, TEXT, Colours(), 10)
+    index.close()
+    return found
+
+
+def test_images_come_in_the_order_of_the_run(client: TestClient, expected: Reranked) -> None:
+    plain = client.get("/api/search", params={"q": TEXT}).json()
+    assert plain["reranking"] is None
+    assert {image["shortlist_rank"] for image in plain["results"]} == {None}
+    answer = client.get("/api/search", params={"q": TEXT, "rerank": True, "k": 4}).json()
+    for image, hit in zip(answer["results"], expected.hits[:4], strict=True):
+        assert (image["path"], image["shortlist_rank"]) == (hit.path, hit.shortlist_rank)
+        assert image["score"] == pytest.approx(hit.score, abs=1e-4)
+        assert image["shortlist_score"] == plain["results"][hit.shortlist_rank - 1]["score"]
+    assert (answer["reranking"]["compared"], answer["reranking"]["left"]) == (10, 0)
+    assert 0 < answer["reranking"]["milliseconds"] <= answer["milliseconds"]
+
+
+def test_sentences_of_an_upload(client: TestClient) -> None:
+    files = {"image": ("mine.png", picture("red"))}
+    answer = client.post("/api/sentences", params={"rerank": True}, files=files).json()
+    assert sorted(line["shortlist_rank"] for line in answer["results"]) == [1, 2, 3]
+    scores = [line["score"] for line in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
+    bad = client.post("/api/sentences?rerank=true", files={"image": ("x.jpg", b"no image")})
+    assert bad.status_code == 422
+
+
+def test_a_server_says_whether_it_re_ranks(client: TestClient, folder: Path) -> None:
+    assert client.get("/api/status").json()["reranking"] is True
+    with TestClient(create_app(folder / "index", Colours()), base_url="http://localhost") as without:
+        assert without.get("/api/status").json()["reranking"] is False
+        files = {"image": ("mine.png", picture("red"))}
+        for response in (
+            without.get("/api/search?q=red&rerank=true"),
+            without.post("/api/sentences?rerank=1", files=files),
+        ):
+            assert response.status_code == 422
+            assert "--rerank" in response.json()["error"]
+    assert client.get("/api/search?q=red&rerank=perhaps").status_code == 422
+
+
+def test_the_run_is_loaded_once_and_when_first_wanted(
+    folder: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+    load = Run.load
+    monkeypatch.setattr(Run, "load", lambda name: loaded.append(name) or load(name))
+    app = create_app(folder / "index", Colours(), rerank_run=str(pair_run))
+    with TestClient(app, base_url="http://localhost") as client:
+        client.get("/api/search?q=red")
+        assert loaded == []
+        for _ in range(2):
+            assert client.get("/api/search?q=red&rerank=true").status_code == 200
+    assert loaded == [str(pair_run)]
+
+
+def test_limits_of_time_hold(folder: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reranker, "search", lambda *_: time.sleep(3))
+    app = create_app(folder / "index", Colours(), limits=Limits(seconds=0.3), rerank_run=str(pair_run))
+    with TestClient(app, base_url="http://localhost") as client:
+        started = time.monotonic()
+        response = client.get("/api/search?q=red&rerank=true")
+        assert response.status_code == 503
+        assert time.monotonic() - started < 2.5
+
+
+def test_files_that_are_gone_are_counted(folder: Path, pair_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "photos", tmp_path / "photos")
+    name = "never seen.png"
+    (tmp_path / "photos" / name).write_bytes(picture("red", "black", "white"))
+    index = Index.create(tmp_path / "index", Colours())
+    index.update_images(tmp_path / "photos", Colours())
+    index.close()
+    (tmp_path / "photos" / name).unlink()
+    app = create_app(tmp_path / "index", Colours(), rerank_run=str(pair_run))
+    with TestClient(app, base_url="http://localhost") as client:
+        answer = client.get("/api/search", params={"q": TEXT, "rerank": True}).json()
+    assert (answer["reranking"]["compared"], answer["reranking"]["left"]) == (10, 1)
+    assert answer["results"][-1]["path"] == name
+    assert answer["results"][-1]["shortlist_rank"] is None
+
+
+@pytest.mark.parametrize("name", ["nowhere", "seesay-ground"])
+def test_a_run_that_cannot_is_told_at_once(folder: Path, name: str) -> None:
+    with pytest.raises(SeesayError, match=r"no run there|matches phrases with regions"):
+        serve(folder / "index", Colours(), port=0, rerank_run=name)
