@@ -36,19 +36,40 @@ def write_report(
 ) -> None:
     """`training.json`: what was trained on what, and its best epoch on val."""
     best = max(history, key=lambda row: row["val"][task.headline])
+    course = {
+        "best_epoch": best["epoch"],
+        "epochs": len(history),
+        "seconds": round(sum(row["seconds"] for row in history), 1),
+    }
+    _write_report(run, corpus, task, course, best["val"])
+
+
+def write_ensemble_report(
+    run: Run,
+    corpus: Corpus | PhraseCorpus,
+    task: Task,
+    members: dict[str, dict[str, Any]],
+    val: dict[str, Any],
+) -> None:
+    """`training.json` of an ensemble: its members, by recipe, and its val measures."""
+    seconds = sum(member["seconds"] for member in members.values())
+    _write_report(run, corpus, task, {"members": members, "seconds": round(seconds, 1)}, val)
+
+
+def _write_report(
+    run: Run, corpus: Corpus | PhraseCorpus, task: Task, course: dict[str, Any], val: dict[str, Any]
+) -> None:
     report = {
         "recipe": run.recipe.name,
         "seed": run.recipe.seed,
         "corpus": _where(corpus),
-        "best_epoch": best["epoch"],
-        "epochs": len(history),
-        "seconds": round(sum(row["seconds"] for row in history), 1),
+        **course,
         **task.about(),
         "vocabulary": len(run.vocabulary),
         "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
         "headline": task.headline,
-        "best_val": best["val"],
+        "best_val": val,
     }
     replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")
 
@@ -93,5 +114,5 @@ def _line(folder: Path, name: str) -> dict[str, str]:
         report = read_report(folder)
         headline = report["headline"]
         about += f", seed {report['seed']}, val {headline} {report['best_val'][headline]:.1f}"
-        about += f" at epoch {report['best_epoch']}"
+        about += f" at epoch {report['best_epoch']}" if "best_epoch" in report else ""
     return {"name": name, "about": about}

@@ -1,4 +1,4 @@
-"""What the training loop asks of a task: mini-batches, the objective's value, a measure to stop by."""
+"""What training asks of a task: mini-batches, the objective's value, a measure to stop by."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
 from seesay.matchers.base import Matcher
 from seesay.matchers.run import Run
+from seesay.recipes.schema import Recipe
+from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.phrase_task import PhraseTask
+from seesay.training.sentence_task import SentenceTask
 
 
 class Task(Protocol):
@@ -44,3 +51,16 @@ class Task(Protocol):
     def about(self) -> dict[str, Any]:
         """What the report says of the data: sizes, and what was left out."""
         ...
+
+
+def task_of(
+    recipe: Recipe, corpus: Corpus | PhraseCorpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> Task:
+    """The task that the corpus is for; what it lacks of features is encoded first.
+
+    Raises:
+        SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
+    """
+    if isinstance(corpus, PhraseCorpus):
+        return PhraseTask.of(recipe, corpus, vocabulary, encoder)
+    return SentenceTask.of(recipe, corpus, vocabulary, encoder)

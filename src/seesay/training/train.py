@@ -22,38 +22,42 @@ from seesay.matchers.text_inputs import fitted_sentence_encoder
 from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
-from seesay.recipes.schema import CorrelationSettings, OptimiserSettings, Recipe, ScheduleSettings
+from seesay.recipes.schema import (
+    CorrelationSettings,
+    EnsembleSettings,
+    OptimiserSettings,
+    Recipe,
+    ScheduleSettings,
+)
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
+from seesay.training.ensemble import MEMBERS, train_ensemble
 from seesay.training.metrics import METRICS, draw_curves, write_metrics
-from seesay.training.phrase_task import PhraseTask
 from seesay.training.runs import write_report
-from seesay.training.sentence_task import SentenceTask
-from seesay.training.task import Task
+from seesay.training.task import Task, task_of
 
 
 def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool = False) -> Run:
     """Train the recipe's matcher on the corpus's train split and keep the epoch that val likes best.
 
     With `resume` a run goes on behind its last finished epoch, and ends with the weights that it
-    would have had without the interruption, bit for bit.
+    would have had without the interruption, bit for bit. An ensemble's members are trained one after
+    the other, in `out/members`.
 
     Raises:
         SeesayError: `out` holds a run already, or one of another recipe is to be resumed; the recipe
             is for another kind of corpus.
     """
     _check_folder(recipe, out, resume)
+    if isinstance(recipe.matcher, EnsembleSettings):
+        return train_ensemble(recipe, corpus, out, train)
     texts = corpus.split("train").texts()
     vocabulary = Vocabulary.of(texts, recipe.least)
     _check_vocabulary(vocabulary, corpus, out)
     encoder = _sentence_encoder(recipe, texts, out if resume else None)
-    task: Task
-    if isinstance(corpus, PhraseCorpus):
-        task = PhraseTask.of(recipe, corpus, vocabulary, encoder)
-    else:
-        task = SentenceTask.of(recipe, corpus, vocabulary, encoder)
+    task = task_of(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
     matcher.prepare(vocabulary)
@@ -128,7 +132,7 @@ class _Loop:
         batches = self.task.batches(epoch)
         self.matcher.train()
         total = 0.0
-        with progress(f"Epoch {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
+        with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
                 self._set_rate(rate_factor(schedule, (epoch - 1 + step / len(batches)) / schedule.epochs))
                 total += self._step(batch)
@@ -197,13 +201,14 @@ def _sentence_encoder(recipe: Recipe, texts: Sequence[str], resumed: Path | None
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    if not (out / RECIPE).exists():
+    begun = (out / RECIPE).exists()
+    if not begun and not (out / MEMBERS).exists():
         if resume:
             raise SeesayError(f"{out}: nothing to resume there; leave --resume away to start.")
         return
     if not resume:
         raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
-    if dump_recipe(read_recipe(out / RECIPE)) != dump_recipe(recipe):
+    if begun and dump_recipe(read_recipe(out / RECIPE)) != dump_recipe(recipe):
         raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another --out.")
 
 

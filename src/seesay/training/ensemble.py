@@ -1,0 +1,141 @@
+"""Ensembles: members trained each by its own recipe, then put together as one run (m-CNN, section 3.2)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.errors import SeesayError
+from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
+from seesay.paths import replace_text, replacing
+from seesay.recipes.load import check_member, dump_recipe, member_recipes, read_recipe
+from seesay.recipes.schema import EnsembleSettings, Recipe
+from seesay.text.encoders import save_sentence_encoder
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.runs import REPORT, read_report, write_ensemble_report
+from seesay.training.task import task_of
+
+MEMBERS = "members"
+Train = Callable[[Recipe, Corpus | PhraseCorpus, Path, bool], Run]
+
+
+def train_ensemble(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, train: Train) -> Run:
+    """Train the members in `out/members`, one after the other, and put them together in `out`.
+
+    Members that are finished there are taken as they are, one that was begun is resumed.
+
+    Args:
+        recipe: of the ensemble.
+        corpus: for all members.
+        out: the ensemble's folder.
+        train: trains one member; its last argument says whether to resume.
+
+    Raises:
+        SeesayError: a member cannot be trained, or its folder holds a run of something else.
+    """
+    members = []
+    for member in member_recipes(recipe):
+        folder = out / MEMBERS / member.name
+        if (folder / REPORT).is_file():
+            members.append(_finished(folder, member, corpus))
+        else:
+            members.append(train(member, corpus, folder, (folder / RECIPE).is_file()))
+    return put_together(recipe, members, corpus, out)
+
+
+def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:
+    """One run in `out` of the members' weights, which needs their folders no more; measured on val.
+
+    Args:
+        recipe: of the ensemble.
+        members: finished runs, in the recipe's order.
+        corpus: that they were trained on.
+        out: the ensemble's folder; what is there of an ensemble is replaced.
+
+    Raises:
+        SeesayError: the members do not go together.
+    """
+    _check_members(recipe, members)
+    vocabulary, encoder = members[0].vocabulary, members[0].sentence_encoder
+    task = task_of(recipe, corpus, vocabulary, encoder)
+    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
+    assert isinstance(matcher, Ensemble)
+    for mine, member in zip(matcher.members, members, strict=True):
+        mine.load_state_dict(member.matcher.state_dict())
+    out.mkdir(parents=True, exist_ok=True)
+    replace_text(out / RECIPE, dump_recipe(recipe))
+    vocabulary.save(out / VOCABULARY)
+    if encoder is not None:
+        save_sentence_encoder(encoder, out / TEXT)
+    with replacing(out / WEIGHTS) as beside:
+        save_file({key: value.contiguous() for key, value in matcher.state_dict().items()}, beside)
+    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    about = {member.recipe.name: _about(member) for member in members}
+    write_ensemble_report(run, corpus, task, about, task.measure(run))
+    return Run.load(str(out))
+
+
+def is_put_together(out: Path, members: Sequence[Path]) -> bool:
+    """Whether `out` holds the ensemble of these finished runs with the weights that they have now."""
+    if not (out / REPORT).is_file():
+        return False
+    there = [member["weights"] for member in read_report(out).get(MEMBERS, {}).values()]
+    return there == [_digest(member / WEIGHTS) for member in members]
+
+
+def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
+    if dump_recipe(read_recipe(folder / RECIPE)) != dump_recipe(recipe):
+        raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another --out.")
+    run = Run.load(str(folder))
+    if run.vocabulary.words != Vocabulary.of(corpus.split("train").texts(), recipe.least).words:
+        raise SeesayError(
+            f"{folder}: was trained on other sentences than those of {corpus.root}; choose another --out."
+        )
+    return run
+
+
+def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
+    """The recipe's matchers on the recipe's inputs, the same words and the same sentence vectors."""
+    assert isinstance(recipe.matcher, EnsembleSettings)
+    if tuple(member.recipe.matcher for member in members) != recipe.matcher.matchers:
+        raise SeesayError(
+            f"Recipe '{recipe.name}' is of {', '.join(recipe.matcher.members)}, "
+            f"not of the runs {', '.join(member.name for member in members)}."
+        )
+    first = members[0]
+    for member in members:
+        check_member(recipe, member.recipe)
+        if member.vocabulary.words != first.vocabulary.words:
+            raise SeesayError(
+                f"{member.name}: another vocabulary than that of {first.name}; "
+                "an ensemble's members are trained on the same sentences."
+            )
+        encoders = (member.sentence_encoder, first.sentence_encoder)
+        if len({encoder.fingerprint for encoder in encoders if encoder is not None}) > 1:
+            raise SeesayError(
+                f"{member.name}: its sentence encoder was fitted otherwise than that of {first.name}; "
+                "an ensemble's members read the same vectors. Train one of them again."
+            )
+
+
+def _about(member: Run) -> dict[str, Any]:
+    report = read_report(member.folder)
+    headline = report["headline"]
+    return {
+        "weights": _digest(member.folder / WEIGHTS),
+        "seconds": report["seconds"],
+        "best_epoch": report["best_epoch"],
+        headline: report["best_val"][headline],
+    }
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

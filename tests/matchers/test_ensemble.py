@@ -1,0 +1,95 @@
+"""The ensemble's scores are the sums of its members', all pairs and side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.errors import SeesayError
+from seesay.matchers.base import PairMatcher
+from seesay.matchers.build import build_matcher
+from seesay.matchers.ensemble import Ensemble, take_apart
+from seesay.matchers.mcnn import LEVELS
+from seesay.matchers.pairs import score_all_pairs
+from seesay.recipes.schema import EnsembleSettings, McnnSettings, PairSettings, SimilarityNetworkSettings
+from seesay.text.sentences import Sentences
+
+WORDS, IMAGE, VECTOR = 40, 24, 7
+NETWORK = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
+LEVEL = {
+    level: McnnSettings.model_validate({"level": level, "image": 6, "maps": (5, 7, 4), "hidden": 9})
+    for level in LEVELS
+}
+
+
+def ensemble(*matchers: PairSettings, seed: int = 0) -> Ensemble:
+    torch.manual_seed(seed)
+    names = tuple(f"member-{number}" for number in range(len(matchers)))
+    built = build_matcher(EnsembleSettings(members=names, matchers=matchers), [20, 4], WORDS, VECTOR)
+    assert isinstance(built, Ensemble)
+    return built
+
+
+def sentences(lengths: list[int], seed: int = 0) -> Sentences:
+    draw = torch.Generator().manual_seed(seed)
+    words = torch.randint(WORDS, (sum(lengths),), generator=draw)
+    return Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR, generator=draw))
+
+
+members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK]), min_size=2, max_size=5)
+
+
+@given(
+    chosen=members,
+    lengths=st.lists(st.integers(1, 35), min_size=1, max_size=6),
+    images=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_scores_are_the_sum_of_the_members(
+    chosen: list[PairSettings], lengths: list[int], images: int, seed: int
+) -> None:
+    model, texts = ensemble(*chosen, seed=seed), sentences(lengths, seed)
+    features = torch.randn(images, IMAGE, generator=torch.Generator().manual_seed(seed))
+    expected = np.zeros((images, len(lengths)))
+    with torch.inference_mode():
+        for member in model.members:
+            assert isinstance(member, PairMatcher)
+            for j in range(len(lengths)):
+                for i in range(images):
+                    alone = member.score(features[i : i + 1], texts.take(torch.tensor([j])))
+                    expected[i, j] += alone.item()
+        x, y = model.encode_images(features), model.encode_sentences(texts)
+        assert np.allclose(model.score(features, texts), expected, atol=1e-4)
+        for block in (1, 7, 1000):
+            assert np.allclose(score_all_pairs(model, x, y, block), expected, atol=1e-4)
+        i, j = torch.arange(images).repeat_interleave(len(lengths)), torch.arange(len(lengths)).repeat(images)
+        assert np.allclose(model.score_pairs(x[i], y[j]), expected.ravel(), atol=1e-4)
+
+
+def test_encodings_lie_side_by_side_and_are_taken_apart_without_a_copy() -> None:
+    model, texts = ensemble(*LEVEL.values()), sentences([3, 30, 9])
+    read = model.encode_sentences(texts)
+    shapes = [torch.Size(shape) for shape in ((14, 5), (6, 7), (2, 4), (1, 9))]
+    assert read.shape == (3, sum(shape.numel() for shape in shapes))
+    assert model.encode_images(torch.randn(2, IMAGE)).shape == (2, 5 + 7 + 4 + 9)
+    for part, shape, member in zip(take_apart(read, shapes), shapes, model.members, strict=True):
+        assert isinstance(member, PairMatcher)
+        assert part.shape[1:] == shape
+        assert torch.equal(part, member.encode_sentences(texts))
+        assert part.untyped_storage().data_ptr() == read.untyped_storage().data_ptr()
+
+
+def test_its_weights_are_its_members() -> None:
+    model = ensemble(LEVEL["wd"], LEVEL["st"])
+    assert {key.split(".")[1] for key in model.state_dict()} == {"0", "1"}
+    assert all(key.startswith("members.") for key in model.state_dict())
+    assert not any(module.training for module in model.modules())
+
+
+def test_settings_that_no_recipe_filled_in_are_told() -> None:
+    with pytest.raises(SeesayError, match=r"ensemble of a, b has the settings of 0 matchers; `seesay train`"):
+        build_matcher(EnsembleSettings(members=("a", "b")), [IMAGE], WORDS, 0)

@@ -1,0 +1,230 @@
+"""Ensembles on drawn scenes: members trained each alone, resumed, shared with tables, put together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.torch import load_file
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.matchers.inputs import split_inputs
+from seesay.matchers.run import Run
+from seesay.recipes.load import load_recipe, member_recipes, read_recipe
+from seesay.recipes.schema import EnsembleSettings
+from seesay.recipes.table import load_table
+from seesay.training import table as table_of_runs
+from seesay.training import train as training
+from seesay.training.ensemble import MEMBERS, put_together
+from seesay.training.runs import list_runs, read_report
+from seesay.training.table import TableRuns, measure_table
+from seesay.training.train import train
+
+NAMES = ["mcnn-wd", "mcnn-phs", "mcnn-phl", "mcnn-st"]
+SMALL = (
+    "encoders=[efficientnet-lite0]",
+    "matcher.maps=[8, 8, 8]",
+    "matcher.image=8",
+    "matcher.hidden=8",
+    "schedule.epochs=2",
+    "batch=60",
+)
+TWO = (*SMALL, "matcher.members=[mcnn-phs, mcnn-st]")
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ensemble of two."""
+    folder = tmp_path_factory.mktemp("ensemble") / "run"
+    train(load_recipe("mcnn-ens", changes=TWO), corpus, folder)
+    return folder
+
+
+@pytest.fixture
+def ensemble(finished: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How many steps each recipe took from here on; the one numbered `killed` ends the process."""
+    taken: dict[str, int] = {"killed": -1}
+    step = training._Loop._step
+
+    def counted(self, *args) -> float:
+        name = self.recipe.name
+        taken[name] = taken.get(name, 0) + 1
+        if sum(taken.values()) - taken["killed"] == taken["killed"]:
+            raise KeyboardInterrupt
+        return step(self, *args)
+
+    monkeypatch.setattr(training._Loop, "_step", counted)
+    return taken
+
+
+def test_its_scores_are_the_sums_of_its_members_runs(corpus: Corpus, finished: Path) -> None:
+    whole = Run.load(str(finished))
+    inputs = split_inputs(whole.recipe, corpus, "test", whole.vocabulary)
+    features = np.asarray(inputs.features)
+    parts = [Run.load(str(finished / MEMBERS / name)) for name in ("mcnn-phs", "mcnn-st")]
+    scores = whole.scores(features, inputs.sentences)
+    assert np.allclose(scores, sum(part.scores(features, inputs.sentences) for part in parts), atol=1e-5)
+    assert np.ptp(scores) > 0
+    assert len({whole.fingerprint, *(part.fingerprint for part in parts)}) == 3
+
+
+def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) -> None:
+    inputs = split_inputs(Run.load(str(ensemble)).recipe, corpus, "val", Run.load(str(ensemble)).vocabulary)
+    before = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
+    shutil.rmtree(ensemble / MEMBERS)
+    names = {"recipe.yaml", "weights.safetensors", "vocabulary.json", "training.json"}
+    assert {path.name for path in ensemble.iterdir()} == names
+    again = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
+    assert np.array_equal(again, before)
+    (line,) = [line for line in list_runs(ensemble) if line["name"] == str(ensemble)]
+    report = read_report(ensemble)
+    assert line["about"] == f"mcnn-ens on flickr8k, seed 1, val mR {report['best_val']['mR']:.1f}"
+    assert list(report["members"]) == ["mcnn-phs", "mcnn-st"]
+
+
+def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
+    recipe = load_recipe("mcnn-ens", changes=[*TWO, "seed=5"])
+    assert isinstance(recipe.matcher, EnsembleSettings)
+    members = member_recipes(recipe)
+    assert recipe.matcher.matchers == tuple(member.matcher for member in members)
+    assert [member.matcher.level for member in members] == ["phs", "st"]
+    for member in members:
+        assert member.matcher.maps == (8, 8, 8)
+        assert (member.schedule.epochs, member.batch, member.seed) == (2, 60, 5)
+        assert member.changes == tuple(sorted((*SMALL, "seed=5")))
+    assert [each.seed for each in member_recipes(recipe.model_copy(update={"seed": 9}))] == [9, 9]
+    assert read_recipe(finished / MEMBERS / "mcnn-st" / "recipe.yaml").matcher.maps == (8, 8, 8)
+    with pytest.raises(SeesayError, match=r"mcnn-wd with matcher\.widht=3: key 'matcher\.mcnn\.widht'"):
+        load_recipe("mcnn-ens", changes=["matcher.widht=3"])
+
+
+@pytest.mark.parametrize("corpus_name", ["flickr8k", "flickr30k", "coco"])
+def test_the_recipe_says_what_its_members_say(corpus_name: str) -> None:
+    recipe = load_recipe(f"{corpus_name}/mcnn-ens")
+    own = {"name", "about", "system", "matcher"}
+    for member, name in zip(member_recipes(recipe), NAMES, strict=True):
+        assert (member.name, member.corpus) == (name, corpus_name)
+        assert member.model_dump(exclude=own) == recipe.model_dump(exclude=own)
+
+
+def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
+    corpus: Corpus, finished: Path, tmp_path: Path, steps: dict[str, int]
+) -> None:
+    recipe, out = load_recipe("mcnn-ens", changes=TWO), tmp_path / "run"
+    steps["killed"] = 2 * 4 + 4 + 2  # 240 pairs in batches of 60: the second epoch of the second member
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, corpus, out)
+    with pytest.raises(SeesayError, match="or --resume it"):
+        train(recipe, corpus, out)
+    steps |= {"killed": -1, "mcnn-phs": 0, "mcnn-st": 0}
+    train(recipe, corpus, out, resume=True)
+    assert (steps["mcnn-phs"], steps["mcnn-st"]) == (0, 4)
+    whole, resumed = (load_file(folder / "weights.safetensors") for folder in (finished, out))
+    assert whole.keys() == resumed.keys()
+    assert all((whole[key] == resumed[key]).all() for key in whole)
+
+
+def test_what_is_finished_there_must_be_of_this_recipe_and_corpus(corpus: Corpus, ensemble: Path) -> None:
+    (ensemble / "recipe.yaml").unlink()  # as after a kill before the members were put together
+    other = load_recipe("mcnn-ens", changes=[*TWO, "objective.margin=0.3"])
+    with pytest.raises(SeesayError, match=r"mcnn-phs.recipe\.yaml: another recipe was trained there"):
+        train(other, corpus, ensemble, resume=True)
+    said = tuple(replace(sentence, text="one dog") for sentence in corpus.sentences)
+    with pytest.raises(SeesayError, match="mcnn-phs: was trained on other sentences"):
+        train(load_recipe("mcnn-ens", changes=TWO), replace(corpus, sentences=said), ensemble, resume=True)
+
+
+def test_a_corpus_that_cannot_be_trained_on_leaves_nothing_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
+    images = tuple(replace(image, split="train") for image in corpus.images)
+    with pytest.raises(SeesayError, match="split 'val'"):
+        train(load_recipe("mcnn-ens", changes=TWO), replace(corpus, images=images), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, tmp_path: Path) -> None:
+    recipe, folders = read_recipe(ensemble / "recipe.yaml"), [ensemble / MEMBERS / n for n in NAMES[1::2]]
+    path = folders[1] / "vocabulary.json"
+    words = json.loads(path.read_text(encoding="utf-8"))
+    swapped = json.loads(json.dumps(words).replace('"red"', '"crimson"'))
+    assert swapped != words
+    path.write_text(json.dumps(swapped), encoding="utf-8")
+    members = [Run.load(str(folder)) for folder in folders]
+    with pytest.raises(SeesayError, match=r"mcnn-st: another vocabulary than that of .*mcnn-phs"):
+        put_together(recipe, members, corpus, tmp_path / "out")
+    with pytest.raises(SeesayError, match=r"not of the runs .*mcnn-st, .*mcnn-phs"):
+        put_together(recipe, members[::-1], corpus, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        ("irmatch-s", "member 'irmatch-s' is of matcher 'irmatch'"),
+        ("mcnn-ens", "member 'mcnn-ens' is of matcher 'ensemble'"),
+        (
+            "two-branch-similarity",
+            "in its member 'two-branch-similarity'; members of an ensemble read the same",
+        ),
+        ("mcnn-st", "a member is named twice"),
+        ("mcnn-no", "No recipe 'mcnn-no'"),
+    ],
+)
+def test_members_that_do_not_go_together_are_told_before_training(member: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=said):
+        load_recipe("mcnn-ens", changes=[f"matcher.members=[mcnn-st, {member}]"])
+
+
+def test_a_table_puts_together_its_own_runs(
+    corpus: Corpus, tmp_path: Path, steps: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def noted(recipe, members, corpus, out) -> Run:
+        made.append(out.name)
+        return put_together(recipe, members, corpus, out)
+
+    monkeypatch.setattr(table_of_runs, "put_together", noted)
+    rows = load_table("mcnn-2").only(["mcnn-wd", "mcnn-ens"])
+    runs = TableRuns(rows, corpus, tmp_path, changes=SMALL)
+    forbidden = measure_table(replace(runs, may_train=False), [1], lambda _: None)
+    assert "mcnn-wd-seed1: no finished run there" in forbidden.failures[-1]
+    first = measure_table(runs, [1], lambda _: None)
+    assert first.failures == []
+    assert {name: steps[name] for name in NAMES} == dict.fromkeys(NAMES, 2 * 4)
+    folders = {path.name for path in (tmp_path / "scenes").iterdir()}
+    assert folders == {f"{name}-seed1" for name in (*NAMES, "mcnn-ens")}
+    assert first.lines[1].rows[0]["system"] == "m-CNN(ENS), VGG"
+    assert measure_table(replace(runs, may_train=False), [1], lambda _: None).failures == []
+    assert made == ["mcnn-ens-seed1"]
+    # A member that is trained anew makes another ensemble.
+    scenes = tmp_path / "scenes"
+    weights = "weights.safetensors"
+    before = load_file(scenes / "mcnn-ens-seed1" / weights)
+    shutil.rmtree(scenes / "mcnn-st-seed1")
+    seed2 = train(load_recipe("mcnn-st", changes=[*SMALL, "seed=2"]), corpus, tmp_path / "other")
+    shutil.copytree(seed2.folder, scenes / "mcnn-st-seed1")
+    recipe = (scenes / "mcnn-st-seed1" / "recipe.yaml").read_text(encoding="utf-8")
+    recipe = recipe.replace("seed: 2", "seed: 1").replace("- seed=2\n", "")
+    (scenes / "mcnn-st-seed1" / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    assert measure_table(runs, [1], lambda _: None).failures == []
+    assert made == ["mcnn-ens-seed1"] * 2
+    after = load_file(scenes / "mcnn-ens-seed1" / weights)
+    moved = {key.split(".")[1] for key in after if (after[key] != before[key]).any()}
+    assert moved == {"3"}
