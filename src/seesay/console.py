@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from seesay.explain.explanation import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.search.index import Hit, Index
     from seesay.search.rerank import Reranked
@@ -111,6 +112,25 @@ def print_grounding(found: dict[str, Any], sentence: str) -> None:
             print(f"'{phrase['phrase']}': the run knows no word of it.", file=sys.stderr)
 
 
+def print_explanation(explanation: Explanation, count: int) -> None:
+    """For each reading its score, on a terminal the coloured sentence, and a line a window, best first."""
+    from seesay.explain.colours import terminal_style
+
+    out = wide()
+    for reading in explanation.readings:
+        out.print(Text(f"{reading.score:.3f}  {reading.title}", "bold"), soft_wrap=True)
+        if sys.stdout.isatty():
+            pieces = explanation.pieces(reading)
+            out.print(Text.assemble(*((text, terminal_style(strength or 0.0)) for text, strength in pieces)))
+        strongest = max((abs(window.contribution) for window in reading.windows), default=0.0) or 1.0
+        for window in reading.best(count):
+            style = terminal_style(window.contribution / strongest)
+            line = Text.assemble((f"{window.contribution:+.3f}", style), f"  {explanation.text(window)}")
+            out.print(line, soft_wrap=True)
+    for note in explanation.notes():
+        print(note, file=sys.stderr)
+
+
 def print_lines(rows: Sequence[dict[str, str]]) -> None:
     """Names with what they are, in two columns."""
     width = max((len(row["name"]) for row in rows), default=0)
@@ -121,9 +141,12 @@ def print_lines(rows: Sequence[dict[str, str]]) -> None:
 def print_training(report: dict[str, Any], folder: Path) -> None:
     """Where the run is, and how well it does on val."""
     headline = report["headline"]
+    course, best = f"{report.get('epochs')} epochs", f"best on val at epoch {report.get('best_epoch')}, "
+    if "members" in report:
+        course, best = f"{len(report['members'])} members", "on val "
     print(
-        f"{folder}: {report['recipe']}, {report['epochs']} epochs in {report['seconds']:.0f} s; "
-        f"best on val at epoch {report['best_epoch']}, {headline} {report['best_val'][headline]:.1f}."
+        f"{folder}: {report['recipe']}, {course} in {report['seconds']:.0f} s; "
+        f"{best}{headline} {report['best_val'][headline]:.1f}."
     )
     _print_broken(report["broken_images"])
     print(f"Next: seesay evaluate {folder}")

@@ -83,6 +83,15 @@ def test_encodings_lie_side_by_side_and_are_taken_apart_without_a_copy() -> None
         assert part.untyped_storage().data_ptr() == read.untyped_storage().data_ptr()
 
 
+def test_half_precision_gives_about_the_same() -> None:
+    model, texts = ensemble(*LEVEL.values(), NETWORK), sentences([1, 4, 12, 30])
+    with torch.inference_mode():
+        x, y = model.encode_images(torch.randn(3, IMAGE)), model.encode_sentences(texts)
+    exact, half = score_all_pairs(model, x, y), score_all_pairs(model, x, y, precision=torch.bfloat16)
+    assert torch.allclose(half, exact, atol=0.05 * float(exact.abs().max()))
+    assert half.dtype == exact.dtype == torch.float32
+
+
 def test_its_weights_are_its_members() -> None:
     model = ensemble(LEVEL["wd"], LEVEL["st"])
     assert {key.split(".")[1] for key in model.state_dict()} == {"0", "1"}

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from seesay.recipes.load import dump_recipe, parse_recipe
 from seesay.recipes.schema import (
     ContrastiveSettings,
+    EnsembleSettings,
     IRMatchSettings,
     MarginSettings,
     McnnSettings,
@@ -24,10 +25,18 @@ from seesay.recipes.schema import (
 counts = st.integers(1, 5000)
 positive = st.floats(1e-6, 1e3)
 text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
+mcnns = st.builds(
+    McnnSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
+)
 matchers = st.one_of(
     st.builds(IRMatchSettings, dim=counts, word_dim=counts, widths=st.lists(counts, min_size=1).map(tuple)),
     st.builds(VsePlusPlusSettings, dim=counts, word_dim=counts),
-    st.builds(McnnSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts),
+    mcnns,
+    st.builds(
+        EnsembleSettings,
+        members=st.lists(text, min_size=2).map(tuple),
+        matchers=st.lists(mcnns, max_size=3).map(tuple),
+    ),
     st.builds(ProjectionSettings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
 )
 objectives = st.one_of(

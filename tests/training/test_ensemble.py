@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from seesay.console import print_training
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
@@ -85,7 +86,9 @@ def test_its_scores_are_the_sums_of_its_members_runs(corpus: Corpus, finished: P
     assert len({whole.fingerprint, *(part.fingerprint for part in parts)}) == 3
 
 
-def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) -> None:
+def test_the_run_is_whole_without_its_members(
+    corpus: Corpus, ensemble: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     inputs = split_inputs(Run.load(str(ensemble)).recipe, corpus, "val", Run.load(str(ensemble)).vocabulary)
     before = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
     shutil.rmtree(ensemble / MEMBERS)
@@ -97,6 +100,8 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     report = read_report(ensemble)
     assert line["about"] == f"mcnn-ens on flickr8k, seed 1, val mR {report['best_val']['mR']:.1f}"
     assert list(report["members"]) == ["mcnn-phs", "mcnn-st"]
+    print_training(report, ensemble)
+    assert "mcnn-ens, 2 members in" in capsys.readouterr().out
 
 
 def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
