@@ -9,7 +9,14 @@ import typer
 
 from seesay import console
 from seesay.cli.app import app
-from seesay.cli.options import DEFAULT_RUNS, NOTHING_FOUND, FormatOption, ImagesOption, JsonOption
+from seesay.cli.options import (
+    DEFAULT_RUNS,
+    NOTHING_FOUND,
+    FormatOption,
+    ImagesOption,
+    JsonOption,
+    RunName,
+)
 from seesay.errors import SeesayError
 
 
@@ -69,6 +76,34 @@ def features(
     console.show(result, as_json, console.print_features)
     if len(report.errors) == len(report.keys):
         raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command(epilog='Example: seesay explain runs/mcnn-phs dog.jpg "a dog runs in the grass" --out why.html')
+def explain(
+    run: RunName,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    sentence: Annotated[str, typer.Argument(help="What the image shows, or does not.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many windows.")] = 5,
+    out: Annotated[Path | None, typer.Option(help="Also write a figure: an HTML or PNG file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which words and windows of a sentence its match with an image comes through."""
+    from seesay.data.sources import FileSource
+    from seesay.explain.draw import check_out, write_explanation
+    from seesay.explain.explain import explain as explain_match
+    from seesay.matchers.run import Run
+
+    if out is not None:
+        check_out(out)  # before anything is computed
+    data = FileSource(image).read()
+    loaded = Run.load(run)
+    explanation = explain_match(loaded, data, str(image), sentence)
+    if out is not None:
+        write_explanation(data, image.name, loaded.recipe.name, explanation, out)
+    if as_json:
+        console.print_json(explanation.as_json())
+    else:
+        console.print_explanation(explanation, k)
 
 
 @app.command()

@@ -6,12 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 WORDS = "words"
+LEGEND = (
+    "A bar is what the score falls by without those words, all else as it is; "
+    "a word is coloured by the mean of the windows that hold it."
+)
+_DRAWN = 40
 _TITLES = {
-    "wd": "words, in windows of three",
-    "phs": "short phrases, in windows of up to eight words",
-    "phl": "long phrases, in windows of up to eighteen words",
-    "st": "the sentence, without each word",
-    WORDS: "without each word",
+    "wd": "Windows of three words",
+    "phs": "Short phrases: windows of up to eight words",
+    "phl": "Long phrases: windows of up to eighteen words",
+    "st": "The sentence: each word left out",
+    WORDS: "Each word left out",
 }
 
 
@@ -59,6 +64,10 @@ class Reading:
         """The windows that matter most, for or against."""
         return sorted(self.windows, key=lambda window: -abs(window.contribution))[:count]
 
+    def drawn(self) -> list[Window]:
+        """The windows that a figure shows: those that matter most, as they stand in the sentence."""
+        return sorted(self.best(_DRAWN), key=lambda window: window.start)
+
     def strengths(self) -> list[float]:
         """The words' contributions as shares of the largest, from -1 (against) over 0 to 1 (for)."""
         most = max(map(abs, self.words), default=0.0)
@@ -84,9 +93,27 @@ class Explanation:
         """Words that the run does not know."""
         return [word.text for word in self.words if not word.known]
 
+    def notes(self) -> list[str]:
+        """What of the sentence could not be read, a line each."""
+        notes = []
+        if self.unknown:
+            notes.append(f"Not known to the run: {', '.join(self.unknown)}.")
+        if self.cut:
+            notes.append(f"Cut off: {self.cut} behind the thirtieth word, where m-CNN stops reading.")
+        return notes
+
     def text(self, window: Window) -> str:
         """The words of a window."""
         return " ".join(word.text for word in self.words[window.start : window.end])
+
+    def pieces(self, reading: Reading) -> list[tuple[str, float | None]]:
+        """The sentence in pieces: words with their strength, None for what stands between or is unread."""
+        pieces: list[tuple[str, float | None]] = []
+        at = 0
+        for word, strength in zip(self.words, reading.strengths(), strict=False):  # none for those cut off
+            pieces += [(self.sentence[at : word.start], None), (word.text, strength)]
+            at = word.end
+        return [(text, strength) for text, strength in [*pieces, (self.sentence[at:], None)] if text]
 
     def as_json(self) -> dict[str, Any]:
         """Plain values; `start` and `end` are places in the sentence's characters."""

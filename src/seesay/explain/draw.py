@@ -1,0 +1,170 @@
+"""An explanation as a file: an HTML page, or a PNG figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+from PIL import Image
+
+from seesay.data.pixels import decode
+from seesay.errors import SeesayError
+from seesay.explain.colours import tint
+from seesay.explain.explanation import LEGEND, Explanation, Reading
+from seesay.explain.page import page
+from seesay.paths import replace_text, replacing
+
+_HTML, _PNG = ".html", ".png"
+# Inches: the figure, its margin and its image; where the sentence begins, and how wide it may be.
+_WIDE, _MARGIN, _SIDE = 12.0, 0.35, 4.0
+_LEFT, _ROOM = 4.75, 6.9
+_HEAD, _LINE, _BAR, _GAP = 0.55, 0.33, 0.22, 0.35  # heights of a heading, a line, a bar, what separates
+_NOTES = 1.0  # room below the image
+_KEY = "Green speaks for the match, orange against it."
+_SIZE, _SMALL = 13, 9  # points
+_SOFT = "#6b6862"
+_LETTERS = 52  # of a window's words beside its bar
+
+
+def check_out(out: Path) -> None:
+    """See that a figure can be written there, before anything is computed for it.
+
+    Raises:
+        SeesayError: neither HTML nor PNG by its suffix, or no such folder.
+    """
+    if out.suffix.lower() not in (_HTML, _PNG):
+        raise SeesayError(f"{out}: written are {_HTML}, {_PNG}; give the figure such a suffix.")
+    if not out.parent.is_dir():
+        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; make it first.")
+
+
+def write_explanation(image: bytes, name: str, run: str, explanation: Explanation, out: Path) -> None:
+    """Write the figure, HTML or PNG by its suffix.
+
+    Args:
+        image: encoded.
+        name: of the image.
+        run: name of the run that read the sentence.
+        explanation: of the two.
+        out: the file.
+
+    Raises:
+        ImageError: the image cannot be decoded.
+        SeesayError: the figure cannot be written there.
+    """
+    check_out(out)
+    picture = Image.fromarray(decode(image, name, min_side=720))
+    try:
+        if out.suffix.lower() == _HTML:
+            replace_text(out, page(picture, name, run, explanation))
+            return
+        figure = draw_explanation(picture, run, explanation)
+        with replacing(out) as beside:
+            figure.savefig(beside, format="png", dpi=120)
+    except OSError as error:
+        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+
+
+def draw_explanation(picture: Image.Image, run: str, explanation: Explanation) -> Figure:
+    """The image, and beside it for each reading the coloured sentence over a bar a window."""
+    laid = [_lines(explanation.pieces(reading)) for reading in explanation.readings]
+    heights = [
+        _HEAD + _LINE * len(lines) + _BAR * len(reading.drawn()) + _GAP
+        for lines, reading in zip(laid, explanation.readings, strict=True)
+    ]
+    image = _SIDE * picture.height / picture.width
+    high = max(sum(heights), image + _NOTES) + 2 * _MARGIN + _LINE
+    figure = Figure(figsize=(_WIDE, high))
+    axes = _axes(figure, _MARGIN, high - _MARGIN - image, _SIDE, image)
+    axes.imshow(np.asarray(picture), aspect="auto")
+    axes.axis("off")
+    below = "\n".join(fill(note, 62) for note in (_KEY, LEGEND, *explanation.notes()))
+    _write(figure, _MARGIN, high - _MARGIN - image - 0.1, below, size=_SMALL - 1, color=_SOFT, va="top")
+    title = f"{run}: score {explanation.score:.3f}"
+    _write(figure, _LEFT, high - _MARGIN - 0.15, title, size=_SMALL + 2, weight="bold")
+    top = high - _MARGIN - _LINE
+    for reading, lines, height in zip(explanation.readings, laid, heights, strict=True):
+        _draw_reading(figure, explanation, reading, lines, top)
+        top -= height
+    return figure
+
+
+_Line = list[tuple[str, float | None, float]]  # a piece of the sentence, its strength, where it begins
+
+
+def _lines(pieces: Sequence[tuple[str, float | None]]) -> list[_Line]:
+    """Pieces in lines as wide as there is room for, in inches."""
+    font = FontProperties(size=_SIZE)
+    lines: list[_Line] = [[]]
+    at = 0.0
+    for text, strength in pieces:
+        width = text_to_path.get_text_width_height_descent(text.strip() or " ", font, ismath=False)[0] / 72
+        if strength is not None and at + width > _ROOM and lines[-1]:
+            lines.append([])
+            at = 0.0
+        if text.strip():
+            lines[-1].append((text.strip(), strength, at))
+            at += width
+        at += 0.09 if text[-1].isspace() else 0.0
+    return lines
+
+
+def _draw_reading(
+    figure: Figure, explanation: Explanation, reading: Reading, lines: Sequence[_Line], top: float
+) -> None:
+    """One reading, from `top` inches downwards."""
+    _write(figure, _LEFT, top - 0.2, f"{reading.title}: {reading.score:.3f}", size=_SMALL, color=_SOFT)
+    for number, line in enumerate(lines):
+        for text, strength, at in line:
+            ground = {"facecolor": tint(strength), "edgecolor": "none", "pad": 1.5} if strength else None
+            y = top - _HEAD - _LINE * number
+            _write(figure, _LEFT + at, y, text, size=_SIZE, bbox=ground)
+    windows = reading.drawn()
+    high = _BAR * len(windows)
+    axes = _axes(figure, _LEFT + _ROOM / 2, top - _HEAD - _LINE * len(lines) - high, _ROOM / 2, high)
+    values = [window.contribution for window in windows]
+    most = max(map(abs, values), default=0.0) or 1.0
+    # Full colours: beside the sentence, length says how much.
+    colours = [tint(1.0 if value > 0 else -1.0) for value in values]
+    axes.barh(range(len(values)), values, color=colours, height=0.75)
+    axes.axvline(0, color=_SOFT, linewidth=0.8)
+    axes.set(
+        ylim=(len(values) - 0.5, -0.5), xlim=(min(0.0, *values) - 0.2 * most, max(0.0, *values) + 0.2 * most)
+    )
+    axes.set_axis_off()
+    for y, (window, value) in enumerate(zip(windows, values, strict=True)):
+        row = top - _HEAD - _LINE * len(lines) - _BAR * (y + 0.5) + 0.02
+        _write(figure, _LEFT, row, _shortened(explanation.text(window)), size=_SMALL, va="center")
+        side = "left" if value >= 0 else "right"
+        axes.annotate(
+            f"{value:+.3f}",
+            (value, y),
+            (3 if value >= 0 else -3, 0),
+            textcoords="offset points",
+            ha=side,
+            va="center",
+            size=_SMALL - 1,
+        )
+
+
+def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes at a place in inches."""
+    wide, high = figure.get_size_inches()
+    return figure.add_axes((left / wide, bottom / high, width / wide, height / high))
+
+
+def _write(figure: Figure, x: float, y: float, text: str, **style: Any) -> None:
+    """Text at a place in inches."""
+    wide, high = figure.get_size_inches()
+    figure.text(x / wide, y / high, text, parse_math=False, **style)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
