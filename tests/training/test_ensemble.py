@@ -116,8 +116,8 @@ def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
         assert member.changes == tuple(sorted((*SMALL, "seed=5")))
     assert [each.seed for each in member_recipes(recipe.model_copy(update={"seed": 9}))] == [9, 9]
     assert read_recipe(finished / MEMBERS / "mcnn-st" / "recipe.yaml").matcher.maps == (8, 8, 8)
-    with pytest.raises(SeesayError, match=r"mcnn-wd with matcher\.widht=3: key 'matcher\.mcnn\.widht'"):
-        load_recipe("mcnn-ens", changes=["matcher.widht=3"])
+    with pytest.raises(SeesayError, match=r"mcnn-wd with matcher\.breadth=3: key 'matcher\.mcnn\.breadth'"):
+        load_recipe("mcnn-ens", changes=["matcher.breadth=3"])
 
 
 @pytest.mark.parametrize("corpus_name", ["flickr8k", "flickr30k", "coco"])
