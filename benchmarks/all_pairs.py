@@ -1,0 +1,222 @@
+"""All pairs of the pair matchers, against the plain forward of the same networks and the products they need.
+
+The plain forward is how one writes these networks first: pairs side by side in batches, each sentence padded
+to 30 words and read anew for every image, the image beside each window. Its images are encoded once, and it
+is timed at its best batch. Both take turns in one run; the best turn of each counts. The share is of the rate
+of a large fp32 matrix product in the same turns, by the multiplications and additions that the all-pairs
+scoring does, padding left out. Sentences are as long as Flickr8k's; widths are the papers'.
+
+Then whole matrices of more and more pairs, each in a process of its own: time and peak memory.
+
+    python -m benchmarks.all_pairs [--images 1000]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks._harness import arguments, peak_mib, report
+from seesay.matchers.base import PairMatcher
+from seesay.matchers.mcnn import LEVELS, LONGEST, MatchingCNN
+from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.two_branch import SimilarityNetwork
+from seesay.recipes.schema import McnnSettings, SimilarityNetworkSettings
+from seesay.text.sentences import Sentences
+
+SIMILARITY = "similarity network"
+MATCHERS = (*LEVELS, SIMILARITY)
+IMAGE_DIM, SENTENCE_DIM, WORDS = 4096, 6000, 8000
+IMAGES, SENTENCES = 8, 400  # of the matrix that both ways compute
+BATCHES = (32, 128, 400)  # sentences that the plain forward takes at a time
+TURNS = 4
+PRODUCT = 2048  # rows and columns of the matrices whose product gives the machine's rate
+PER_IMAGE = 5
+PARTS = (10, 4, 2, 1)  # of the largest matrix's images and sentences
+
+LEAST_RATIO, MOST_DIFFERENCE = 3.0, 1e-4  # of the word level; of any score
+
+
+def matcher_named(name: str) -> PairMatcher:
+    torch.manual_seed(1)
+    if name == SIMILARITY:
+        return SimilarityNetwork(SimilarityNetworkSettings(), IMAGE_DIM, 0, SENTENCE_DIM).eval()
+    return MatchingCNN(McnnSettings.model_validate({"level": name}), IMAGE_DIM, WORDS).eval()
+
+
+def sentences_as_of_flickr8k(count: int, name: str) -> Sentences:
+    """Random words in sentences as long as its, and for the similarity network vectors."""
+    lengths = (torch.randn(count) * 3.7 + 10.8).round().clamp(3, 34).long()
+    vectors = torch.randn(count, SENTENCE_DIM if name == SIMILARITY else 0)
+    return Sentences(torch.randint(1, WORDS, (int(lengths.sum()),)), lengths, vectors)
+
+
+def encoded(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> tuple[Tensor, Tensor]:
+    """Both sides, in batches as runs do it."""
+    order = torch.split(torch.arange(len(sentences)), 512)
+    read = torch.cat([matcher.encode_sentences(sentences.take(rows)) for rows in order])
+    return matcher.encode_images(images), read
+
+
+def all_pairs(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> Tensor:
+    return score_all_pairs(matcher, *encoded(matcher, images, sentences))
+
+
+class Plain:
+    """The plain forward: one image against `batch` sentences at a time."""
+
+    def __init__(self, matcher: PairMatcher, images: Tensor, sentences: Sentences) -> None:
+        self.matcher = matcher
+        self.vectors = sentences.vectors
+        places = torch.arange(LONGEST)
+        self.real = places < sentences.lengths[:, None]
+        starts = sentences.lengths.cumsum(0) - sentences.lengths
+        last = len(sentences.words) - 1
+        self.words = sentences.words[(starts[:, None] + places).clamp(max=last)]
+        if isinstance(matcher, MatchingCNN):
+            self.images = functional.relu(matcher.image_map(images))
+        else:
+            self.images = matcher.encode_images(images)
+
+    def __call__(self, batch: int) -> Tensor:
+        """The score matrix."""
+        rows = torch.split(torch.arange(len(self.words)), batch)
+        return torch.stack([torch.cat([self._pairs(image, some) for some in rows]) for image in self.images])
+
+    def _pairs(self, image: Tensor, rows: Tensor) -> Tensor:
+        images = image.expand(len(rows), -1)
+        if isinstance(self.matcher, MatchingCNN):
+            return matching_cnn(self.matcher, images, self.words[rows], self.real[rows])
+        assert isinstance(self.matcher, SimilarityNetwork)
+        read = functional.normalize(self.matcher.branches.sentence_map(self.vectors[rows]), dim=1)
+        scores: Tensor = self.matcher.head(images * read)[:, 0]
+        return scores
+
+
+def matching_cnn(matcher: MatchingCNN, images: Tensor, words: Tensor, real: Tensor) -> Tensor:
+    """Scores (n,) of image vectors (n, d) and padded sentences (n, 30), by Table 1 as it stands there."""
+    *convolutions, hidden = (layer for layer in matcher.layers if isinstance(layer, torch.nn.Linear))
+    inputs = (matcher.words(words) * real[..., None]).transpose(1, 2)
+    for number, layer in enumerate(convolutions):
+        width = inputs.shape[1]
+        kernel = layer.weight[:, : 3 * width].reshape(-1, 3, width).transpose(1, 2)
+        if number == matcher.meeting:  # the image stands at each window's first place
+            beside = functional.pad(layer.weight[:, 3 * width :, None], (0, 2))
+            kernel = torch.cat([kernel, beside], dim=1)
+            inputs = torch.cat([inputs, images[..., None].expand(-1, -1, inputs.shape[2])], dim=1)
+        gate = real.unfold(1, 3, 1).any(dim=2)  # eq. 6
+        responses = functional.relu(functional.conv1d(inputs, kernel, layer.bias)) * gate[:, None]
+        inputs, real = functional.max_pool1d(responses, 2), gate.view(len(gate), -1, 2).any(dim=2)
+    joint = inputs.transpose(1, 2).flatten(1)
+    if matcher.meeting == len(convolutions):
+        joint = torch.cat([joint, images], dim=1)
+    scores: Tensor = matcher.score_map(functional.relu(hidden(joint)))[:, 0]
+    return scores
+
+
+def flops(work: Callable[[], object]) -> int:
+    """Multiplications and additions of its matrix products and convolutions."""
+    with FlopCounterMode(display=False) as counter:
+        work()
+    return int(counter.get_total_flops())
+
+
+def best_of_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """The best wall time, in seconds, of several kinds of work that are done in turns."""
+    best = dict.fromkeys(work, float("inf"))
+    for turn in range(TURNS + 1):
+        for name, call in work.items():
+            start = time.perf_counter()
+            call()
+            if turn:  # the first one warms up
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+@torch.inference_mode()
+def compare(name: str) -> dict[str, Any]:
+    """Both ways to one matrix, and what share of the products' rate ours reaches."""
+    matcher = matcher_named(name)
+    images, sentences = torch.rand(IMAGES, IMAGE_DIM), sentences_as_of_flickr8k(SENTENCES, name)
+    plain = Plain(matcher, images, sentences)
+    sides = encoded(matcher, images, sentences)
+    a = torch.rand(PRODUCT, PRODUCT)
+    times = best_of_turns(
+        {
+            "seesay": lambda: score_all_pairs(matcher, *sides),
+            "encoding": lambda: encoded(matcher, images, sentences),
+            "product": lambda: a @ a,
+            **{f"plain {batch}": partial(plain, batch) for batch in BATCHES},
+        }
+    )
+    pairs = IMAGES * SENTENCES
+    needed = flops(lambda: score_all_pairs(matcher, *sides)) / pairs
+    ours, plainly = pairs / times["seesay"], pairs / min(times[f"plain {batch}"] for batch in BATCHES)
+    rate = 2 * PRODUCT**3 / times["product"]
+    difference = all_pairs(matcher, images, sentences) - plain(SENTENCES)
+    return {
+        "matcher": name,
+        "pairs/s": ours,
+        "plain pairs/s": plainly,
+        "ratio": ours / plainly,
+        "encoding ms": 1000 * times["encoding"],
+        "MFLOP a pair": needed / 1e6,
+        "plain MFLOP a pair": flops(lambda: plain(SENTENCES)) / pairs / 1e6,
+        "product GFLOP/s": rate / 1e9,
+        "share of it": ours * needed / rate,
+        "largest difference": float(difference.abs().max()),
+    }
+
+
+@torch.inference_mode()
+def whole(name: str, count: int) -> dict[str, Any]:
+    """The whole matrix of that many images and their sentences, in this process."""
+    matcher = matcher_named(name)
+    images = torch.rand(count, IMAGE_DIM)
+    sides = encoded(matcher, images, sentences_as_of_flickr8k(PER_IMAGE * count, name))
+    before, start = peak_mib(), time.perf_counter()
+    scores = score_all_pairs(matcher, *sides)
+    seconds = time.perf_counter() - start
+    matrix = scores.numel() * scores.element_size() / (1 << 20)
+    return {
+        "matcher": name,
+        "images": count,
+        "sentences": PER_IMAGE * count,
+        "seconds": seconds,
+        "pairs/s": scores.numel() / seconds,
+        "matrix MiB": matrix,
+        "peak MiB": peak_mib(),
+        "beside sides and matrix MiB": max(peak_mib() - before - matrix, 0.0),
+    }
+
+
+def main() -> int:
+    """Compare, then grow."""
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--images", type=int, default=1000, help="in the largest matrix, five sentences each")
+    options = parser.parse_args()
+    # Memory first: a process starts with the peak of the one that made it.
+    grown: list[dict[str, Any]] = []
+    for name in MATCHERS:
+        for part in PARTS:
+            with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+                grown.append(process.submit(whole, name, max(options.images // part, 1)).result())
+    rows = [compare(name) for name in MATCHERS]
+    report("all-pairs", rows, options)
+    report("all-pairs-growth", grown, options)
+    fine = rows[0]["ratio"] >= LEAST_RATIO
+    return 0 if fine and all(row["largest difference"] <= MOST_DIFFERENCE for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
