@@ -1,0 +1,193 @@
+"""Explanations against plain scores of what is left, and against windows silenced by hand."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from seesay.errors import ImageError, SeesayError
+from seesay.explain.explain import explain
+from seesay.explain.explanation import Explanation, Reading, Window, Word
+from seesay.features.encode import encode_images
+from seesay.matchers.build import build_matcher
+from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers.run import Run, join_features
+from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import McnnSettings
+from seesay.text.encoders import MiniLM
+from seesay.text.sentences import prepare_sentences
+from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import Vocabulary
+
+WORDS = tokenize("a two dog dogs man red ball chases plays on in the grass snow with and's jumps over water")
+SENTENCE = "Two dogs, a man: plays on the grass with a red ball zyxw in the SNOW!"
+
+
+def png() -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 60, 3), np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def network(level: str, words: int) -> MatchingCNN:
+    torch.manual_seed(LEVELS.index(level))
+    small = {"level": level, "image": 6, "maps": (8, 10, 12), "hidden": 9}
+    model = MatchingCNN(McnnSettings.model_validate(small), 1280, words)
+    with torch.no_grad():
+        for layer in model.layers:
+            layer.bias.uniform_(-0.5, 0.5)
+    return model.eval()
+
+
+@cache
+def run_of(*levels: str) -> Run:
+    vocabulary = Vocabulary(WORDS)
+    recipe = load_recipe("flickr8k/mcnn-wd", changes=["encoders=[efficientnet-lite0]"])
+    networks = [network(level, len(vocabulary)) for level in levels]
+    matcher = networks[0] if len(networks) == 1 else Ensemble(networks, 1280, 0)
+    return Run("drawn", Path(), recipe, vocabulary, None, matcher)
+
+
+@cache
+def small_run() -> Run:
+    """A bag of words that reads through MiniLM too."""
+    vocabulary = Vocabulary(WORDS)
+    recipe = load_recipe(
+        "flickr8k/seesay-small",
+        changes=["encoders=[efficientnet-lite0]", "arrays=[pooled]", "matcher.class_names=0"],
+    )
+    torch.manual_seed(0)
+    matcher = build_matcher(recipe.matcher, [1280], len(vocabulary), MiniLM.dim)
+    return Run("small", Path(), recipe, vocabulary, MiniLM(), matcher)
+
+
+def score(run: Run, text: str) -> float:
+    """Of the image and a sentence, as search and evaluation compute it."""
+    features = join_features(run.recipe, encode_images(run.encoders, [png()], ["x"]).arrays)
+    return float(run.scores(features, prepare_sentences([text], run.vocabulary, run.sentence_encoder))[0, 0])
+
+
+@pytest.mark.parametrize("level", LEVELS[:3])
+def test_windows_contribute_what_the_score_falls_by(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each window is silenced within the convolution itself, and the whole network run again."""
+    run = run_of(level)
+    found = explain(run, png(), "x", SENTENCE)
+    (reading,) = found.readings
+    assert reading.score == pytest.approx(score(run, SENTENCE), abs=1e-5)
+    assert found.score == reading.score
+    model = run.matcher
+    assert isinstance(model, MatchingCNN)
+    plain = model._convolve
+    for number, window in enumerate(reading.windows):
+
+        def silenced(inputs: torch.Tensor, layer: int, left_out: int = number) -> torch.Tensor:
+            responses = plain(inputs, layer)
+            if layer == model.meeting:
+                responses[left_out] = -1e9
+            return responses
+
+        monkeypatch.setattr(model, "_convolve", silenced)
+        assert window.contribution == pytest.approx(reading.score - score(run, SENTENCE), abs=1e-5)
+    monkeypatch.undo()
+    assert max(abs(window.contribution) for window in reading.windows) > 1e-3
+
+
+@pytest.mark.parametrize("make", [lambda: run_of("st"), small_run], ids=["st", "minilm"])
+def test_words_contribute_what_the_score_falls_by(make) -> None:  # type: ignore[no-untyped-def]
+    run = make()
+    found = explain(run, png(), "x", SENTENCE)
+    (reading,) = found.readings
+    words = tokenize(SENTENCE)
+    assert [window.contribution for window in reading.windows] == list(reading.words)
+    for i, word in enumerate(found.words):
+        assert word.text.lower() == words[i]
+        assert SENTENCE[word.start : word.end] == word.text
+        left = SENTENCE[: word.start] + SENTENCE[word.end :]
+        assert reading.words[i] == pytest.approx(score(run, SENTENCE) - score(run, left), abs=1e-4)
+
+
+def test_an_ensemble_is_read_by_each_member() -> None:
+    found = explain(run_of(*LEVELS), png(), "x", SENTENCE)
+    assert [reading.level for reading in found.readings] == list(LEVELS)
+    assert found.score == pytest.approx(score(run_of(*LEVELS), SENTENCE), abs=1e-4)
+    for level, reading in zip(LEVELS, found.readings, strict=True):
+        assert reading == explain(run_of(level), png(), "x", SENTENCE).readings[0]
+
+
+def test_a_word_has_the_mean_of_its_windows() -> None:
+    found = explain(run_of("phs"), png(), "x", SENTENCE)
+    (reading,) = found.readings
+    for i, value in enumerate(reading.words):
+        assert value == pytest.approx(
+            fmean(w.contribution for w in reading.windows if i in range(w.start, w.end))
+        )
+    assert len(reading.words) == len(tokenize(SENTENCE))
+    assert max(map(abs, reading.strengths())) == 1
+    assert [s > 0 for s in reading.strengths()] == [v > 0 for v in reading.words]
+
+
+@pytest.mark.parametrize("level", ["wd", "st"])
+def test_what_stands_behind_the_thirtieth_word_is_cut(level: str) -> None:
+    long = " ".join(WORDS * 2)
+    found = explain(run_of(level), png(), "x", long)
+    assert found.cut == len(WORDS) * 2 - 30
+    assert len(found.words) == len(WORDS) * 2
+    assert len(found.readings[0].words) == 30
+    assert f"{found.cut} behind the thirtieth" in found.notes()[0]
+    assert "".join(text for text, _ in found.pieces(found.readings[0])) == long
+    short = explain(run_of(level), png(), "x", " ".join((WORDS * 2)[:30]))
+    assert short.readings == found.readings
+    assert short.cut == 0
+
+
+def test_a_matcher_that_reads_everything_cuts_nothing() -> None:
+    found = explain(small_run(), png(), "x", " ".join(WORDS * 2))
+    assert (found.cut, len(found.readings[0].words)) == (0, 2 * len(WORDS))
+
+
+def test_unknown_words_are_told() -> None:
+    assert explain(run_of("wd"), png(), "x", SENTENCE).unknown == ["zyxw"]
+    assert explain(run_of("wd"), png(), "x", "a castle").notes() == ["Not known to the run: castle."]
+    assert explain(small_run(), png(), "x", "a castle").unknown == []  # MiniLM reads it
+
+
+@pytest.mark.parametrize("sentence", ["DOG", "İstanbul dog’s ball", "a dog’s   ball_red", "é café 犬"])
+def test_odd_sentences_keep_their_places(sentence: str) -> None:
+    for run in (run_of("phl"), run_of("st"), small_run()):
+        found = explain(run, png(), "x", sentence)
+        spoken = [found.sentence[w.start : w.end].lower().replace("’", "'") for w in found.words]
+        assert spoken == tokenize(sentence)
+        assert "".join(text for text, _ in found.pieces(found.readings[0])) == found.sentence
+        assert all(np.isfinite(found.readings[0].words))
+
+
+@pytest.mark.parametrize("sentence", ["", "  ", "?!"])
+def test_a_sentence_without_words_is_told(sentence: str) -> None:
+    with pytest.raises(SeesayError, match="no words there"):
+        explain(run_of("wd"), png(), "x", sentence)
+
+
+def test_an_image_that_is_none_is_told() -> None:
+    with pytest.raises(ImageError, match=r"notes\.jpg"):
+        explain(run_of("wd"), b"no image", "notes.jpg", "a dog")
+
+
+def test_plain_values() -> None:
+    words = (Word("a", 0, 1, True), Word("dog", 2, 5, True), Word("zz", 6, 8, False))
+    reading = Reading("wd", 1.23456, (Window(0, 3, -0.5), Window(1, 3, 0.25)), (-0.5, -0.125, -0.125))
+    found = Explanation("a dog zz", words, 0, (reading,))
+    assert reading.best(1) == [Window(0, 3, -0.5)]
+    assert reading.strengths() == [-1, -0.25, -0.25]
+    plain = found.as_json()
+    assert (plain["score"], plain["unknown"], plain["cut"]) == (1.2346, ["zz"], 0)
+    (level,) = plain["readings"]
+    assert level["windows"][1] == {"text": "dog zz", "start": 2, "end": 8, "contribution": 0.25}
+    assert level["words"][1] == {"text": "dog", "start": 2, "end": 5, "contribution": -0.125}
