@@ -12,16 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
+from seesay.evaluation.measure import measure
 from seesay.matchers import base, score_file
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.inputs import Inputs
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
+from seesay.matchers.run import Run
 from seesay.matchers.score_file import ScoreFile, drop_oldest, matrix_name
 from seesay.matchers.two_branch import SimilarityNetwork
+from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import McnnSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
 MATCHERS = (*LEVELS, "similarity", "ensemble")
@@ -99,6 +105,24 @@ def test_neither_blocks_nor_pieces_change_a_score(
         patch.setattr(base, "_NEAR", near)
         pieces = score_all_pairs(matcher, x, y, block)
     assert torch.allclose(whole, pieces, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_gradients_go_through_pieces_as_through_pairs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_NEAR", 500)
+    matcher, features, texts = matcher_named(name), torch.randn(4, IMAGE), sentences([3, 9, 9, 1, 40])
+    weights = [weight for key, weight in matcher.named_parameters() if "layers" in key or "head" in key]
+
+    def gradients(together: bool) -> list[Tensor]:
+        x, y = matcher.encode_images(features), matcher.encode_sentences(texts)
+        if together:
+            scores = matcher.score_encoded(x, y)
+        else:
+            scores = matcher.score_pairs(x.repeat_interleave(5, 0), y.repeat(4, *[1] * (y.ndim - 1)))
+        return list(torch.autograd.grad(scores.square().sum(), weights))
+
+    for one, other in zip(gradients(True), gradients(False), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", MATCHERS)
@@ -272,3 +296,42 @@ def test_a_matrix_has_the_name_of_all_that_it_is_computed_from() -> None:
     names = {matrix_name(each) for each in (parts, *others)}
     assert len(names) == 1 + len(others)
     assert matrix_name(list(parts)) == matrix_name(parts)
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
+    recipe = load_recipe("flickr8k/mcnn-st")
+    return Run("drawn", tmp_path, recipe, Vocabulary(["a"] * (WORDS - 1)), None, matcher_named("st"))
+
+
+def test_a_run_keeps_a_long_scoring_only_when_asked(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `seesay evaluate` asks, and what measures val after each epoch does not."""
+    lengths = [1 + i % 20 for i in range(700)]
+    features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
+    owners = np.arange(700) % 200
+    texts = sentences(lengths)
+    inputs = Inputs(Corpus("drawn", tmp_path, (), ()), torch.from_numpy(features), texts, owners, [])
+    plain = measure(run, inputs, "val")
+    assert not (tmp_path / "cache" / "scores").exists()
+    assert capsys.readouterr().err == ""
+    assert measure(run, inputs, "val", keep=True) == plain
+    assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
+    (kept,) = (tmp_path / "cache" / "scores").iterdir()
+    assert (kept / "rows.f32").stat().st_size == 200 * (700 + 1) * 4
+    assert np.array_equal(run.scores(features, texts, keep=True), run.scores(features, texts))
+    assert capsys.readouterr().err == ""
+    with torch.no_grad():
+        run.matcher.state_dict()["score_map.weight"] *= 1.001
+    assert np.allclose(run.scores(features, texts, keep=True), run.scores(features, texts), atol=1e-6)
+    assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
+
+
+def test_a_run_scores_no_images_or_no_sentences(run: Run) -> None:
+    features = np.zeros((3, IMAGE), np.float32)
+    none = Sentences(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0, 0))
+    for keep in (False, True):
+        assert run.scores(features, none, keep).shape == (3, 0)
+        assert run.scores(features[:0], sentences([3, 4]), keep).shape == (0, 2)

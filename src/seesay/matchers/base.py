@@ -64,11 +64,19 @@ class PairMatcher(Matcher):
         """
         n = len(images)
         few = max(pairs_at_once(sentences[:1]) // max(n, 1), 1)
-        parts = [
-            self.score_pairs(images.repeat(len(part), *[1] * (images.ndim - 1)), part.repeat_interleave(n, 0))
-            for part in torch.split(sentences, few)
-        ]
-        return torch.cat(parts).view(len(sentences), n).T
+        scores = self.empty_scores(images, sentences)
+        for rows in torch.split(torch.arange(len(sentences), device=sentences.device), few):
+            beside = images.repeat(len(rows), *[1] * (images.ndim - 1))
+            scores[rows] = self.score_pairs(beside, sentences[rows].repeat_interleave(n, 0)).view(-1, n)
+        return scores.T
+
+    def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """A matrix (m, n) to write the scores of few sentences at a time to.
+
+        Were these kept one by one, each would take a place amid the freed activations of the last, and
+        the next activations would need new memory (m-CNN's sentence level was several times slower so).
+        """
+        return next(self.parameters(), images).new_empty(len(sentences), len(images))
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Scores (n,) of encoded images and sentences that stand side by side."""

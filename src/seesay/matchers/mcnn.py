@@ -133,15 +133,13 @@ class MatchingCNN(PairMatcher):
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
         """The score matrix (n, m), a few sentences of equally many windows at a time."""
         n = len(images)
-
-        def match(texts: Tensor) -> Tensor:
-            return self._match((texts.transpose(0, 1)[:, :, None] + images).flatten(1, 2)).view(-1, n)
-
-        def score(places: int, rows: Tensor) -> Tensor:
+        scores = self.empty_scores(images, sentences)
+        for places, alike in _alike(_real_places(sentences)):
             few = max(pairs_at_once(sentences[:1, :places]) // n, 1)
-            return torch.cat([match(sentences[part, :places]) for part in torch.split(rows, few)])
-
-        return _together(_real_places(sentences), score).T
+            for rows in torch.split(alike, few):
+                met = sentences[rows, :places].transpose(0, 1)[:, :, None] + images
+                scores[rows] = self._match(met.flatten(1, 2)).view(-1, n)
+        return scores.T
 
     def _padded(self, responses: Tensor) -> Tensor:
         """Pooled responses (m, places, maps) with -inf where a longer sentence has places."""
@@ -228,7 +226,13 @@ def _real_places(sentences: Tensor) -> Tensor:
 
 def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
     """What `compute` gives for rows of equal count, put back in order."""
-    order = counts.argsort(stable=True)
-    values, sizes = torch.unique_consecutive(counts[order], return_counts=True)
-    groups = zip(values.tolist(), torch.split(order, sizes.tolist()), strict=True)
-    return torch.cat([compute(value, rows) for value, rows in groups])[order.argsort()]
+    groups = _alike(counts)
+    order = torch.cat([rows for _, rows in groups])
+    return torch.cat([compute(count, rows) for count, rows in groups])[order.argsort()]
+
+
+def _alike(counts: Tensor) -> list[tuple[int, Tensor]]:
+    """Each count with the rows that have it."""
+    values, sizes = torch.unique(counts, return_counts=True)
+    rows = torch.split(counts.argsort(stable=True), sizes.tolist())
+    return list(zip(values.tolist(), rows, strict=True))
