@@ -91,7 +91,7 @@ class Reranker:
         features = join_features(self.run.recipe, encoded.arrays)
         scores = self._scores(features, [hit.text or "" for hit in shortlist])[0]
         hits = reordered(shortlist, range(len(shortlist)), scores)[:k]
-        return Reranked(hits, len(shortlist), 1, [], time.perf_counter() - started)
+        return Reranked(hits, len(shortlist), 0, [], time.perf_counter() - started)
 
     def _scores(self, features: NDArray[np.float32], sentences: Sequence[str]) -> NDArray[np.float32]:
         """The run's score matrix (n, m)."""
@@ -143,7 +143,7 @@ class Reranker:
             return {}, 0, gone
         report = fill_stores(self._encoders, stores_folder(), list(images.values()))
         self._stores = report.stores
-        # A file that changed since it was indexed has another key: it is compared as it is now.
+        # Of a file that changed since it was indexed the key is another, and what it shows now counts.
         keys = {place: key for place, key in zip(images, report.keys, strict=True) if key is not None}
         return keys, report.encoded, gone + report.errors
 
