@@ -6,6 +6,7 @@ from seesay.evaluation.columns import (
     corpus_title,
     figures,
     find_published,
+    is_plotted,
     is_published,
     published_figures,
     spread,
@@ -23,6 +24,23 @@ def test_figures_of_either_shape():
     assert (both["S R@5"], both["I R@10"], both["mR"]) == (11.0, 22.0, 16.0)
     assert figures(way(5.0) | {"upper bound": None, "n": 3}) == way(5.0)
     assert list(figures({"R@1": 1.0, "R@5": 2.0, "R@10": 3.0, "upper bound": 4.0}))[-1] == "upper bound"
+
+
+def test_composition_has_columns_for_each_kind():
+    kinds = {
+        "shuffle": {"true order": 80.0, "difference": 0.7},
+        "swap": {"true order": 60.0, "difference": None},
+    }
+    shown = figures({"by kind": kinds, "protocol": "composition"})
+    assert shown == {
+        "shuffle: true order %": 80.0,
+        "swap: true order %": 60.0,
+        "shuffle: difference": 0.7,
+        "swap: difference": None,
+    }
+    assert [column for column in shown if is_plotted(column)] == list(shown)[:2]
+    grounding = way(5.0) | {"by kind": {"people": way(9.0)}}
+    assert figures(grounding) == way(5.0)
 
 
 def test_published_rows_have_the_same_columns():

@@ -46,6 +46,26 @@ def test_images_without_sentences_are_said():
     assert "1 images without sentences" in printed(None, "x", scores=np.eye(3)[:, :2], owners=np.arange(2))
 
 
+def test_composition_is_a_row_a_kind_and_cut_sentences_are_counted():
+    kind = {
+        "true order": 81.234, "standard error": 0.51, "ties": 2.0, "difference": -0.001, "n": 30,
+        "left out": 4,
+    }  # fmt: skip
+    result = {"protocol": "composition", "split": "test", "images": 3, "sentences": 14, "cut_sentences": 2}
+    result["by kind"] = {"shuffle": kind, "swap": kind | {"standard error": None, "difference": None}}
+    console = Console(file=io.StringIO(), width=120)
+    print_report(result, "m-CNN(wd)", "flickr8k", (), console)
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].strip() == (
+        "test: 3 images, 14 sentences, composition; 2 sentences longer than 30 words, cut"
+    )
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if "│" in line]
+    assert cells == [
+        ["shuffle", "81.2", "0.5", "2.0", "+0.00", "30", "4"],
+        ["swap", "81.2", "–", "2.0", "–", "30", "4"],
+    ]
+
+
 def test_phrases_stand_beside_their_baselines_and_kinds():
     measures = {"R@1": 40.0, "R@5": 60.0, "R@10": 70.0, "upper bound": 88.0, "n": 5}
     whole = {"R@1": 20.0, "R@5": 20.0, "R@10": 20.0, "upper bound": 20.0, "n": 5}

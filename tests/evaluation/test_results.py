@@ -76,6 +76,20 @@ def test_rows_of_one_direction_stand_beside_the_others(tmp_path):
             record_row(tmp_path, "flickr8k", grounding | {key: wrong})
 
 
+def test_composition_has_kinds(tmp_path):
+    kind = {
+        "true order": 80.0, "standard error": 0.5, "ties": 0.0, "difference": 0.7, "n": 3000, "left out": 4,
+    }  # fmt: skip
+    about = {"protocol": "composition", "by kind": {"shuffle": kind, "swap": kind | {"standard error": None}}}
+    composition = {k: v for k, v in row().items() if k not in ("mR", "sentence_retrieval")} | about
+    assert read_rows(record_row(tmp_path, "flickr8k", composition)) == [composition]
+    for key, wrong in (("true order", 101.0), ("n", 0), ("ties", None), ("difference", "x")):
+        with pytest.raises(SeesayError, match=f"key 'by kind.swap.{key}'"):
+            validate_row(composition | {"by kind": {"swap": kind | {key: wrong}}}, "here")
+    with pytest.raises(SeesayError, match="key 'by kind'"):
+        validate_row(composition | {"by kind": {}}, "here")
+
+
 def test_a_row_needs_its_origin():
     without = row()
     del without["commit"]

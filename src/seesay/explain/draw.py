@@ -22,11 +22,11 @@ from seesay.explain.page import page
 from seesay.paths import replace_text, replacing
 
 _HTML, _PNG = ".html", ".png"
-# Inches: the figure, its margin and its image; where the sentence begins, and how wide it may be.
-_WIDE, _MARGIN, _SIDE = 12.0, 0.35, 4.0
+# Inches: the figure, its margin, the most that its image has; where the sentence begins, and its width.
+_WIDE, _MARGIN, _SIDE, _TALLEST = 12.0, 0.35, 4.0, 6.0
 _LEFT, _ROOM = 4.75, 6.9
 _HEAD, _LINE, _BAR, _GAP = 0.55, 0.33, 0.22, 0.35  # heights of a heading, a line, a bar, what separates
-_NOTES = 1.0  # room below the image
+_NOTES, _SPACE = 1.0, 0.09  # room below the image, and between words
 _KEY = "Green speaks for the match, orange against it."
 _SIZE, _SMALL = 13, 9  # points
 _SOFT = "#6b6862"
@@ -79,10 +79,11 @@ def draw_explanation(picture: Image.Image, run: str, explanation: Explanation) -
         _HEAD + _LINE * len(lines) + _BAR * len(reading.drawn()) + _GAP
         for lines, reading in zip(laid, explanation.readings, strict=True)
     ]
-    image = _SIDE * picture.height / picture.width
+    scale = min(_SIDE / picture.width, _TALLEST / picture.height)
+    image = picture.height * scale
     high = max(sum(heights), image + _NOTES) + 2 * _MARGIN + _LINE
     figure = Figure(figsize=(_WIDE, high))
-    axes = _axes(figure, _MARGIN, high - _MARGIN - image, _SIDE, image)
+    axes = _axes(figure, _MARGIN, high - _MARGIN - image, picture.width * scale, image)
     axes.imshow(np.asarray(picture), aspect="auto")
     axes.axis("off")
     below = "\n".join(fill(note, 62) for note in (_KEY, LEGEND, *explanation.notes()))
@@ -105,6 +106,8 @@ def _lines(pieces: Sequence[tuple[str, float | None]]) -> list[_Line]:
     lines: list[_Line] = [[]]
     at = 0.0
     for text, strength in pieces:
+        if not strength and text[0].isspace() and text.strip():
+            at += _SPACE
         width = text_to_path.get_text_width_height_descent(text.strip() or " ", font, ismath=False)[0] / 72
         if strength is not None and at + width > _ROOM and lines[-1]:
             lines.append([])
@@ -112,7 +115,7 @@ def _lines(pieces: Sequence[tuple[str, float | None]]) -> list[_Line]:
         if text.strip():
             lines[-1].append((text.strip(), strength, at))
             at += width
-        at += 0.09 if text[-1].isspace() else 0.0
+        at += _SPACE if text[-1].isspace() else 0.0
     return lines
 
 
@@ -140,7 +143,7 @@ def _draw_reading(
     )
     axes.set_axis_off()
     for y, (window, value) in enumerate(zip(windows, values, strict=True)):
-        row = top - _HEAD - _LINE * len(lines) - _BAR * (y + 0.5) + 0.02
+        row = top - _HEAD - _LINE * len(lines) - _BAR * (y + 0.5) - 0.01
         _write(figure, _LEFT, row, _shortened(explanation.text(window)), size=_SMALL, va="center")
         side = "left" if value >= 0 else "right"
         axes.annotate(

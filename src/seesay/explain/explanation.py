@@ -7,7 +7,7 @@ from typing import Any
 
 WORDS = "words"
 LEGEND = (
-    "A bar is what the score falls by without those words, all else as it is; "
+    "A bar is what the score falls by with that window left out, all else as it is; "
     "a word is coloured by the mean of the windows that hold it."
 )
 _DRAWN = 40

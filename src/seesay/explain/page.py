@@ -44,7 +44,7 @@ mark {{ color: inherit; padding: .1em .2em; margin: 0 -.08em; border-radius: 4px
 table {{ width: 100%; border-spacing: 0 3px; font-size: .85rem; }}
 td {{ padding: 0; }}
 td:first-child {{ padding-right: 1rem; overflow-wrap: anywhere; }}
-td.bar {{ width: 45%; }}
+td.bar {{ width: 38%; }}
 td:last-child {{ width: 4.5em; text-align: right; }}
 tr.faint {{ color: var(--soft); }}
 .track {{ position: relative; height: .8rem; }}
