@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +14,13 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
-from seesay.matchers import base, score_file
+from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.run import Run
-from seesay.matchers.score_file import ScoreFile, drop_oldest, matrix_name
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import McnnSettings, SimilarityNetworkSettings
@@ -245,18 +243,6 @@ def test_a_damaged_file_is_computed_again_from_the_damage_on(
     assert path.stat().st_size == 8 * RECORD
 
 
-def test_rows_at_another_place_are_not_believed(tmp_path: Path) -> None:
-    """As when a file was removed while another process went on appending to it."""
-    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with ScoreFile.opened(tmp_path, 3) as file:
-        file.append(2, rows[2:])
-        assert file.read(np.empty((4, 3), np.float32)) == 0
-        file.append(0, rows[:3])
-        into = np.empty((4, 3), np.float32)
-        assert file.read(into) == 3
-    assert np.array_equal(into[:3], rows[:3])
-
-
 def test_a_matrix_of_one_block_is_not_kept(tmp_path: Path, matcher: Counting) -> None:
     resume_all_pairs(matcher, *encoded(matcher, 2, LENGTHS), tmp_path / "m", BLOCK)
     x, y = encoded(matcher, 2, LENGTHS)
@@ -268,34 +254,6 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, matcher: Counti
     (tmp_path / "m").write_text("a file where the folder should be")
     with pytest.raises(SeesayError, match="cannot be read or written"):
         resume(matcher, tmp_path / "m")
-
-
-def test_the_cache_keeps_what_was_asked_for_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_file, "_KEPT", 3 * 4 * 4)  # three matrices of three numbers and a checksum
-    row = np.ones((1, 3), np.float32)
-    for name in "abc":
-        with ScoreFile.opened(tmp_path / name, 3) as file:
-            file.append(0, row)
-    with ScoreFile.opened(tmp_path / "a", 3) as file:
-        assert file.read(np.empty((1, 3), np.float32)) == 1
-    with ScoreFile.opened(tmp_path / "d", 3) as file:
-        file.append(0, row)
-    drop_oldest(tmp_path / "d")
-    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "d"]
-
-
-def test_a_matrix_has_the_name_of_all_that_it_is_computed_from() -> None:
-    parts: list[Any] = ["cpu", np.zeros((2, 3), np.float32), np.zeros((4, 0), np.float32)]
-    others: list[list[Any]] = [
-        ["gpu", *parts[1:]],
-        ["cpu", np.full((2, 3), 1e-9, np.float32), parts[2]],
-        ["cpu", np.zeros((3, 2), np.float32), parts[2]],
-        ["cpu", np.zeros((2, 3), np.int32), parts[2]],
-        [*parts, np.array(7)],
-    ]
-    names = {matrix_name(each) for each in (parts, *others)}
-    assert len(names) == 1 + len(others)
-    assert matrix_name(list(parts)) == matrix_name(parts)
 
 
 @pytest.fixture
