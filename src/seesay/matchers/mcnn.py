@@ -43,6 +43,7 @@ LONGEST = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
 _SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
+_ABOUT = 4  # words by which sentences that are encoded together may differ
 _GLOVE_DEVIATION = 0.7  # of the components of frequent words
 
 
@@ -86,13 +87,21 @@ class MatchingCNN(PairMatcher):
     def encode_sentences(self, sentences: Sentences) -> Tensor:
         """Pooled responses of the meeting layer's windows, (m, places, maps)."""
         starts = sentences.lengths.cumsum(0) - sentences.lengths
+        lengths = sentences.lengths.clamp(max=LONGEST)
+        last = len(sentences.words) - 1
 
-        def encode(length: int, rows: Tensor) -> Tensor:
-            at = starts[rows] + torch.arange(length, device=starts.device)[:, None]
-            responses = self._respond(self.words(sentences.words[at]), range(self.meeting))
-            return self._padded(pool(self._convolve(responses, self.meeting)).transpose(0, 1))
+        def encode(longest: int, rows: Tensor) -> Tensor:
+            real, places = lengths[rows], torch.arange(longest, device=starts.device)[:, None]
+            words = self.words(sentences.words[(starts[rows] + places).clamp(max=last)])
+            inputs = words * (places < real)[:, :, None]
+            for number in range(self.meeting):
+                responses = pool(gate(self._convolve(inputs, number), real))
+                inputs = functional.relu(responses + self._layer(number).bias)
+                real = (real.clamp(max=_PLACES[number] - _SPANS[number] + 1) + 1) // 2
+            return self._padded(pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1))
 
-        return _together(sentences.lengths.clamp(max=LONGEST), encode)
+        # Of about one length, not of exactly one: a few large products instead of many small ones.
+        return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=LONGEST), encode)
 
     def encode_without_windows(self, sentence: Sentences) -> Tensor:
         """One sentence encoded whole, and without each window in turn: (1 + windows, places, maps).
@@ -196,6 +205,12 @@ def convolve(inputs: Tensor, kernel: Tensor, span: int, places: int) -> Tensor:
         if reach > 0:
             responses[:reach] += functional.linear(inputs[offset : offset + reach], weight)
     return responses
+
+
+def gate(responses: Tensor, real: Tensor) -> Tensor:
+    """Eq. 6 for sentences of `real` places (n,): -inf, which the ReLU makes zero, for windows behind them."""
+    places = torch.arange(len(responses), device=responses.device)[:, None]
+    return responses.masked_fill((places >= real)[:, :, None], -torch.inf)
 
 
 def pool(responses: Tensor) -> Tensor:
