@@ -104,6 +104,39 @@ class McnnSettings(_Part):
     dropout: float = Field(0.1, ge=0, lt=1)
 
 
+class GenerationSettings(_Part):
+    """Sentence generation: a decoder writes the matching sentence from the image vector (eq. 3).
+
+    Attributes:
+        weight: λ of eq. 4.
+        role: what is written for: `supervision` of the image vector (section 3.3.2), or a `sentence` that
+            itself stands for the image in matching (the ablation ctx + sen).
+        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
+            ones, growing from none in the first epoch to this in the last.
+        shared: whether sentence encoder and decoder have one word embedding.
+    """
+
+    weight: float = Field(1.0, ge=0)
+    role: Literal["supervision", "sentence"] = "supervision"
+    sampling: float = Field(0.0, ge=0, le=1)
+    shared: bool = False
+
+
+class ScoSettings(_Part):
+    """SCO: an image vector in R^dim of context and concept scores, and an LSTM over the words.
+
+    `fusion` is what the image vector is of: both by the gated fusion unit (eq. 2) or their sum, or one of
+    them. Concept scores are the last of the image's arrays. Sentences are cut after `longest` words.
+    """
+
+    kind: Literal["sco"] = "sco"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+    longest: int = Field(50, gt=0)
+    fusion: Literal["gate", "sum", "context", "concepts"] = "gate"
+    generation: GenerationSettings | None = None
+
+
 PairSettings = McnnSettings | SimilarityNetworkSettings
 
 
@@ -127,6 +160,7 @@ MatcherSettings = Annotated[
     | SimilarityNetworkSettings
     | CcaSettings
     | McnnSettings
+    | ScoSettings
     | EnsembleSettings,
     Field(discriminator="kind"),
 ]
