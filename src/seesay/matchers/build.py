@@ -11,6 +11,7 @@ from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
 from seesay.matchers.projection import Projection
+from seesay.matchers.sco import SCO
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.matchers.vsepp import VsePlusPlus
 from seesay.recipes.schema import (
@@ -20,6 +21,7 @@ from seesay.recipes.schema import (
     IRMatchSettings,
     MatcherSettings,
     McnnSettings,
+    ScoSettings,
     SimilarityNetworkSettings,
     VsePlusPlusSettings,
 )
@@ -53,6 +55,8 @@ def build_matcher(
         return CCA(sum(image_parts), sentence_dim, settings.dim, settings.power)
     if isinstance(settings, McnnSettings):
         return MatchingCNN(settings, sum(image_parts), words)
+    if isinstance(settings, ScoSettings):
+        return SCO(settings, image_parts, words)
     if isinstance(settings, EnsembleSettings):
         return _ensemble(settings, image_parts, words, sentence_dim)
     return Projection(settings, image_parts, words, sentence_dim)

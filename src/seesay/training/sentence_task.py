@@ -18,6 +18,7 @@ from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.mcnn import cut_sentences
 from seesay.matchers.run import Run
+from seesay.matchers.sco import SCO
 from seesay.recipes.schema import (
     ContrastiveSettings,
     LogisticSettings,
@@ -47,6 +48,7 @@ class SentenceTask:
     data: Inputs
     val: Inputs
     headline: str = "mR"
+    passed: float = 0.0  # 0 in the first epoch, 1 in the last
 
     @classmethod
     def of(
@@ -64,15 +66,23 @@ class SentenceTask:
     def batches(self, epoch: int) -> Sequence[Batch]:
         """Positions of images and of their sentences."""
         recipe, owners = self.recipe, self.data.image_of_sentence
+        self.passed = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
         if recipe.sampler == "rounds":
             return list(pair_batches(owners, recipe.batch, recipe.seed, epoch))
         neighbours = recipe.sampler == "neighbourhood"
         return list(random_batches(owners, recipe.batch, recipe.seed, epoch, neighbours))
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """The recipe's objective on one mini-batch."""
+        """The recipe's objective on one mini-batch; eq. 4 of SCO where the matcher generates sentences."""
         images, chosen = (torch.from_numpy(part) for part in batch)
         sentences = self.data.sentences.take(chosen).to(device)
+        losses = self._matching(matcher, images, sentences, device)
+        if isinstance(matcher, SCO) and matcher.generation is not None:
+            features = self.data.features[images].to(device)
+            losses = [losses[0] + matcher.generation_loss(features, sentences, self.passed)]
+        return losses
+
+    def _matching(self, matcher: Matcher, images: Tensor, sentences: Sentences, device: str) -> list[Tensor]:
         objective = self.recipe.objective
         if isinstance(objective, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
             present = torch.unique(images)

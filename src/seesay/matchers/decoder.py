@@ -1,0 +1,158 @@
+"""The generative LSTM of SCO (Huang, Wu, Song, Wang, CVPR 2018), eq. 3: a sentence from an image vector.
+
+The image vector is the initial hidden state; the memory starts at zero. The printed output layer,
+softmax(Fᵀh + b), needs words as wide as the hidden state (the paper has D = 300 and H = 1024): here a
+matrix takes h to R^D first, so that F is word embedding and output layer in one, as printed.
+
+Word numbers are the vocabulary's. One mark more, the last row of F, stands before a sentence's first
+word and follows its last. `table` in what follows is Fᵀ, (G, D): the decoder's own embedding, or the
+sentence encoder's where they share one.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence
+
+from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import UNKNOWN
+
+State = tuple[Tensor, Tensor]
+Written = tuple[list[int], float]
+
+
+class Decoder(nn.Module):
+    """The decoder's LSTM and output layer.
+
+    Args:
+        words: rows of the vocabulary; the mark is one more.
+        word_dim: D.
+        dim: H, the width of the image vectors.
+    """
+
+    def __init__(self, words: int, word_dim: int, dim: int) -> None:
+        super().__init__()
+        self.mark = words
+        self.lstm = nn.LSTM(word_dim, dim)
+        self.projection = nn.Linear(dim, word_dim, bias=False)
+        self.bias = nn.Parameter(torch.zeros(words + 1))
+
+    def loss(self, images: Tensor, sentences: Sentences, table: Tensor, sampling: float = 0.0) -> Tensor:
+        """L_gen: minus the log-likelihood of a sentence, summed over its words and the end, a mean over all.
+
+        Args:
+            images: image vectors, (m, H), one a sentence.
+            sentences: m; they are packed, so no padding is computed and none counts.
+            table: of the words.
+            sampling: the chance that a word read is the decoder's own instead of the true one.
+        """
+        framed, targets = self._framed(sentences)
+        read = framed.packed(framed.words)
+        if sampling:
+            read = self.with_own_words(images, read, table, sampling)
+        vectors = PackedSequence(functional.embedding(read.data, table), *read[1:])
+        states = self.lstm(vectors, _start(images))[0].data
+        total = functional.cross_entropy(
+            self.logits(states, table).float(), framed.packed(targets).data, reduction="sum"
+        )
+        return total / len(sentences)
+
+    @torch.no_grad()
+    def with_own_words(
+        self, images: Tensor, read: PackedSequence, table: Tensor, sampling: float
+    ) -> PackedSequence:
+        """Scheduled sampling: words replaced by what the decoder holds likeliest after those before them.
+
+        What the decoder itself says is no function that a gradient passes, so that all words can be chosen
+        first and then be read as true ones are.
+        """
+        words, start = read.data.clone(), 0
+        order = read.sorted_indices
+        state = _start(images if order is None else images[order])
+        own = words[:0]
+        for count in read.batch_sizes.tolist():
+            here = words[start : start + count]
+            if start:
+                chosen = torch.rand(count, device=words.device) < sampling
+                here.copy_(torch.where(chosen, own[:count], here))
+            logits, state = self.step(here, (state[0][:, :count], state[1][:, :count]), table)
+            own = logits.argmax(dim=1)
+            start += count
+        return PackedSequence(words, *read[1:])
+
+    @torch.no_grad()
+    def greedy(self, images: Tensor, table: Tensor, longest: int) -> Sentences:
+        """The likeliest next word again and again: for n images n sentences of 1 to `longest` words."""
+        last = torch.full((len(images),), self.mark, device=images.device)
+        state, written = _start(images), []
+        ended = torch.zeros_like(last, dtype=torch.bool)
+        for place in range(longest):
+            logits, state = self.step(last, state, table)
+            logits[:, [UNKNOWN] if place else [UNKNOWN, self.mark]] = -torch.inf
+            last = logits.argmax(dim=1)
+            ended = ended | (last == self.mark)
+            if ended.all():
+                break
+            written.append(last.masked_fill(ended, self.mark))
+        words = torch.stack(written, dim=1)
+        there = words != self.mark
+        return Sentences(words[there], there.sum(dim=1), images.new_zeros(len(images), 0))
+
+    @torch.no_grad()
+    def beam_search(self, image: Tensor, table: Tensor, beam: int, count: int, longest: int) -> list[Written]:
+        """The `count` likeliest sentences of 1 to `longest` words that a beam finds, best first.
+
+        They are compared by log-likelihood, ends counted and not divided by length: what eq. 3 gives, which
+        favours short sentences. The unknown word is never written.
+
+        Args:
+            image: an image vector, (H,).
+            table: of the words.
+            beam: how many beginnings are kept; each may end at any place.
+            count: at most `beam`.
+            longest: words.
+        """
+        state = _start(image[None])
+        begun = torch.full((1, 1), self.mark, device=image.device)
+        scores = torch.zeros(1, device=image.device)
+        ended: list[Written] = []
+        for place in range(longest + 1):
+            logits, state = self.step(begun[:, -1], state, table)
+            totals = scores[:, None] + logits.float().log_softmax(dim=1)
+            if place:
+                ended += zip(begun[:, 1:].tolist(), totals[:, self.mark].tolist(), strict=True)
+                ended = sorted(ended, key=lambda written: -written[1])[:count]
+            if place == longest or (len(ended) == count and ended[-1][1] >= scores.max()):
+                break  # what goes on only becomes less likely
+            totals[:, [UNKNOWN, self.mark]] = -torch.inf
+            kept = min(beam, int(totals.isfinite().sum()))
+            scores, chosen = totals.flatten().topk(kept)
+            parents, words = chosen // totals.shape[1], chosen % totals.shape[1]
+            begun = torch.cat([begun[parents], words[:, None]], dim=1)
+            state = (state[0][:, parents], state[1][:, parents])
+        return ended
+
+    def step(self, words: Tensor, state: State, table: Tensor) -> tuple[Tensor, State]:
+        """Read one word of each of n sentences: logits of the next, (n, G), and the state, both (1, n, H)."""
+        output, state = self.lstm(functional.embedding(words, table)[None], state)
+        return self.logits(output[0], table), state
+
+    def logits(self, states: Tensor, table: Tensor) -> Tensor:
+        """What the softmax of eq. 3 is of, (n, G) from hidden states (n, H)."""
+        return functional.linear(self.projection(states), table, self.bias)
+
+    def _framed(self, sentences: Sentences) -> tuple[Sentences, Tensor]:
+        """The mark in front of each sentence, and what follows each word then: the next, or the mark."""
+        lengths = sentences.lengths
+        number = torch.arange(len(lengths), device=lengths.device)
+        places = torch.arange(len(sentences.words), device=lengths.device)
+        words = sentences.words.new_full((len(sentences.words) + len(lengths),), self.mark)
+        words[places + torch.repeat_interleave(number, lengths) + 1] = sentences.words
+        return Sentences(words, lengths + 1, sentences.vectors), words.roll(-1)
+
+
+def _start(images: Tensor) -> State:
+    """The image vectors as hidden state, and a memory of zeros."""
+    return images[None].contiguous(), torch.zeros_like(images[None])
