@@ -8,30 +8,31 @@ from functools import lru_cache
 from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
 
-def _listed(text: str) -> frozenset[str]:
+def listed(text: str) -> frozenset[str]:
+    """The words of a list."""
     return frozenset(text.split())
 
 
-DETERMINERS = _listed("""
+DETERMINERS = listed("""
     a an the this these those his her its their my your our some several many few both each every any all no
     another other one two three four five six seven eight nine ten eleven twelve dozen
 """)
 # Determiners that stand alone: "the other", "one in red".
-HEADS = _listed("one another other two three four five six")
-QUANTIFIERS = _listed("both all each one")
-SINGULAR = _listed("one another each")
-PREPOSITIONS = _listed("""
+HEADS = listed("one another other two three four five six")
+QUANTIFIERS = listed("both all each one")
+SINGULAR = listed("one another each")
+PREPOSITIONS = listed("""
     in on at by with without from into onto over under through across along around near behind beside between
     among against toward towards above below beneath underneath inside outside within off for about upon atop
     of like
 """)
-AUXILIARIES = _listed("is are was were has have")
+AUXILIARIES = listed("is are was were has have")
 # No part of a noun phrase: prepositions, particles, conjunctions, relatives, auxiliaries, pronouns, and
 # adverbs that the dictionary has as nouns or adjectives too.
 CLOSED = (
     PREPOSITIONS
     | AUXILIARIES
-    | _listed("""
+    | listed("""
     to besides up down out past during before after amongst amid via per as than next
     and or but nor so while whilst when where whereas because if although though until since whether
     that which who whom whose what how why
@@ -42,15 +43,15 @@ CLOSED = (
 """)
 )
 # Nouns or modifiers behind a determiner ("its back", "a downhill skier"), adverbs elsewhere ("runs back").
-ADVERBIAL = _listed("back front forward first close open downhill uphill")
+ADVERBIAL = listed("back front forward first close open downhill uphill")
 # Nouns that nothing follows in their phrase.
-UNMODIFIED = _listed("something someone somebody anything everyone")
-COLOURS = _listed("""
+UNMODIFIED = listed("something someone somebody anything everyone")
+COLOURS = listed("""
     red blue green yellow black white brown grey gray orange pink purple tan gold silver beige maroon teal
     navy turquoise fuchsia
 """)
 # Verbs whose noun image descriptions seldom use: taken for verbs where either would do.
-_COMMON = _listed("""
+_COMMON = listed("""
     walk run jump ride stand sit hold look play swim catch climb wear watch chase throw leap lie lay hang kick
     hit wait talk smile perform lean pull push carry cross eat sleep make take get go come leave reach prepare
     try begin start stop show stare point pose rest race skate ski surf dance sing read ring bite fight shake
@@ -58,13 +59,13 @@ _COMMON = _listed("""
     bring set wave fetch laugh enjoy compete attempt work cook paint drive paddle pass gather share speak turn
     move skateboard snowboard bicycle lick sniff lead approach emerge appear travel huddle stroll trot
 """)
-_NOUNS = _listed("""
+_NOUNS = listed("""
     top tops bar bars log logs
     building buildings clothing railing painting wedding ceiling crossing drawing landing awning lightning
     evening morning siding flooring bedding paving writing lighting
 """)
-_PLURALS = _listed("people men women children kids police")
-_SINGULARS = _listed("sports clothes woods")  # plurals in form that stand before nouns: "sports car"
+_PLURALS = listed("people men women children kids police")
+_SINGULARS = listed("sports clothes woods")  # plurals in form that stand before nouns: "sports car"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +85,9 @@ class WordClass:
 @lru_cache(1 << 16)
 def word_class(word: str) -> WordClass:
     """What a lower-case word, or a mark, may be."""
-    listed = _closed_class(word)
-    if listed:
-        return WordClass(frozenset({listed}))
+    closed = _closed_class(word)
+    if closed:
+        return WordClass(frozenset({closed}))
     if word in _NOUNS:
         return WordClass(frozenset({"noun"}), plural=word.endswith("s"))
     lemmas: dict[str, tuple[str, ...]] = getAllLemmas(word)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.text.concepts import Concept, ConceptVocabulary, concept_targets
+
+SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a skateboard", "he skateboards"]
+
+
+def test_counts_are_of_sentences_and_lemmas_are_unified() -> None:
+    found = ConceptVocabulary.of([*SENTENCES, "a dog and a dog"], most=10, least=2)
+    assert found.concepts == (
+        Concept("dog", "noun", 4),
+        Concept("run", "verb", 2),
+        Concept("skateboard", "noun", 2),
+    )
+    assert (found.sentences, found.without, found.wanted) == (7, 1, 10)
+
+
+def test_the_most_frequent_are_kept() -> None:
+    found = ConceptVocabulary.of(SENTENCES, most=1, least=1)
+    assert [concept.word for concept in found.concepts] == ["dog"]
+    assert len(found.vocabulary()) == 2  # and the unknown word
+
+
+def test_no_concept_at_all_is_an_error() -> None:
+    with pytest.raises(SeesayError, match="No content word"):
+        ConceptVocabulary.of(["it is on", "xxxx"], least=2)
+
+
+def test_saved_and_loaded(tmp_path: Path) -> None:
+    found = ConceptVocabulary.of(SENTENCES, least=1)
+    found.save(tmp_path / "concepts.json")
+    assert ConceptVocabulary.load(tmp_path / "concepts.json") == found
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"concepts": [{"word": "a"}], "wanted": 1}'])
+def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "concepts.json"
+    path.write_text(text)
+    with pytest.raises(SeesayError, match="no concept vocabulary"):
+        ConceptVocabulary.load(path)
+
+
+def test_an_images_targets_are_of_all_its_sentences() -> None:
+    images = tuple(CorpusImage(str(i), "train") for i in range(3))
+    sentences = (Sentence("Dogs!", 2), Sentence("it is", 1), Sentence("running", 2), Sentence("two men", 0))
+    corpus = Corpus("c", Path(), images, sentences)
+    targets = concept_targets(["run", "dog", "two"], corpus)
+    assert targets.tolist() == [[False, False, True], [False, False, False], [True, True, False]]
+
+
+def test_flickr8k_has_the_concepts_one_expects(flickr8k: Path) -> None:
+    train = read_corpus(flickr8k).split("train")
+    found = ConceptVocabulary.of(train.texts())
+    parts = {concept.word: concept.part for concept in found.concepts}
+    assert len(parts) == 256
+    assert [concept.word for concept in found.concepts[:3]] == ["dog", "man", "two"]
+    expected = {"dog": "noun", "people": "noun", "red": "adjective", "run": "verb", "wear": "verb"}
+    assert expected.items() <= parts.items()
+    assert parts["two"] == parts["three"] == "number"
+    assert not {"men", "dogs", "running", "wearing", "is", "a", "in"} & parts.keys()
+    targets = concept_targets(found.vocabulary().words, train)
+    # "dog" by another way: images with a sentence that has the word itself.
+    named = {s.image for s in train.sentences if {"dog", "dogs"} & set(s.text.lower().split())}
+    assert np.mean(targets[sorted(named), 0]) > 0.99
