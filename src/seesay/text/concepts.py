@@ -72,7 +72,7 @@ class ConceptVocabulary:
         frequent = sorted((-n, word) for word, n in counts.items() if n >= least)[:most]
         if not frequent:
             raise SeesayError(
-                f"No content word stands in {least} of the {total} training sentences: there are no concepts. "
+                f"No content word stands in {least} of the {total} training sentences: no concepts. "
                 "Are they in English? If they are few: --set least=1."
             )
         concepts = tuple(Concept(word, _most_often(parts[word]), -n) for n, word in frequent)
