@@ -10,6 +10,7 @@ PAPERS = Path(__file__).parents[2] / ".." / "shared" / "papers"
 PAPER = PAPERS / "irmatch-2017-zh.txt"
 TWO_BRANCH = PAPERS / "two-branch-tpami2019.txt"
 MCNN = PAPERS / "mcnn-iccv2015.txt"
+SCO = PAPERS / "sco-cvpr2018.txt"
 CORPORA = {"2": "flickr8k", "3": "flickr30k", "4": "coco"}
 
 
@@ -92,6 +93,58 @@ def test_every_row_is_the_m_cnn_papers():
     assert ours == list(mcnn_rows())
     assert len(ours) == 22 + 24
     assert {(row.corpus, row.table) for row in chosen} == {("flickr8k", 2), ("flickr30k", 3)}
+
+
+def sco_rows(table):
+    """Rows of a table of the SCO paper: seven numbers a corpus, the last of them mR, in its text."""
+    rest = (
+        SCO.read_text(encoding="utf-8").split(f"\nTable {table}. ")[1].replace("<b>", "").replace("</b>", "")
+    )
+    started = False
+    for line in rest.splitlines():
+        name, *cells = line.split("\t")
+        if len(cells) not in (7, 14) or not re.fullmatch(r"[\d.]+|-", cells[0]):
+            if started and not line.strip():
+                return
+            continue
+        started = True
+        name = f"λ = {name}" if table == 3 else re.sub(r" ?\[\d+\]$", "", name)
+        numbers = [None if cell == "-" else float(cell) for cell in cells]
+        corpora = ("flickr30k", "coco") if len(cells) == 14 else ("coco",)
+        for corpus, start in zip(corpora, (0, 7), strict=False):
+            if any(numbers[start : start + 7]):
+                yield corpus, name, numbers[start : start + 6], numbers[start + 6]
+
+
+@pytest.mark.skipif(not SCO.exists(), reason="the paper's text is not beside the repository")
+@pytest.mark.parametrize(("table", "count"), [(2, 22), (3, 8), (4, 34), (5, 8)])
+def test_every_number_is_the_sco_papers(table, count):
+    """MR is not kept: it is the printed numbers' mean, or a note says what it is printed as."""
+    ours = {
+        (row.corpus, row.system): row
+        for row in published_rows()
+        if (row.source, row.table) == ("Huang et al., 2018", table)
+    }
+    printed = list(sco_rows(table))
+    assert len(ours) == len(printed) == count
+    for corpus, system, recalls, mean in printed:
+        row = ours[corpus, system]
+        ways = (row.sentence_retrieval, row.image_retrieval)
+        assert [way[f"R@{k}"] for way in ways for k in (1, 5, 10)] == recalls
+        assert row.protocol == ("standard" if corpus == "flickr30k" else f"coco-{5 if table == 5 else 1}k")
+        if mean is None:
+            assert row.mean_recall is None
+        elif abs(row.mean_recall - mean) > 0.07:  # rounded from numbers with more places than printed
+            assert f"mR printed {mean}" in row.note
+
+
+def test_sco_stands_beside_its_ablations_row():
+    full = published_row("sco-full", "flickr30k")
+    assert (full.system, full.source, full.table) == ("cnp + ctx + gen", "Huang et al., 2018", 2)
+    for name in ("ctx-1crop", "ctx-gen-s", "cnp", "cnp-ctx-c", "full", "lambda-0.01", "lambda-100"):
+        for corpus in ("flickr30k", "coco"):
+            recipe = load_recipe(f"{corpus}/sco-{name}")
+            assert published_row(recipe.system, corpus) == published_row(recipe.name, corpus)
 
 
 @pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k"])

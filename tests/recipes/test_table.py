@@ -47,6 +47,32 @@ def test_m_cnns_tables_are_the_four_levels_and_the_ensemble() -> None:
         assert beside.system == "m-CNN(ENS), VGG"
 
 
+def test_scos_tables_are_the_ablation_the_weights_and_the_comparison() -> None:
+    for name, corpus, protocol in (("", "flickr30k", "standard"), ("-coco", "coco", "coco-1k")):
+        for number in (2, 3, 4):
+            table = load_table(f"sco-{number}{name}")
+            assert (table.table, table.corpus, table.protocol) == (number, corpus, protocol)
+    assert [row.name for row in load_table("sco-2").rows] == [
+        "sco-ctx-1crop",
+        "sco-ctx",
+        "sco-ctx-sen",
+        "sco-ctx-gen-s",
+        "sco-ctx-gen-e",
+        "sco-ctx-gen",
+        "sco-cnp",
+        "sco-cnp-gen",
+        "sco-cnp-ctx-c",
+        "sco-cnp-ctx",
+        "sco-full",
+    ]
+    weights = []
+    for row in load_table("sco-3").rows:
+        matcher = load_recipe(f"flickr30k/{row.name}").matcher
+        assert matcher.kind == "sco"
+        weights.append(matcher.generation.weight if matcher.generation else 0)
+    assert weights == [0, 0.01, 1, 100]
+
+
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_a_table_has_a_known_protocol_and_each_row_once(table) -> None:
     assert table.protocol in {*PROTOCOLS, GROUNDING, SENTENCES, COMPOSITION}
