@@ -38,6 +38,22 @@ def test_the_cache_keeps_what_was_asked_for_last(tmp_path: Path, monkeypatch: py
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "d"]
 
 
+def test_the_cache_leaves_alone_what_another_process_is_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_file, "_KEPT", 0)
+    row = np.ones((1, 3), np.float32)
+    for name in "abc":
+        with ScoreFile.opened(tmp_path / name, 3) as file:
+            file.append(0, row)
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "rows.f32").symlink_to(tmp_path / "nowhere")  # listed, then not there
+    with ScoreFile.opened(tmp_path / "a", 3) as file:
+        drop_oldest(tmp_path / "c")
+        file.append(1, row)
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "gone"]
+
+
 def test_a_matrix_has_the_name_of_all_that_it_is_computed_from() -> None:
     parts: list[Any] = ["cpu", np.zeros((2, 3), np.float32), np.zeros((4, 0), np.float32)]
     others: list[list[Any]] = [

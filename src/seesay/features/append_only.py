@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 
+LOCK = "lock"  # the file by which a folder is held
+
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
@@ -26,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / "lock").open("w") as file:
+        with (folder / LOCK).open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
     except OSError as error:

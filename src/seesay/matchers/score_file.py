@@ -6,18 +6,19 @@ the row's number; what a kill or a disk left behind the last right row is cut of
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.features.append_only import append, cut, locked, size
+from seesay.features.append_only import LOCK, append, cut, locked, size
 
 _KEPT = 4 << 30  # bytes of matrices in the cache: eight of 5,000 × 25,000
 _ROWS = "rows.f32"
@@ -86,15 +87,28 @@ def matrix_name(parts: Iterable[str | NDArray[np.generic]]) -> str:
 
 
 def drop_oldest(folder: Path) -> None:
-    """Remove the matrices beside that folder that were not asked for longest, until all fit together."""
-    found = [file for file in folder.parent.glob(f"*/{_ROWS}") if file.parent != folder]
-    stats = sorted((file.stat().st_mtime, file.stat().st_size, file) for file in found)
-    total = size(folder / _ROWS) + sum(length for _, length, _ in stats)
-    for _, length, file in stats:
+    """Remove the matrices beside that folder that were not asked for longest, until all fit together.
+
+    Those that a process is at stay, and what another process removes meanwhile is no matter.
+    """
+    found: list[tuple[float, int, Path]] = []
+    for file in folder.parent.glob(f"*/{_ROWS}"):
+        with suppress(FileNotFoundError):
+            about = file.stat()
+            found.append((about.st_mtime, about.st_size, file.parent))
+    total = sum(length for _, length, _ in found)
+    for _, length, other in sorted(found):
         if total <= _KEPT:
             return
-        shutil.rmtree(file.parent, ignore_errors=True)
-        total -= length
+        if other != folder:
+            _remove(other)
+            total -= length
+
+
+def _remove(folder: Path) -> None:
+    with suppress(OSError), (folder / LOCK).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _checksum(number: int, row: NDArray[np.float32]) -> int:
