@@ -63,8 +63,10 @@ class PairMatcher(Matcher):
         However many pairs there are, little more is in memory than their scores and `n` pairs' activations.
         """
         n = len(images)
-        few = max(pairs_at_once(sentences[:1]) // max(n, 1), 1)
         scores = self.empty_scores(images, sentences)
+        if not scores.numel():
+            return scores.T
+        few = max(pairs_at_once(sentences[:1]) // n, 1)
         for rows in torch.split(torch.arange(len(sentences), device=sentences.device), few):
             beside = images.repeat(len(rows), *[1] * (images.ndim - 1))
             scores[rows] = self.score_pairs(beside, sentences[rows].repeat_interleave(n, 0)).view(-1, n)

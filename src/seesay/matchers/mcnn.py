@@ -143,6 +143,8 @@ class MatchingCNN(PairMatcher):
         """The score matrix (n, m), a few sentences of equally many windows at a time."""
         n = len(images)
         scores = self.empty_scores(images, sentences)
+        if not scores.numel():
+            return scores.T
         for places, alike in _alike(_real_places(sentences)):
             few = max(pairs_at_once(sentences[:1, :places]) // n, 1)
             for rows in torch.split(alike, few):
@@ -241,7 +243,7 @@ def _real_places(sentences: Tensor) -> Tensor:
 
 def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
     """What `compute` gives for rows of equal count, put back in order."""
-    groups = _alike(counts)
+    groups = _alike(counts) or [(1, counts)]  # no rows have a shape too
     order = torch.cat([rows for _, rows in groups])
     return torch.cat([compute(count, rows) for count, rows in groups])[order.argsort()]
 

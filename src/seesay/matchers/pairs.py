@@ -18,9 +18,7 @@ from seesay.matchers.score_file import ScoreFile, drop_oldest
 from seesay.progress import progress
 
 BLOCK = 1 << 17  # pairs, about: seconds of work, which is what a kill may cost
-_IMAGES = (
-    256  # at most: few sentences must not make a block of many images, for each is held with all its places
-)
+_IMAGES = 256  # of a block at most: each is held with all its places, however few the sentences
 _PROBES = 64  # sentences whose scores say whether kept rows are what the matcher would score today
 _CLOSE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}  # of scores' size, by precision
 
