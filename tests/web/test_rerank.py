@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,34 @@ def test_limits_of_time_hold(folder: Path, pair_run: Path, monkeypatch: pytest.M
         response = client.get("/api/search?q=red&rerank=true")
         assert response.status_code == 503
         assert time.monotonic() - started < 2.5
+
+
+def test_plain_questions_do_not_wait_for_re_rankings(
+    folder: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though more are asked for than there are cores, and the first one encodes the shortlist's images."""
+    at_once: list[int] = []
+    going, done = threading.Semaphore(0), threading.Event()
+
+    def slow(*_: object) -> Reranked:
+        at_once.append(1)
+        going.release()
+        done.wait(20)
+        at_once.pop()
+        return Reranked([], 0, 0, [], 0.0)
+
+    monkeypatch.setattr(Reranker, "search", slow)
+    monkeypatch.setattr("seesay.web.service.os.cpu_count", lambda: 2)
+    app = create_app(folder / "index", Colours(), limits=Limits(seconds=10), rerank_run=str(pair_run))
+    with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(3) as asked:
+        slowly = [asked.submit(client.get, "/api/search?q=red&rerank=true") for _ in range(3)]
+        assert going.acquire(timeout=10)
+        try:
+            assert client.get("/api/search?q=red").status_code == 200
+            assert len(at_once) == 1
+        finally:
+            done.set()
+        assert [each.result().status_code for each in slowly] == [200] * 3
 
 
 def test_files_that_are_gone_are_counted(folder: Path, pair_run: Path, tmp_path: Path) -> None:

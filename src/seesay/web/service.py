@@ -58,7 +58,7 @@ class LazyGrounder(Lazy[Grounder]):
 
 @dataclass(frozen=True)
 class Service:
-    """What every route needs; as many questions are worked on at once as there are cores."""
+    """What every route needs; as many questions are worked on at once as there are cores, one re-ranked."""
 
     index: Index
     embedder: Embedder
@@ -66,26 +66,28 @@ class Service:
     grounder: LazyGrounder
     reranker: Lazy[Reranker] | None
     _limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(os.cpu_count() or 1))
+    # One at a time: it takes all cores, and where it must encode images first, plain questions go on.
+    _reranking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
         """Does blocking work in a thread; a request that ran out of time does not wait for its end."""
-        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter or self._limiter)
 
-    async def timed(self, work: Callable[[], T]) -> tuple[T, float]:
+    async def timed(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> tuple[T, float]:
         """The same, with the milliseconds that the work itself took."""
 
         def clocked() -> tuple[T, float]:
             started = time.perf_counter()
             return work(), round((time.perf_counter() - started) * 1e3, 3)
 
-        return await self.run(clocked)
+        return await self.run(clocked, limiter)
 
     async def reranked(self, ask: Callable[[Reranker], Reranked]) -> tuple[Reranked, float]:
         """What the re-ranker gives, with the milliseconds; 422 where the server has none."""
         reranker = self.reranker
         if reranker is None:
             raise HTTPException(422, "Nothing re-ranks here: start seesay serve with --rerank RUN.")
-        return await self.timed(lambda: ask(reranker.get()))
+        return await self.timed(lambda: ask(reranker.get()), self._reranking)
 
     async def uploaded(self, file: UploadFile) -> bytes:
         """An upload within the limit."""
