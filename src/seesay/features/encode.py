@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
@@ -45,17 +46,46 @@ class Encoded:
 
 def encode_images(encoders: Sequence[Encoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
     """Features of images given as their encoded bytes, each decoded once for all encoders."""
+    sources = _sources(encoders)
     chunks = [(images[i : i + CHUNK], names[i : i + CHUNK]) for i in range(0, len(images), CHUNK)]
-    parts = list(in_threads(lambda chunk: _encode_chunk(encoders, *chunk), chunks))
+    parts = list(in_threads(lambda chunk: _encode_chunk(list(sources.values()), *chunk), chunks))
     errors = [error for part in parts for error in part.errors]
-    arrays = [
-        {
+    given = {
+        fingerprint: {
             name: np.concatenate([np.zeros((0, dim), np.float32), *(part.arrays[e][name] for part in parts)])
-            for name, dim in encoder.dims.items()
+            for name, dim in source.dims.items()
         }
-        for e, encoder in enumerate(encoders)
-    ]
+        for e, (fingerprint, source) in enumerate(sources.items())
+    }
+    arrays = [encoder.from_source(given[encoder.source.fingerprint]) for encoder in encoders]
+    broken = [i for i, error in enumerate(errors) if error is not None]
+    for each in arrays:
+        for rows in each.values():
+            rows[broken] = 0
     return Encoded(arrays, errors)
+
+
+def _sources(encoders: Sequence[Encoder]) -> dict[str, Encoder]:
+    """The encoders whose features are computed from pixels, each once, by fingerprint."""
+    return {encoder.source.fingerprint: encoder.source for encoder in encoders}
+
+
+class DerivedStore:
+    """Features that are computed from another encoder's stored ones whenever they are read."""
+
+    def __init__(self, encoder: Encoder, store: FeatureStore) -> None:
+        self.folder = store.folder
+        self._encoder = encoder
+        self._store = store
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the image with that content key is there."""
+        return key in self._store
+
+    def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
+        """As `FeatureStore.read`."""
+        given = {each: self._store.read(keys, each) for each in self._store.dims}
+        return self._encoder.from_source(given)[name]
 
 
 @dataclass
@@ -65,7 +95,7 @@ class FillReport:
     `stores` are the filled stores, one an encoder: opening one verifies all of it, so it is done once.
     """
 
-    stores: list[FeatureStore] = field(default_factory=list)
+    stores: list[FeatureStore | DerivedStore] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
     encoded: int = 0
     errors: list[ImageError] = field(default_factory=list)
@@ -107,14 +137,19 @@ def fill_stores(encoders: Sequence[Encoder], folder: Path, images: Sequence[Corp
 
     Finished batches are kept whatever happens after them, so an interrupted call resumes.
     """
-    stores = [FeatureStore(folder, e.name, e.fingerprint, e.dims) for e in encoders]
-    report = FillReport(stores)
+    sources = _sources(encoders)
+    opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources.items()}
+    given = [opened[encoder.source.fingerprint] for encoder in encoders]
+    report = FillReport(
+        [s if e.source is e else DerivedStore(e, s) for e, s in zip(encoders, given, strict=True)]
+    )
+    stores = list(opened.values())
     chunks = [images[i : i + CHUNK] for i in range(0, len(images), CHUNK)]
     waiting: list[_Chunk] = []
     claims = _Claims()
 
     def work(chunk: Sequence[CorpusImage]) -> _Chunk:
-        return _missing_features(encoders, stores, claims, chunk)
+        return _missing_features(list(sources.values()), stores, claims, chunk)
 
     with progress("Encoding", len(images), "images") as advance:
         try:

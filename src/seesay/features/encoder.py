@@ -24,6 +24,7 @@ Arrays = dict[str, NDArray[np.float32]]
 Network = Callable[[Pixels], Arrays]
 
 HUB = ("timm", "open_clip", "transformers")
+CONCEPTS = ("concepts", "concepts-regions")
 
 
 class Encoder:
@@ -46,6 +47,15 @@ class Encoder:
         self._network = network
         what = f"{name} {weights} size={size} bicubic v1"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
+
+    @property
+    def source(self) -> Encoder:
+        """The encoder whose features are stored; another one where these are computed from its."""
+        return self
+
+    def from_source(self, arrays: Arrays) -> Arrays:
+        """Its arrays from those of its source, n rows each."""
+        return arrays
 
     def crops(self, pixels: Pixels) -> Pixels:
         """What the network sees of one image: (c, size, size, 3) uint8."""
@@ -77,10 +87,15 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.hub import load_hub_encoder
 
         return load_hub_encoder(name, device)
+    if network in CONCEPTS:
+        from seesay.features.concepts import load_concept_encoder
+
+        return load_concept_encoder(name, device)
     if network not in LITE or (crop or "squash") not in CROPS:
         raise SeesayError(
             f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
-            f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra."
+            f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra; "
+            f"{' and '.join(CONCEPTS)}, each with an optional :RUN."
         )
     lite = LITE[network]
     run = _onnx(network) if device == "cpu" else _torch(network, device)
@@ -124,4 +139,8 @@ def list_encoders() -> list[tuple[str, str]]:
     lines += [(f"{name}:ten", "the same, ten crops averaged (the papers' protocol)") for name in LITE]
     lines += [(f"{name}:mirror", "the same, image and mirror image averaged") for name in LITE]
     lines += [(f"{hub}:NAME", "any vision tower of that library by name; needs seesay[hub]") for hub in HUB]
+    lines += [
+        ("concepts:RUN", "scores of the concepts that run learned to predict; runs/concepts without :RUN"),
+        ("concepts-regions:RUN", "the same, the highest of 50 regions of the image"),
+    ]
     return lines

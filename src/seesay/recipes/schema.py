@@ -137,6 +137,18 @@ class ScoSettings(_Part):
     generation: GenerationSettings | None = None
 
 
+class ConceptSettings(_Part):
+    """The multi-label CNN of SCO: which of `count` concepts an image shows (eq. 1).
+
+    It is a layer on the features of one encoder; `hidden` is the width of one before it, 0 for none.
+    """
+
+    kind: Literal["concepts"] = "concepts"
+    count: int = Field(256, gt=0)
+    hidden: int = Field(0, ge=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
 PairSettings = McnnSettings | SimilarityNetworkSettings
 
 
@@ -161,6 +173,7 @@ MatcherSettings = Annotated[
     | CcaSettings
     | McnnSettings
     | ScoSettings
+    | ConceptSettings
     | EnsembleSettings,
     Field(discriminator="kind"),
 ]
@@ -200,6 +213,12 @@ class LogisticSettings(_Part):
     kind: Literal["logistic"] = "logistic"
 
 
+class MultiLabelSettings(_Part):
+    """Logistic loss on each concept of each image, SCO's eq. 1."""
+
+    kind: Literal["multi-label"] = "multi-label"
+
+
 class PairMarginSettings(_Part):
     """Contrastive sampling of m-CNN, eq. 10: each pair against one negative of its batch, in both directions.
 
@@ -223,6 +242,7 @@ ObjectiveSettings = Annotated[
     | ContrastiveSettings
     | TripletSettings
     | LogisticSettings
+    | MultiLabelSettings
     | PairMarginSettings
     | CorrelationSettings,
     Field(discriminator="kind"),
@@ -309,6 +329,18 @@ class Recipe(_Part):
         if by_vectors and info.data.get("sentence_encoder") is None:
             raise ValueError(f"{matcher.kind} takes a sentence's vector; name a sentence_encoder")
         return matcher
+
+    @field_validator("objective")
+    @classmethod
+    def _concepts_have_their_own(
+        cls, objective: ObjectiveSettings, info: ValidationInfo
+    ) -> ObjectiveSettings:
+        labels = isinstance(objective, MultiLabelSettings)
+        if isinstance(info.data.get("matcher"), ConceptSettings) != labels:
+            raise ValueError("multi-label is what concepts are learned with, and they alone")
+        if labels and len(info.data.get("encoders", ())) > 1:
+            raise ValueError("concepts are predicted from the features of one encoder; name a single one")
+        return objective
 
     @field_validator("regions")
     @classmethod

@@ -1,0 +1,48 @@
+"""Regions for the prediction of concepts: many places, sizes and shapes, few near-duplicates (SCO, 3.2).
+
+SCO takes r = 50 regions as HCP does (Wei et al., PAMI 2016): proposals that are tiny or drawn out are left
+out, the others are clustered by overlap, and each cluster is stood for by its best.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from seesay.data.boxes import iou
+from seesay.features.crops import Pixels
+from seesay.features.proposals import propose
+
+VERSION = 1  # changes with the boxes
+
+REGIONS = 50  # the paper's r, the whole image among them
+_PROPOSALS = 200
+_SMALLEST = 0.005  # of the image's area
+_LONGEST = 4.0  # of a box, its longer side over the shorter
+
+
+def concept_regions(pixels: Pixels, count: int = REGIONS) -> NDArray[np.float32]:
+    """At most `count` boxes of one image (h, w, 3), x1 y1 x2 y2 in pixels; the last is the whole image."""
+    height, width = pixels.shape[:2]
+    boxes = propose(pixels, _PROPOSALS).boxes
+    found, whole = boxes[:-1], boxes[-1:]
+    sides = np.maximum(found[:, 2:] - found[:, :2], 1)
+    large = sides.prod(axis=1) >= _SMALLEST * height * width
+    shapely = sides.max(axis=1) <= _LONGEST * sides.min(axis=1)
+    return np.concatenate([best_of_clusters(found[large & shapely], count - 1), whole])
+
+
+def best_of_clusters(boxes: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """The first box of each of at most `count` clusters, in their order; boxes (r, 4) come best first.
+
+    Clusters are merged by the mean of 1 - IoU between their boxes (average linkage).
+    """
+    if len(boxes) <= count or count < 1:
+        return boxes[: max(count, 0)]
+    apart = 1 - iou(boxes, boxes).astype(np.float64)
+    np.fill_diagonal(apart, 0)
+    tree = linkage(squareform(apart, checks=False), "average")
+    _, first = np.unique(fcluster(tree, count, "maxclust"), return_index=True)
+    return boxes[np.sort(first)]
