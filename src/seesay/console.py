@@ -112,6 +112,12 @@ def print_grounding(found: dict[str, Any], sentence: str) -> None:
             print(f"'{phrase['phrase']}': the run knows no word of it.", file=sys.stderr)
 
 
+def print_captions(rows: Sequence[dict[str, Any]]) -> None:
+    """A line a sentence: its log-likelihood, then the sentence."""
+    for row in rows:
+        print(f"{row['log_likelihood']:7.2f}  {row['sentence']}")
+
+
 def print_explanation(explanation: Explanation, count: int) -> None:
     """For each reading its score, on a terminal the coloured sentence, and a line a window, best first."""
     from seesay.explain.colours import terminal_style

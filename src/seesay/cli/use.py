@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from seesay.cli.options import (
     IndexFolder,
     JsonOption,
     RerankOption,
+    RunName,
     ShortlistOption,
 )
 from seesay.errors import SeesayError
@@ -124,6 +126,26 @@ def sentences(
             f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.", err=True
         )
         raise typer.Exit(NOTHING_FOUND)
+
+
+@app.command(epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
+def caption(
+    run: RunName,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    beam: Annotated[
+        int, typer.Option(min=1, max=1000, help="How many beginnings of a sentence are kept; at least -k.")
+    ] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many sentences.")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """Write a sentence of an image, by a run that learned to; prints its log-likelihood and the sentence."""
+    from seesay.data.sources import FileSource
+    from seesay.matchers.caption import write_captions
+    from seesay.matchers.run import Run
+
+    data = FileSource(image).read()
+    captions = write_captions(Run.load(run), data, str(image), beam, k)
+    console.show([asdict(each) for each in captions], as_json, console.print_captions)
 
 
 @app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')

@@ -128,6 +128,8 @@ class Decoder(nn.Module):
                 break  # what goes on only becomes less likely
             totals[:, [UNKNOWN, self.mark]] = -torch.inf
             kept = min(beam, int(totals.isfinite().sum()))
+            if not kept:
+                break  # the vocabulary has no word
             scores, chosen = totals.flatten().topk(kept)
             parents, words = chosen // totals.shape[1], chosen % totals.shape[1]
             begun = torch.cat([begun[parents], words[:, None]], dim=1)

@@ -1,0 +1,169 @@
+"""The SCO recipes: what Table 1 ticks, the paper's settings, and training them small on drawn scenes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.matchers.build import build_matcher
+from seesay.matchers.caption import write_captions
+from seesay.matchers.inputs import split_inputs
+from seesay.matchers.run import Run
+from seesay.recipes.load import dump_recipe, load_recipe
+from seesay.recipes.schema import GenerationSettings, MarginSettings, ScoSettings
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.sentence_task import Batch, SentenceTask
+from seesay.training.train import train
+
+TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts"
+GENERATION = GenerationSettings()
+TABLE_1 = {
+    "ctx-1crop": ("context", (ONE,), None),
+    "ctx": ("context", (TEN,), None),
+    "ctx-sen": ("context", (TEN,), GenerationSettings(role="sentence")),
+    "ctx-gen-s": ("context", (TEN,), GenerationSettings(sampling=0.25)),
+    "ctx-gen-e": ("context", (TEN,), GenerationSettings(shared=True)),
+    "ctx-gen": ("context", (TEN,), GENERATION),
+    "cnp": ("concepts", (CONCEPTS,), None),
+    "cnp-gen": ("concepts", (CONCEPTS,), GENERATION),
+    "cnp-ctx-c": ("sum", (TEN, CONCEPTS), None),
+    "cnp-ctx": ("gate", (TEN, CONCEPTS), None),
+    "full": ("gate", (TEN, CONCEPTS), GENERATION),
+    "lambda-0.01": ("gate", (TEN, CONCEPTS), GenerationSettings(weight=0.01)),
+    "lambda-100": ("gate", (TEN, CONCEPTS), GenerationSettings(weight=100)),
+}
+SMALL = (
+    "encoders=[efficientnet-lite0]",
+    "least=1",
+    "matcher.dim=48",
+    "matcher.word_dim=24",
+    "optimiser.rate=5e-3",
+    "schedule.epochs=6",
+    "schedule.patience=null",
+    "batch=30",
+)
+# Logits stand for the scores of concepts: as many numbers of an image, behind its context.
+GATED = (*SMALL, "arrays=[pooled, logits]")
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+@pytest.fixture(scope="module")
+def full(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    out = tmp_path_factory.mktemp("sco") / "run"
+    return train(load_recipe("sco-full", changes=GATED), corpus, out)
+
+
+@pytest.mark.parametrize("corpus_name", ["flickr8k", "flickr30k", "coco"])
+@pytest.mark.parametrize("name", TABLE_1)
+def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
+    recipe = load_recipe(f"{corpus_name}/sco-{name}")
+    fusion, encoders, generation = TABLE_1[name]
+    small = corpus_name == "flickr8k"
+    assert recipe.matcher == ScoSettings(dim=512 if small else 1024, fusion=fusion, generation=generation)
+    assert (recipe.matcher.word_dim, recipe.matcher.longest) == (300, 50)
+    assert recipe.encoders == encoders
+    assert recipe.objective == MarginSettings(margin=0.2)
+    assert recipe.batch == 129  # a matched pair and 128 mismatched ones
+    assert (recipe.sampler, recipe.departures != ()) == ("rounds", True)
+    assert any("H = 512" in line for line in recipe.departures) == small
+    assert small or recipe.schedule.epochs == 30
+
+
+def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) -> None:
+    """Eq. 4: the sum over mismatched pairs and that over words, each a mean over the pairs of a batch."""
+    recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3"])
+    vocabulary = Vocabulary.of(corpus.split("train").texts(), 1)
+    task = SentenceTask.of(recipe, corpus, vocabulary, None)
+    torch.manual_seed(1)
+    matcher = build_matcher(recipe.matcher, (1280, 1000), len(vocabulary), 0)
+    images, chosen = task.batches(1)[0]
+    (loss,) = task.losses(matcher, (images, chosen), "cpu")
+    features, sentences = task.data.features[images], task.data.sentences.take(torch.from_numpy(chosen))
+    scores = matcher.score(features, sentences).detach().numpy()
+    matching = sum(
+        max(0, 0.2 - scores[i, i] + scores[i, k]) + max(0, 0.2 - scores[i, i] + scores[k, i])
+        for i in range(len(images))
+        for k in range(len(images))
+        if images[i] != images[k]
+    )
+    generation = 0.0
+    for row in range(len(images)):
+        one = sentences.take(torch.tensor([row]))
+        generation += matcher.generation_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
+    assert loss.item() == pytest.approx((matching + generation) / len(images), rel=1e-4)
+    by_chance = np.log(len(vocabulary) + 1) * (sentences.lengths + 1).sum().item()
+    assert generation == pytest.approx(3 * by_chance, rel=0.05)
+    assert (task.batches(4), task.passed)[1] == pytest.approx(3 / 5)
+
+
+@pytest.mark.parametrize("name", ["ctx", "ctx-sen", "ctx-gen-s", "ctx-gen-e", "cnp-gen", "cnp-ctx-c"])
+def test_every_kind_of_row_learns(corpus: Corpus, tmp_path: Path, name: str) -> None:
+    changes = [*(GATED if "cnp-ctx" in name else SMALL), "schedule.epochs=3"]
+    train(load_recipe(f"sco-{name}", changes=changes), corpus, tmp_path / "run")
+    rows = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    losses = [json.loads(row)["loss"] for row in rows]
+    assert losses[-1] < 0.95 * losses[0]
+
+
+def test_it_matches_what_it_never_saw_and_is_loaded_again(full: Run, corpus: Corpus) -> None:
+    inputs = split_inputs(full.recipe, corpus, "val", full.vocabulary)
+    scores = full.scores(np.asarray(inputs.features), inputs.sentences)
+    owners = inputs.image_of_sentence
+    others = np.arange(len(scores))[:, None] != owners
+    assert (scores[owners, np.arange(len(owners))] > scores)[others].mean() > 0.6  # chance is a half
+    again = Run.load(str(full.folder))
+    assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
+
+
+def test_resumed_it_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
+    """Scheduled sampling draws, and grows with the epochs of the whole schedule."""
+    recipe = load_recipe("sco-ctx-gen-s", changes=[*SMALL, "schedule.epochs=3"])
+    train(recipe, corpus, tmp_path / "whole")
+    original = SentenceTask.batches
+
+    def batches(self: SentenceTask, epoch: int) -> Sequence[Batch]:
+        if epoch == 3:
+            raise KeyboardInterrupt
+        return original(self, epoch)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SentenceTask, "batches", batches)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, corpus, tmp_path / "cut")
+    assert dump_recipe(recipe) == (tmp_path / "cut" / "recipe.yaml").read_text(encoding="utf-8")
+    train(recipe, corpus, tmp_path / "cut", resume=True)
+    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
+    assert all(torch.equal(whole[key], cut[key]) for key in whole)
+
+
+def test_captions_of_a_trained_run(full: Run, corpus: Corpus) -> None:
+    """Drawn scenes' words, best first, each with the decoder's own likelihood."""
+    image = corpus.split("val").images[0]
+    data = image.source.read()
+    captions = write_captions(full, data, "scene", beam=5, count=3)
+    likelihoods = [caption.log_likelihood for caption in captions]
+    assert len({caption.sentence for caption in captions}) == 3
+    assert likelihoods == sorted(likelihoods, reverse=True)
+    known = set(full.vocabulary.words)
+    assert all(set(caption.sentence.split()) <= known for caption in captions)
+    assert write_captions(full, data, "scene", beam=1, count=3)[2] == write_captions(full, data, "", 3, 3)[2]
+    with pytest.raises(SeesayError, match="nothing"):
+        write_captions(full, b"no image", "nothing", 5, 1)
+
+
+def test_a_run_that_never_learned_to_write_is_told() -> None:
+    with pytest.raises(SeesayError, match=r"seesay-small: this run has no decoder; .* sco-ctx-gen"):
+        write_captions(Run.load("seesay-small"), b"", "x", 5, 1)
