@@ -100,6 +100,7 @@ def test_the_run_is_whole_without_its_members(
     report = read_report(ensemble)
     assert line["about"] == f"mcnn-ens on flickr8k, seed 1, val mR {report['best_val']['mR']:.1f}"
     assert list(report["members"]) == ["mcnn-phs", "mcnn-st"]
+    assert report["train"]["cut_sentences"] == 0
     print_training(report, ensemble)
     assert "mcnn-ens, 2 members in" in capsys.readouterr().out
 

@@ -21,6 +21,7 @@ from seesay.matchers.run import Run
 from seesay.matchers.sco import SCO
 from seesay.recipes.schema import (
     ContrastiveSettings,
+    EnsembleSettings,
     LogisticSettings,
     MarginSettings,
     McnnSettings,
@@ -121,7 +122,9 @@ class SentenceTask:
             name: {"images": len(part.features), "sentences": len(part.sentences)}
             for name, part in (("train", self.data), ("val", self.val))
         }
-        if isinstance(self.recipe.matcher, McnnSettings):
+        matcher = self.recipe.matcher
+        of = matcher.matchers if isinstance(matcher, EnsembleSettings) else (matcher,)
+        if any(isinstance(each, McnnSettings) for each in of):
             for name, part in (("train", self.data), ("val", self.val)):
                 sizes[name]["cut_sentences"] = cut_sentences(part.sentences)
         return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
