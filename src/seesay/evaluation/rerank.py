@@ -44,15 +44,8 @@ def measure_reranked(
         SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is another's.
     """
     protocol_named(protocol)
-    if isinstance(corpus, PhraseCorpus):
-        raise SeesayError(f"{corpus.root}: holds phrases; re-ranking is of whole images and sentences.")
-    inputs, theirs = (
-        split_inputs(each.recipe, corpus, split, each.vocabulary, each.sentence_encoder)
-        for each in (run, other)
-    )
+    inputs, theirs = _both_inputs(run, other, corpus, split)
     owners = inputs.image_of_sentence
-    if not np.array_equal(owners, theirs.image_of_sentence):
-        raise SeesayError(f"{run.name} and {other.name}: not of the same images of {corpus.root}.")
 
     started = time.perf_counter()
     images = run.embed_features(np.asarray(inputs.features))
@@ -81,6 +74,19 @@ def measure_reranked(
             "rerank_ms": round(1e3 * pairs.seconds / queries, 3),
         },
     }
+
+
+def _both_inputs(run: Run, other: Run, corpus: Corpus | PhraseCorpus, split: str) -> tuple[Inputs, Inputs]:
+    if isinstance(corpus, PhraseCorpus):
+        raise SeesayError(f"{corpus.root}: holds phrases; re-ranking is of whole images and sentences.")
+    inputs, theirs = (
+        split_inputs(each.recipe, corpus, split, each.vocabulary, each.sentence_encoder)
+        for each in (run, other)
+    )
+    mine, others = ([image.name for image in each.corpus.images] for each in (inputs, theirs))
+    if mine != others:
+        raise SeesayError(f"{run.name} and {other.name}: not of the same images of {corpus.root}.")
+    return inputs, theirs
 
 
 def reranked_ranks(

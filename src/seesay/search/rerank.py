@@ -164,6 +164,7 @@ def check_reranks(name: str) -> None:
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:
     """The hits at `places` by their new `scores` (n,), best first, then the others; ties keep the order."""
+    listed = set(places)
     best = [
         replace(
             shortlist[places[i]],
@@ -173,4 +174,4 @@ def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[n
         )
         for i in np.argsort(-scores, kind="stable")
     ]
-    return best + [hit for place, hit in enumerate(shortlist) if place not in set(places)]
+    return best + [hit for place, hit in enumerate(shortlist) if place not in listed]
