@@ -127,23 +127,6 @@ def test_no_images_or_no_sentences_make_an_empty_matrix(level: str) -> None:
     ).shape == (0,)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_gradients_flow_through_the_matrix_as_through_its_pairs(level: str) -> None:
-    """The matrix is written to piece by piece."""
-    model, texts = network(level).double(), sentences(1, 3, 8, 8, 20, 35)
-    images, weights = torch.randn(4, IMAGE).double(), torch.randn(4, 6).double()
-    i, j = torch.arange(4).repeat_interleave(6), torch.arange(6).repeat(4)
-    found = []
-    for whole in (True, False):
-        model.zero_grad()
-        x, y = model.encode_images(images), model.encode_sentences(texts)
-        scores = model.score_encoded(x, y) if whole else model.score_pairs(x[i], y[j]).view(4, 6)
-        (scores * weights).sum().backward()
-        found.append([weight.grad.clone() for weight in model.parameters() if weight.grad is not None])
-    assert len(found[0]) == len(list(model.parameters()))
-    assert all(torch.allclose(one, other, atol=1e-12) for one, other in zip(*found, strict=True))
-
-
 def test_words_behind_the_thirtieth_are_cut_and_counted() -> None:
     model, long = network("wd"), sentences(35)
     short = Sentences(long.words[:30], torch.tensor([30]), long.vectors)
