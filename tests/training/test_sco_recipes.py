@@ -24,7 +24,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import Batch, SentenceTask
 from seesay.training.train import train
 
-TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts"
+TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts-regions"
 GENERATION = GenerationSettings()
 TABLE_1 = {
     "ctx-1crop": ("context", (ONE,), None),
