@@ -21,7 +21,7 @@ Figures = dict[str, float | None]
 
 SENTENCE, IMAGE = "sentence_retrieval", "image_retrieval"
 MEDIAN_RANK = "Med r"
-_ONE_DIRECTION = (*MEASURES, "upper bound")
+_ONE_DIRECTION = (*MEASURES, "upper bound", "mAP", "image mAP")
 BY_KIND, TRUE_ORDER, DIFFERENCE = "by kind", "true order", "difference"  # of composition
 _PLOTTED = ("R@1", "%")  # how the headings of columns end that a plot shows
 _PUBLISHED_AS = {"grounding": "phrase-localization"}  # where the measured protocol has a name of its own

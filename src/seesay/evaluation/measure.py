@@ -13,6 +13,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.evaluation.composition import COMPOSITION, measure_composition
+from seesay.evaluation.concepts import CONCEPTS, REGIONS, measure_concepts
 from seesay.evaluation.grounding import Convention, baselines, grounding_recall
 from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_scores
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
@@ -21,7 +22,7 @@ from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.mcnn import MatchingCNN, cut_sentences
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
-from seesay.recipes.schema import Recipe
+from seesay.recipes.schema import ConceptSettings, Recipe
 
 GROUNDING = "grounding"
 
@@ -32,9 +33,16 @@ def check_protocol(name: str) -> None:
     Raises:
         SeesayError: there is none.
     """
-    names = (*PROTOCOLS, PROTOCOL, COMPOSITION, GROUNDING)
+    names = (*PROTOCOLS, PROTOCOL, COMPOSITION, CONCEPTS, REGIONS, GROUNDING)
     if name not in names:
         raise SeesayError(f"no protocol '{name}'; there are: {', '.join(names)}.")
+
+
+def default_protocol(recipe: Recipe) -> str:
+    """What a run of that recipe is measured by, where nothing else is asked for."""
+    if recipe.regions is not None:
+        return GROUNDING
+    return CONCEPTS if isinstance(recipe.matcher, ConceptSettings) else "standard"
 
 
 def measure_split(
@@ -68,6 +76,8 @@ def measure_split(
     if convention != "enclosing" or inclusive:
         raise SeesayError(f"--any-box and --extra-pixel compare boxes; protocol '{protocol}' has none.")
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+    if protocol in (CONCEPTS, REGIONS):
+        return measure_concepts(run, inputs, split, protocol)
     if protocol == PROTOCOL:
         vectors = run.embed_prepared(inputs.sentences)
         return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}

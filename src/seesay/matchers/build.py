@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher, PairMatcher
 from seesay.matchers.cca import CCA
+from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
@@ -16,6 +17,7 @@ from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.matchers.vsepp import VsePlusPlus
 from seesay.recipes.schema import (
     CcaSettings,
+    ConceptSettings,
     EmbeddingNetworkSettings,
     EnsembleSettings,
     IRMatchSettings,
@@ -35,7 +37,7 @@ def build_matcher(
     Args:
         settings: of the recipe; their kind chooses the matcher.
         image_parts: widths of the arrays that the image features are joined from.
-        words: rows of a word embedding.
+        words: rows of a word embedding; of a recipe of concepts one more than these.
         sentence_dim: width of the frozen sentence encoder's vectors; 0 without one.
 
     Raises:
@@ -57,6 +59,8 @@ def build_matcher(
         return MatchingCNN(settings, sum(image_parts), words)
     if isinstance(settings, ScoSettings):
         return SCO(settings, image_parts, words)
+    if isinstance(settings, ConceptSettings):
+        return ConceptPredictor(settings, sum(image_parts), words - 1)
     if isinstance(settings, EnsembleSettings):
         return _ensemble(settings, image_parts, words, sentence_dim)
     return Projection(settings, image_parts, words, sentence_dim)

@@ -18,14 +18,14 @@ def write_metrics(path: Path, history: Sequence[dict[str, Any]]) -> None:
 
 
 def draw_curves(history: Sequence[dict[str, Any]], folder: Path) -> None:
-    """`loss.png` and `recall.png`: the objective's mean and val recalls, epoch by epoch."""
+    """`loss.png` and `recall.png`: the objective's mean and val's measures, epoch by epoch."""
     from matplotlib.figure import Figure
 
     epochs = [row["epoch"] for row in history]
     losses = {"train": [row["loss"] for row in history]}
     recalls = {
         name: [row["val"][name] for row in history]
-        for name in ("mR", "R@1", "R@10")
+        for name in ("mR", "R@1", "R@10", "mAP")
         if name in history[0]["val"]
     }
     for direction in ("sentence_retrieval", "image_retrieval"):

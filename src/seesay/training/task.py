@@ -11,16 +11,17 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.matchers.base import Matcher
 from seesay.matchers.run import Run
-from seesay.recipes.schema import Recipe
+from seesay.recipes.schema import ConceptSettings, Recipe
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.concept_task import ConceptTask
 from seesay.training.phrase_task import PhraseTask
 from seesay.training.sentence_task import SentenceTask
 
 
 class Task(Protocol):
-    """Image-sentence retrieval or phrase localization, on one corpus."""
+    """Image-sentence retrieval, phrase localization or the prediction of concepts, on one corpus."""
 
     @property
     def headline(self) -> str:
@@ -63,4 +64,6 @@ def task_of(
     """
     if isinstance(corpus, PhraseCorpus):
         return PhraseTask.of(recipe, corpus, vocabulary, encoder)
+    if isinstance(recipe.matcher, ConceptSettings):
+        return ConceptTask.of(recipe, corpus, vocabulary)
     return SentenceTask.of(recipe, corpus, vocabulary, encoder)

@@ -23,12 +23,15 @@ from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.recipes.schema import (
+    ConceptSettings,
     CorrelationSettings,
     EnsembleSettings,
     OptimiserSettings,
     Recipe,
     ScheduleSettings,
 )
+from seesay.text.concepts import FILE as CONCEPTS
+from seesay.text.concepts import ConceptVocabulary
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
@@ -54,7 +57,8 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     if isinstance(recipe.matcher, EnsembleSettings):
         return train_ensemble(recipe, corpus, out, train)
     texts = corpus.split("train").texts()
-    vocabulary = Vocabulary.of(texts, recipe.least)
+    concepts = _concepts(recipe, texts)
+    vocabulary = concepts.vocabulary() if concepts else Vocabulary.of(texts, recipe.least)
     _check_vocabulary(vocabulary, corpus, out)
     encoder = _sentence_encoder(recipe, texts, out if resume else None)
     task = task_of(recipe, corpus, vocabulary, encoder)
@@ -65,6 +69,8 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     out.mkdir(parents=True, exist_ok=True)
     replace_text(out / RECIPE, dump_recipe(recipe))
     vocabulary.save(out / VOCABULARY)
+    if concepts is not None:
+        concepts.save(out / CONCEPTS)
     if encoder is not None:
         save_sentence_encoder(encoder, out / TEXT)
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
@@ -191,6 +197,13 @@ def rate_factor(schedule: ScheduleSettings, passed: float) -> float:
     if schedule.shape == "step":
         return 0.1 if passed * schedule.epochs >= schedule.step_epoch else 1.0
     return 1.0
+
+
+def _concepts(recipe: Recipe, texts: Sequence[str]) -> ConceptVocabulary | None:
+    """What a recipe of concepts learns to predict: its vocabulary, in the place of all words."""
+    if not isinstance(recipe.matcher, ConceptSettings):
+        return None
+    return ConceptVocabulary.of(texts, recipe.matcher.count, recipe.least)
 
 
 def _sentence_encoder(recipe: Recipe, texts: Sequence[str], resumed: Path | None) -> SentenceEncoder | None:

@@ -1,0 +1,121 @@
+"""How well concepts are predicted: mean average precision, against the concepts' own frequency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.features.encode import fill_stores
+from seesay.features.encoder import load_encoder
+from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.inputs import Inputs, stores_folder
+from seesay.matchers.run import Run, default_device
+from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
+from seesay.text.content_words import PARTS
+
+# Protocols: the run's own features of whole images, and the highest score of 50 regions of each.
+CONCEPTS, REGIONS = "concepts", "concepts-regions"
+
+Scores = NDArray[np.floating]
+Targets = NDArray[np.bool_]
+
+
+def average_precision(scores: Scores, targets: Targets) -> NDArray[np.float64]:
+    """The average precision of each column, (k,): the mean of the precision at each target found.
+
+    Rows with one score are found together, so a constant scorer gets the share of the targets. NaN where a
+    column has no target.
+
+    Args:
+        scores: (n, k).
+        targets: (n, k).
+
+    Raises:
+        SeesayError: a score is not a number.
+    """
+    if np.isnan(scores).any():
+        raise SeesayError("A concept's score is not a number; train the concepts again.")
+    columns = zip(np.asarray(scores).T, targets.T, strict=True)
+    return np.array([_one_column(column, which) for column, which in columns], np.float64)
+
+
+def _one_column(scores: Scores, targets: Targets) -> float:
+    if not targets.any():
+        return float("nan")
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # the last of each score's rows
+    found = np.cumsum(targets[order])[ends]
+    gained = np.diff(found, prepend=0)
+    return float((gained * found / (ends + 1)).sum() / found[-1])
+
+
+def concept_measures(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, Any]:
+    """Mean average precisions in percent, of scores (n, K) against what the images' sentences name, (n, K).
+
+    `mAP` is the mean over the concepts that occur: each ranks the images. `image mAP` is the mean over the
+    images that have any: each ranks the concepts. The baseline predicts how frequent a concept is in the
+    train split, whatever the image.
+    """
+    parts = np.array([concept.part for concept in vocabulary.concepts])
+    precision = average_precision(scores, targets)
+    frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)
+    constant = np.broadcast_to(frequency, targets.shape)
+    kinds = {part: precision[parts == part] for part in PARTS}
+    return {
+        "images": len(targets),
+        "concepts": int(targets.any(axis=0).sum()),
+        "images_without_concepts": int((~targets.any(axis=1)).sum()),
+        "mAP": _mean(precision),
+        "image mAP": _mean(average_precision(scores.T, targets.T)),
+        "baselines": {
+            "training frequency": {
+                "mAP": _mean(average_precision(constant, targets)),
+                "image mAP": _mean(average_precision(constant.T, targets.T)),
+            }
+        },
+        "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS if len(kinds[part])},
+    }
+
+
+def measure_concepts(run: Run, inputs: Inputs, split: str, protocol: str = CONCEPTS) -> dict[str, Any]:
+    """A run of concepts on one split.
+
+    Raises:
+        SeesayError: the run is no such run; no sentence of the split names a concept.
+    """
+    vocabulary = run_concepts(run)
+    words = [concept.word for concept in vocabulary.concepts]
+    targets = concept_targets(words, inputs.corpus)
+    if not targets.any():
+        raise SeesayError(f"{inputs.corpus.root}: split '{split}' names none of the concepts of {run.name}.")
+    scores = _region_scores(run, inputs) if protocol == REGIONS else _scores(run, inputs)
+    return {"protocol": protocol, "split": split, **concept_measures(scores, targets, vocabulary)}
+
+
+def run_concepts(run: Run) -> ConceptVocabulary:
+    """The concepts that a run predicts; SeesayError where it predicts none."""
+    if not isinstance(run.matcher, ConceptPredictor):
+        raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
+    return ConceptVocabulary.load(run.folder / FILE)
+
+
+@torch.inference_mode()
+def _scores(run: Run, inputs: Inputs) -> Scores:
+    assert isinstance(run.matcher, ConceptPredictor)
+    return torch.sigmoid(run.matcher.logits(inputs.features.to(run.device))).cpu().numpy()
+
+
+def _region_scores(run: Run, inputs: Inputs) -> Scores:
+    encoder = load_encoder(f"concepts-regions:{run.folder}", default_device())
+    report = fill_stores([encoder], stores_folder(), inputs.corpus.images)
+    keys = [key for key in report.keys if key is not None]
+    return report.stores[0].read(keys, "pooled")
+
+
+def _mean(precisions: NDArray[np.float64]) -> float | None:
+    there = precisions[~np.isnan(precisions)]
+    return 100 * float(there.mean()) if there.size else None

@@ -1,0 +1,35 @@
+"""The multi-label CNN of SCO as what a recipe trains: image features to concept scores (section 3.2)."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from seesay.errors import SeesayError
+from seesay.features.concepts import ConceptHead
+from seesay.matchers.base import Matcher
+from seesay.recipes.schema import ConceptSettings
+from seesay.text.sentences import Sentences
+
+
+class ConceptPredictor(Matcher):
+    """Which concepts an image shows. It matches no sentences: the matchers that do take it as an encoder."""
+
+    def __init__(self, settings: ConceptSettings, image_dim: int, concepts: int) -> None:
+        super().__init__()
+        self.head = ConceptHead(image_dim, concepts, settings.hidden, settings.dropout)
+
+    def logits(self, images: Tensor) -> Tensor:
+        """A logit a concept, (n, K); its sigmoid is the score."""
+        found: Tensor = self.head(images)
+        return found
+
+    def score(self, images: Tensor, sentences: Sentences) -> Tensor:
+        """None.
+
+        Raises:
+            SeesayError: always.
+        """
+        del images, sentences
+        raise SeesayError(
+            "A run of concepts matches no sentences; name it as an encoder (concepts:RUN) in one that does."
+        )
