@@ -138,7 +138,7 @@ class Decoder(nn.Module):
 
     def step(self, words: Tensor, state: State, table: Tensor) -> tuple[Tensor, State]:
         """Read one word of each of n sentences: logits of the next, (n, G), and the state, both (1, n, H)."""
-        # Under autocast the states are in half precision from the first step on, and input must be as they are.
+        # Under autocast states are in half precision from the first step on; input must be as they are.
         vectors = functional.embedding(words, table)[None].to(state[0].dtype)
         output, state = self.lstm(vectors, state)
         return self.logits(output[0], table), state
