@@ -2,7 +2,8 @@
 
 The plain forward is how one writes these networks first: pairs side by side in batches, each sentence padded
 to 30 words and read anew for every image, the image beside each window. Its images are encoded once, and it
-is timed at its best batch. Both take turns in one run; the best turn of each counts. The share is of the rate
+is timed at its best batch. Ours is timed on sides that are encoded: that is done once however many pairs, and
+has its own column. Both take turns in one run; the best turn of each counts. The share is of the rate
 of a large fp32 matrix product in the same turns, by the multiplications and additions that the all-pairs
 scoring does, padding left out. Sentences are as long as Flickr8k's; widths are the papers'.
 

@@ -161,5 +161,5 @@ def test_an_embedding_re_ranks_too_and_a_pair_matcher_has_no_shortlist(
     assert itself["gain"] == 0
     with pytest.raises(SeesayError, match="has no vectors"):
         measure_reranked(pair, small, corpus, "val", "standard", 4)
-    with pytest.raises(SeesayError, match="no protocol"):
+    with pytest.raises(SeesayError, match="re-ranking gains is measured by standard"):
         measure_reranked(small, pair, corpus, "val", "sentence-to-sentence", 4)

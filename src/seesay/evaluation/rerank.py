@@ -15,7 +15,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.evaluation.measure import provenance
-from seesay.evaluation.protocols import evaluate_embeddings, evaluate_folds, protocol_named
+from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_folds, protocol_named
 from seesay.evaluation.ranks import Ranks, owners_of, ranks
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
@@ -43,7 +43,10 @@ def measure_reranked(
     Raises:
         SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is another's.
     """
-    protocol_named(protocol)
+    if protocol not in PROTOCOLS:
+        raise SeesayError(
+            f"protocol '{protocol}': what re-ranking gains is measured by {', '.join(PROTOCOLS)}."
+        )
     inputs, theirs = _both_inputs(run, other, corpus, split)
     owners = inputs.image_of_sentence
 
