@@ -103,7 +103,7 @@ def gain_and_cost(result: Mapping[str, Any]) -> str:
     return (
         f"Re-ranked: the best {result['shortlist']} of each query, {cost['pairs']:,} pairs; mR "
         f"{result['gain']:+.1f}.\nImage features at hand, a query takes on average "
-        f"{cost['embedding_ms']:.2f} ms by the embedding, and {cost['rerank_ms']:.2f} ms more to be re-ranked."
+        f"{cost['embedding_ms']:.2f} ms by the embedding, and {cost['rerank_ms']:.2f} more to be re-ranked."
     )
 
 
