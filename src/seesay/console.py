@@ -118,11 +118,30 @@ def print_captions(rows: Sequence[dict[str, Any]]) -> None:
         print(f"{row['log_likelihood']:7.2f}  {row['sentence']}")
 
 
+def print_concepts(told: dict[str, Any]) -> None:
+    """A line a concept: in how many sentences it stands, what it most often is, and the word."""
+    for concept in told["concepts"]:
+        print(f"{concept['count']:7}  {concept['part']:<9}  {concept['word']}")
+    tell(
+        f"{len(told['concepts'])} concepts of {told['sentences']} training sentences; "
+        f"{told['without']} of these have no content word."
+    )
+    _tell_fewer(len(told["concepts"]), told["wanted"])
+
+
+def print_image_concepts(rows: Sequence[dict[str, Any]]) -> None:
+    """A line a concept of an image: its score, what it most often is, and the word."""
+    for row in rows:
+        print(f"{row['score']:.3f}  {row['part']:<9}  {row['word']}")
+
+
 def print_explanation(explanation: Explanation, count: int) -> None:
-    """For each reading its score, on a terminal the coloured sentence, and a line a window, best first."""
+    """For each reading its score, on a terminal the coloured sentence, and the windows that matter most."""
     from seesay.explain.colours import terminal_style
 
     out = wide()
+    if len(explanation.readings) > 1:
+        out.print(Text(f"{explanation.score:.3f}  All of them together", "bold"), soft_wrap=True)
     for reading in explanation.readings:
         out.print(Text(f"{reading.score:.3f}  {reading.title}", "bold"), soft_wrap=True)
         if sys.stdout.isatty():
@@ -155,6 +174,8 @@ def print_training(report: dict[str, Any], folder: Path) -> None:
         f"{best}{headline} {report['best_val'][headline]:.1f}."
     )
     _print_broken(report["broken_images"])
+    if "concepts" in report:
+        _tell_fewer(report["concepts"]["kept"], report["concepts"]["wanted"])
     print(f"Next: seesay evaluate {folder}")
 
 
@@ -216,6 +237,11 @@ def _print_broken(broken: Sequence[str]) -> None:
     if broken:
         print(f"{len(broken)} skipped:", file=sys.stderr)
     _list(broken, "all with --json")
+
+
+def _tell_fewer(concepts: int, wanted: int) -> None:
+    if concepts < wanted:
+        tell(f"Fewer than the {wanted} wanted: no other word stands in enough training sentences.")
 
 
 def _list(lines: Sequence[str], rest: str = "") -> None:

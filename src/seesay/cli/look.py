@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -66,9 +67,9 @@ def features(
     chosen = load_encoder(encoder, default_device())
     report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
     result = {
-        "store": str(out / chosen.fingerprint),
-        "encoder": chosen.name,
-        "arrays": chosen.dims,
+        "store": str(out / chosen.source.fingerprint),
+        "encoder": chosen.source.name,
+        "arrays": chosen.source.dims,
         "images": len(report.keys),
         "encoded": report.encoded,
         "broken": [str(error) for error in report.errors],
@@ -104,6 +105,41 @@ def explain(
         console.print_json(explanation.as_json())
     else:
         console.print_explanation(explanation, k)
+
+
+@app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
+def concepts(
+    source: Annotated[
+        str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
+    ],
+    image: Annotated[Path | None, typer.Argument(metavar="IMAGE", help="An image file; takes a run.")] = None,
+    k: Annotated[
+        int | None, typer.Option("-k", min=1, help="How many; 256 of a corpus, 10 of an image.")
+    ] = None,
+    least: Annotated[int, typer.Option(min=1, help="Of a corpus: in so many sentences at least.")] = 5,
+    regions: Annotated[
+        bool, typer.Option("--regions", help="Look at 50 regions of the image too; takes a second.")
+    ] = False,
+    data_format: FormatOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the words that a corpus's training sentences say most, or what a run sees in an image."""
+    from seesay.data.readers import read_corpus
+    from seesay.data.sources import FileSource
+    from seesay.matchers.image_concepts import image_concepts, run_concepts
+    from seesay.matchers.run import RECIPE, Run
+    from seesay.text.concepts import MOST, ConceptVocabulary
+
+    if image is not None:
+        found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
+        console.show([asdict(each) for each in found], as_json, console.print_image_concepts)
+        return
+    if (Path(source) / RECIPE).is_file():
+        vocabulary = run_concepts(Run.load(source))
+    else:
+        train = read_corpus(Path(source), data_format).split("train")
+        vocabulary = ConceptVocabulary.of(train.texts(), k or MOST, least)
+    console.show(vocabulary.as_json(), as_json, console.print_concepts)
 
 
 @app.command()

@@ -12,9 +12,10 @@ from seesay.errors import SeesayError
 from seesay.features.encode import fill_stores
 from seesay.features.encoder import load_encoder
 from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.image_concepts import run_concepts
 from seesay.matchers.inputs import Inputs, stores_folder
 from seesay.matchers.run import Run, default_device
-from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
+from seesay.text.concepts import ConceptVocabulary, concept_targets
 from seesay.text.content_words import PARTS
 
 # Protocols: the run's own features of whole images, and the highest score of 50 regions of each.
@@ -94,13 +95,6 @@ def measure_concepts(run: Run, inputs: Inputs, split: str, protocol: str = CONCE
         raise SeesayError(f"{inputs.corpus.root}: split '{split}' names none of the concepts of {run.name}.")
     scores = _region_scores(run, inputs) if protocol == REGIONS else _scores(run, inputs)
     return {"protocol": protocol, "split": split, **concept_measures(scores, targets, vocabulary)}
-
-
-def run_concepts(run: Run) -> ConceptVocabulary:
-    """The concepts that a run predicts; SeesayError where it predicts none."""
-    if not isinstance(run.matcher, ConceptPredictor):
-        raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
-    return ConceptVocabulary.load(run.folder / FILE)
 
 
 @torch.inference_mode()

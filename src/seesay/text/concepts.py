@@ -73,7 +73,7 @@ class ConceptVocabulary:
         if not frequent:
             raise SeesayError(
                 f"No content word stands in {least} of the {total} training sentences: no concepts. "
-                "Are they in English? If they are few: --set least=1."
+                "Are they in English? If they are few, set `least` to 1."
             )
         concepts = tuple(Concept(word, _most_often(parts[word]), -n) for n, word in frequent)
         return cls(concepts, most, total, without)

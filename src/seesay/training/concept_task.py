@@ -19,7 +19,7 @@ from seesay.matchers.base import Matcher
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run
-from seesay.recipes.schema import Recipe
+from seesay.recipes.schema import ConceptSettings, Recipe
 from seesay.text.concepts import concept_targets
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
@@ -44,19 +44,23 @@ def multi_label_loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 @dataclass
 class ConceptTask:
-    """Images and the concepts that their sentences name."""
+    """Images and the concepts that their sentences name: `targets`, (n, K), where `wanted` were to be K."""
 
     recipe: Recipe
     data: Inputs
     val: Inputs
     targets: Tensor
+    wanted: int
     headline: str = "mAP"
 
     @classmethod
     def of(cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary) -> ConceptTask:
         """The task of a corpus, whose vocabulary is its concepts; what lacks features is encoded first."""
+        settings = recipe.matcher
+        assert isinstance(settings, ConceptSettings)
         train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
-        return cls(recipe, train, val, torch.from_numpy(concept_targets(vocabulary.words, train.corpus)))
+        targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
+        return cls(recipe, train, val, targets, settings.count)
 
     @property
     def image_dim(self) -> int:
@@ -93,5 +97,8 @@ class ConceptTask:
             name: {"images": len(part.features), "sentences": len(part.sentences)}
             for name, part in (("train", self.data), ("val", self.val))
         }
+        kept: dict[str, Any] = {"concepts": {"wanted": self.wanted, "kept": self.targets.shape[1]}}
         sizes["train"]["images_without_concepts"] = int((~self.targets.any(dim=1)).sum())
-        return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
+        return (
+            sizes | kept | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
+        )
