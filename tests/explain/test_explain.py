@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from seesay.console import print_explanation
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word
@@ -191,3 +192,14 @@ def test_plain_values() -> None:
     (level,) = plain["readings"]
     assert level["windows"][1] == {"text": "dog zz", "start": 2, "end": 8, "contribution": 0.25}
     assert level["words"][1] == {"text": "dog", "start": 2, "end": 5, "contribution": -0.125}
+
+
+def test_the_readings_of_an_ensemble_stand_below_their_sum(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (Word("a", 0, 1, True), Word("dog", 2, 5, True))
+    readings = tuple(Reading(level, 1.25, (Window(0, 2, 0.5),), (0.5, 0.5)) for level in ("wd", "phs"))
+    print_explanation(Explanation("a dog", words, 0, readings), 1)
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first.split() == ["2.500", "All", "of", "them", "together"]
+    assert [line.split()[0] for line in lines] == ["1.250", "+0.500"] * 2
+    print_explanation(Explanation("a dog", words, 0, readings[:1]), 1)
+    assert "together" not in capsys.readouterr().out

@@ -26,6 +26,7 @@ from seesay.cli.options import (
     ShortlistOption,
     SplitOption,
 )
+from seesay.errors import SeesayError
 
 
 @app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -98,6 +99,8 @@ def evaluate(
     from seesay.matchers.run import Run
     from seesay.training.runs import trained_on
 
+    if rerank is not None and (any_box or extra_pixel):
+        raise SeesayError("--any-box and --extra-pixel compare boxes; --rerank is of whole images.")
     started = time.monotonic()
     loaded = Run.load(run)
     other = Run.load(rerank) if rerank is not None else None
