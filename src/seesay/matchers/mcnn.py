@@ -69,6 +69,8 @@ class MatchingCNN(PairMatcher):
         self.layers = nn.ModuleList(map(rectified, inputs, (*settings.maps, settings.hidden)))
         self.score_map = ScoreLayer(settings.hidden, 1)
         self.dropout = nn.Dropout(settings.dropout)
+        self.standard = nn.BatchNorm1d(image_dim, affine=False) if settings.standardise else nn.Identity()
+        self.image_dropout = nn.Dropout(settings.image_dropout)
 
     def prepare(self, vocabulary: Vocabulary) -> None:
         """Start the words from GloVe; those that it lacks stay random."""
@@ -78,7 +80,7 @@ class MatchingCNN(PairMatcher):
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Eq. 1, and what the meeting layer makes of it: (n, maps), the layer's bias included."""
-        vectors = functional.relu(self.image_map(images))
+        vectors = functional.relu(self.image_map(self.image_dropout(self.standard(images))))
         if self.meeting == LEVELS.index("st"):
             vectors = self.dropout(vectors)
         layer = self._layer(self.meeting)

@@ -93,7 +93,8 @@ class McnnSettings(_Part):
     """m-CNN: the level at which the image meets the sentence, and the widths of Table 1.
 
     `image` is the width of the image vector, `maps` are the feature maps of the three convolutions and
-    `hidden` the width of the MLP's hidden layer.
+    `hidden` the width of the MLP's hidden layer. `image_dropout` acts on the image features, which
+    `standardise` brings to mean 0 and variance 1, as training sees them.
     """
 
     kind: Literal["mcnn"] = "mcnn"
@@ -102,6 +103,8 @@ class McnnSettings(_Part):
     maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300)
     hidden: int = Field(400, gt=0)
     dropout: float = Field(0.1, ge=0, lt=1)
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    standardise: bool = False
 
 
 class GenerationSettings(_Part):
