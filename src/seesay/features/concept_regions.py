@@ -19,17 +19,16 @@ VERSION = 1  # changes with the boxes
 
 REGIONS = 50  # the paper's r, the whole image among them
 _PROPOSALS = 200
-_SMALLEST = 0.005  # of the image's area
+_SMALLEST = 64 * 64  # square pixels; of less, the network would see little but blur
 _LONGEST = 4.0  # of a box, its longer side over the shorter
 
 
 def concept_regions(pixels: Pixels, count: int = REGIONS) -> NDArray[np.float32]:
     """At most `count` boxes of one image (h, w, 3), x1 y1 x2 y2 in pixels; the last is the whole image."""
-    height, width = pixels.shape[:2]
     boxes = propose(pixels, _PROPOSALS).boxes
     found, whole = boxes[:-1], boxes[-1:]
     sides = np.maximum(found[:, 2:] - found[:, :2], 1)
-    large = sides.prod(axis=1) >= _SMALLEST * height * width
+    large = sides.prod(axis=1) >= _SMALLEST
     shapely = sides.max(axis=1) <= _LONGEST * sides.min(axis=1)
     return np.concatenate([best_of_clusters(found[large & shapely], count - 1), whole])
 

@@ -1,0 +1,152 @@
+"""SCO's multi-label CNN, from its loss to a trained run."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seesay.data.corpus import Corpus, Sentence
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.evaluation.measure import measure_split
+from seesay.features.encoder import load_encoder
+from seesay.matchers.image_concepts import image_concepts
+from seesay.matchers.run import Run
+from seesay.recipes.load import load_recipe
+from seesay.text.concepts import ConceptVocabulary
+from seesay.training.concept_task import multi_label_loss
+from seesay.training.train import train
+
+CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=15", "batch=16", "least=2"]
+CHANGES.append("optimiser.rate=0.01")
+ROWS = st.lists(
+    st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=3, max_size=3), min_size=1, max_size=5
+)
+
+
+@given(ROWS)
+def test_the_loss_is_eq_1_with_signs_and_logits(rows: list[list[tuple[float, bool]]]) -> None:
+    logits = torch.tensor([[z for z, _ in row] for row in rows], dtype=torch.float64)
+    targets = torch.tensor([[y for _, y in row] for row in rows])
+    one = [sum(math.log(1 + math.exp(-z if y else z)) for z, y in row) for row in rows]
+    assert multi_label_loss(logits, targets).item() == pytest.approx(sum(one) / len(one))
+
+
+def test_the_loss_of_large_logits_is_finite() -> None:
+    logits = torch.tensor([[1e4, -1e4], [-1e4, 1e4]], requires_grad=True)
+    loss = multi_label_loss(logits, torch.tensor([[True, False], [True, False]]))
+    assert loss.item() == pytest.approx(1e4)
+    loss.backward()
+    assert torch.isfinite(logits.grad).all()  # type: ignore[arg-type]
+
+
+def test_as_printed_an_absent_concept_costs_the_same_whatever_its_score() -> None:
+    """Why the loss departs from the print: log(1 + exp(-0 · score)) has no gradient."""
+    score = torch.sigmoid(torch.tensor([-3.0, 0.0, 3.0], requires_grad=True))
+    printed = torch.log(1 + torch.exp(-0 * score))
+    np.testing.assert_allclose(printed.detach(), math.log(2), rtol=1e-6)
+    (gradient,) = torch.autograd.grad(multi_label_loss(score[None], torch.zeros(1, 3)), score)
+    assert (gradient > 0).all()
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+@pytest.fixture(scope="module")
+def run(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("concepts") / "run"
+    return train(load_recipe("concepts", changes=CHANGES), corpus, folder)
+
+
+def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
+    measured = measure_split(run, corpus, "val", "concepts")
+    assert measured["mAP"] > measured["baselines"]["training frequency"]["mAP"] + 10
+    report = json.loads((run.folder / "training.json").read_text())
+    assert report["headline"] == "mAP"
+    assert report["best_val"]["mAP"] == pytest.approx(measured["mAP"], abs=0.5)  # stored in half precision
+    assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
+
+
+def test_the_run_holds_its_concepts(run: Run, corpus: Corpus) -> None:
+    kept = ConceptVocabulary.load(run.folder / "concepts.json")
+    assert kept == ConceptVocabulary.of(corpus.split("train").texts(), 256, 2)
+    assert tuple(concept.word for concept in kept.concepts) == run.vocabulary.words
+
+
+def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
+    """The interface of SCO's matchers: the last array is of the concepts' scores."""
+    recipe = load_recipe(
+        "vse++",
+        changes=[f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']", "schedule.epochs=1", "batch=16"],
+    )
+    matching = train(recipe, corpus, run.folder.parent / "matching")
+    data = corpus.images[0].source.read()  # type: ignore[union-attr]
+    vectors, _ = matching.embed_images([data], ["a"])
+    assert vectors.shape == (1, matching.dim)
+    assert matching.encoders[1].dims["pooled"] == len(run.vocabulary.words)
+
+
+def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
+    few = [i for i, image in enumerate(corpus.images) if image.split == "val"][:2]
+    place = {old: new for new, old in enumerate(few)}
+    part = replace(
+        corpus,
+        images=tuple(corpus.images[i] for i in few),
+        sentences=tuple(Sentence(s.text, place[s.image]) for s in corpus.sentences if s.image in place),
+    )
+    measured = measure_split(run, part, "val", "concepts-regions")
+    assert measured["images"] == 2
+    assert 0 < measured["mAP"] <= 100
+
+
+def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:
+    data = corpus.images[0].source.read()  # type: ignore[union-attr]
+    found = image_concepts(run, data, "a", 3)
+    encoder = load_encoder(f"concepts:{run.folder}")
+    from seesay.features.encode import encode_images
+
+    scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
+    assert [each.score for each in found] == sorted(scores.tolist(), reverse=True)[:3]
+    assert found[0].word == run.vocabulary.words[int(scores.argmax())]
+
+
+def test_an_interrupted_run_ends_as_it_would_have(run: Run, corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train(load_recipe("concepts", changes=[*CHANGES, "schedule.epochs=2"]), corpus, out)
+    whole = load_recipe("concepts", changes=CHANGES)
+    (out / "recipe.yaml").write_text((run.folder / "recipe.yaml").read_text())
+    resumed = train(whole, corpus, out, resume=True)
+    for key, value in run.matcher.state_dict().items():
+        torch.testing.assert_close(resumed.matcher.state_dict()[key], value, rtol=0, atol=0)
+
+
+def test_sentences_without_content_words_leave_nothing_to_learn(corpus: Corpus, tmp_path: Path) -> None:
+    silent = replace(corpus, sentences=tuple(replace(s, text="it is on") for s in corpus.sentences))
+    with pytest.raises(SeesayError, match="No content word"):
+        train(load_recipe("concepts", changes=CHANGES), silent, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_it_matches_no_sentences(run: Run, corpus: Corpus) -> None:
+    with pytest.raises(SeesayError):
+        measure_split(run, corpus, "val", "standard")
+    with pytest.raises(SeesayError, match="predicts no concepts"):
+        measure_split(Run.load("seesay-small"), corpus, "val", "concepts")
+
+
+@pytest.mark.parametrize(
+    "change", ["encoders=[efficientnet-lite0, efficientnet-lite1]", "objective.kind=logistic"]
+)
+def test_a_recipe_that_cannot_be_is_refused(change: str) -> None:
+    with pytest.raises(SeesayError, match="objective"):
+        load_recipe("concepts", changes=[change])
