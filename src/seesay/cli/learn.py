@@ -20,6 +20,7 @@ from seesay.cli.options import (
     FormatOption,
     ImagesOption,
     JsonOption,
+    ProtocolOption,
     RecordOption,
     RerankOption,
     RunName,
@@ -62,13 +63,7 @@ def evaluate(
         Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
     ] = None,
     split: SplitOption = "test",
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            help="standard, coco-1k, coco-5k, sentence-to-sentence, composition; grounding for phrases; "
-            "concepts and concepts-regions for concepts."
-        ),
-    ] = None,
+    protocol: ProtocolOption = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
     any_box: Annotated[
@@ -86,13 +81,7 @@ def evaluate(
 ) -> None:
     """Measure a run on a split: its recalls, beside the published row of the same system if there is one."""
     from seesay.data.open import open_corpus
-    from seesay.evaluation.measure import (
-        check_protocol,
-        default_protocol,
-        differences,
-        measure_split,
-        provenance,
-    )
+    from seesay.evaluation.measure import chosen_protocol, differences, measure_split, provenance
     from seesay.evaluation.report import print_report
     from seesay.evaluation.rerank import measure_reranked, reranked_provenance
     from seesay.evaluation.results import record_row, source_commit
@@ -105,8 +94,7 @@ def evaluate(
     loaded = Run.load(run)
     other = Run.load(rerank) if rerank is not None else None
     grounds = loaded.recipe.regions is not None
-    chosen = protocol or default_protocol(loaded.recipe)
-    check_protocol(chosen)
+    chosen = chosen_protocol(loaded.recipe, protocol)
     root, beside = (data, None) if data else trained_on(loaded)
     corpus = open_corpus(root, phrases=grounds, images=images or beside, format=data_format)
     if other is None:

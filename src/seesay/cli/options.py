@@ -21,6 +21,13 @@ ChangeOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
 ]
 SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
+ProtocolOption = Annotated[
+    str | None,
+    typer.Option(
+        help="standard, coco-1k, coco-5k, sentence-to-sentence, composition; grounding for phrases; concepts "
+        "or concepts-regions for a run of concepts."
+    ),
+]
 RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]

@@ -38,8 +38,15 @@ def check_protocol(name: str) -> None:
         raise SeesayError(f"no protocol '{name}'; there are: {', '.join(names)}.")
 
 
-def default_protocol(recipe: Recipe) -> str:
-    """What a run of that recipe is measured by, where nothing else is asked for."""
+def chosen_protocol(recipe: Recipe, name: str | None) -> str:
+    """The protocol of that name; without one, what a run of that recipe is measured by.
+
+    Raises:
+        SeesayError: there is none of that name.
+    """
+    if name is not None:
+        check_protocol(name)
+        return name
     if recipe.regions is not None:
         return GROUNDING
     return CONCEPTS if isinstance(recipe.matcher, ConceptSettings) else "standard"
