@@ -32,7 +32,9 @@ def run(tmp_path: Path) -> Path:
 
 def _write_run(folder: Path, seed: int, *changes: str) -> Path:
     folder.mkdir()
-    recipe = load_recipe("concepts", changes=["encoders=['efficientnet-lite0:mirror']", *changes])
+    recipe = load_recipe(
+        "concepts", changes=["encoders=['efficientnet-lite0:mirror']", "matcher.hidden=0", *changes]
+    )
     (folder / "recipe.yaml").write_text(dump_recipe(recipe))
     torch.manual_seed(seed)
     head = ConceptHead(1280, K, recipe.matcher.hidden)  # type: ignore[union-attr]

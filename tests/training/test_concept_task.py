@@ -25,7 +25,7 @@ from seesay.text.concepts import ConceptVocabulary
 from seesay.training.concept_task import multi_label_loss
 from seesay.training.train import train
 
-CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=15", "batch=16", "least=2"]
+CHANGES = ["encoders=[efficientnet-lite0]", "matcher.hidden=64", "schedule.epochs=15", "batch=16", "least=2"]
 CHANGES.append("optimiser.rate=0.01")
 ROWS = st.lists(
     st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=3, max_size=3), min_size=1, max_size=5

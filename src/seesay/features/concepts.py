@@ -34,7 +34,7 @@ _AT_ONCE = 32  # crops that the network sees at a time
 class ConceptHead(nn.Module):
     """The output layer of the multi-label CNN: features (n, d) to K logits, sigmoid not yet applied.
 
-    `hidden` is the width of a layer before it, with ReLU; 0 is none, as in the paper.
+    `hidden` is the width of a layer before it, with ReLU; 0 is none (the paper tunes the network instead).
     """
 
     def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
