@@ -112,7 +112,7 @@ def print_grounding(found: dict[str, Any], sentence: str) -> None:
             print(f"'{phrase['phrase']}': the run knows no word of it.", file=sys.stderr)
 
 
-def print_captions(rows: Sequence[dict[str, Any]]) -> None:
+def print_written(rows: Sequence[dict[str, Any]]) -> None:
     """A line a sentence: its log-likelihood, then the sentence."""
     for row in rows:
         print(f"{row['log_likelihood']:7.2f}  {row['sentence']}")

@@ -15,9 +15,9 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.build import build_matcher
-from seesay.matchers.caption import write_captions
 from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
+from seesay.matchers.write import write_sentences
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.recipes.schema import GenerationSettings, MarginSettings, ScoSettings
 from seesay.text.vocabulary import Vocabulary
@@ -153,17 +153,19 @@ def test_captions_of_a_trained_run(full: Run, corpus: Corpus) -> None:
     """Drawn scenes' words, best first, each with the decoder's own likelihood."""
     image = corpus.split("val").images[0]
     data = image.source.read()
-    captions = write_captions(full, data, "scene", beam=5, count=3)
+    captions = write_sentences(full, data, "scene", beam=5, count=3)
     likelihoods = [caption.log_likelihood for caption in captions]
     assert len({caption.sentence for caption in captions}) == 3
     assert likelihoods == sorted(likelihoods, reverse=True)
     known = set(full.vocabulary.words)
     assert all(set(caption.sentence.split()) <= known for caption in captions)
-    assert write_captions(full, data, "scene", beam=1, count=3)[2] == write_captions(full, data, "", 3, 3)[2]
+    assert (
+        write_sentences(full, data, "scene", beam=1, count=3)[2] == write_sentences(full, data, "", 3, 3)[2]
+    )
     with pytest.raises(SeesayError, match="nothing"):
-        write_captions(full, b"no image", "nothing", 5, 1)
+        write_sentences(full, b"no image", "nothing", 5, 1)
 
 
 def test_a_run_that_never_learned_to_write_is_told() -> None:
     with pytest.raises(SeesayError, match=r"seesay-small: this run has no decoder; .* sco-ctx-gen"):
-        write_captions(Run.load("seesay-small"), b"", "x", 5, 1)
+        write_sentences(Run.load("seesay-small"), b"", "x", 5, 1)

@@ -128,8 +128,10 @@ def sentences(
         raise typer.Exit(NOTHING_FOUND)
 
 
-@app.command(epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
-def caption(
+@app.command(
+    "caption", epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3"
+)  # words: ok (the command of the field)
+def write(
     run: RunName,
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
     beam: Annotated[
@@ -140,12 +142,12 @@ def caption(
 ) -> None:
     """Write a sentence of an image, by a run that learned to; prints its log-likelihood and the sentence."""
     from seesay.data.sources import FileSource
-    from seesay.matchers.caption import write_captions
     from seesay.matchers.run import Run
+    from seesay.matchers.write import write_sentences
 
     data = FileSource(image).read()
-    captions = write_captions(Run.load(run), data, str(image), beam, k)
-    console.show([asdict(each) for each in captions], as_json, console.print_captions)
+    written = write_sentences(Run.load(run), data, str(image), beam, k)
+    console.show([asdict(each) for each in written], as_json, console.print_written)
 
 
 @app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')

@@ -13,14 +13,14 @@ from seesay.matchers.sco import SCO
 
 
 @dataclass(frozen=True, slots=True)
-class Caption:
+class WrittenSentence:
     """A sentence of an image, and ln P of its words and its end given the image (eq. 3 of SCO)."""
 
     sentence: str
     log_likelihood: float
 
 
-def write_captions(run: Run, data: bytes, name: str, beam: int, count: int) -> list[Caption]:
+def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> list[WrittenSentence]:
     """The likeliest sentences of an image that a beam search finds, best first; never longer than trained on.
 
     Args:
@@ -36,7 +36,7 @@ def write_captions(run: Run, data: bytes, name: str, beam: int, count: int) -> l
     matcher = run.matcher
     if not isinstance(matcher, SCO) or matcher.decoder is None:
         raise SeesayError(
-            f"{run.name}: this run has no decoder; captions take a run of a recipe that learns to generate "
+            f"{run.name}: this run has no decoder; writing takes a run of a recipe that learns to generate "
             "sentences, such as sco-ctx-gen or sco-full."
         )
     encoded = encode_images(run.encoders, [data], [name])
@@ -44,6 +44,6 @@ def write_captions(run: Run, data: bytes, name: str, beam: int, count: int) -> l
         raise encoded.errors[0]
     features = torch.from_numpy(join_features(run.recipe, encoded.arrays)).to(run.device)
     return [
-        Caption(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
+        WrittenSentence(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
         for numbers, likelihood in matcher.write(features, beam, count)[0]
     ]
