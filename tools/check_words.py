@@ -39,9 +39,12 @@ RULES = (
         "corpus",
         allowed=r"webdataset|Flicke?r8k_Dataset|dataset[\w*{}]*\.json|[\"'`]dataset[\"'`]|utils\.data\.Dataset|skimage\S*|sklearn\S*",
     ),
-    # The field's files say "caption"; readers, and pages that show a format, have to.
+    # The field's files say "caption"; readers, and pages that show a format, have to. So does a command.
     Rule(
-        r"captions?", "sentence", allowed=r"figcaption", apart=r"^(src/seesay/data/|docs/|README|CHANGELOG)"
+        r"captions?",
+        "sentence",
+        allowed=r"figcaption|\"caption\"|seesay caption",
+        apart=r"^(src/seesay/data/|docs/|README|CHANGELOG)",
     ),
     Rule(r"similarity[ _-]matri(?:x|ces)", "score matrix"),
     Rule(r"back[ -]?bones?", "encoder"),

@@ -128,9 +128,7 @@ def sentences(
         raise typer.Exit(NOTHING_FOUND)
 
 
-@app.command(
-    "caption", epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3"
-)  # words: ok (the command of the field)
+@app.command("caption", epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
 def write(
     run: RunName,
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
