@@ -215,7 +215,7 @@ def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
     recipe = parse_recipe(SMALL, "mine")
     values = yaml.safe_load(dump_recipe(recipe))
     assert values["schedule"]["epochs"] == 30
-    assert values["optimiser"] == {"kind": "adam", "rate": 1e-3, "decay": 0.0, "clip": None}
+    assert values["optimiser"] == {"kind": "adam", "rate": 1e-3, "decay": 0.0, "momentum": 0.0, "clip": None}
     path = tmp_path / "resolved.yaml"
     path.write_text(dump_recipe(recipe), encoding="utf-8")
     assert load_recipe(str(path)) == recipe

@@ -152,6 +152,20 @@ class ConceptSettings(_Part):
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
+class UncommonVseSettings(_Part):
+    """GVSE's uncommon VSE: an attentional LSTM over instances, and a linear map of a frozen sentence vector.
+
+    `dim` is H, `instances` I and `steps` T; 0 steps average the instances, without relation. `attention` is
+    the width of the hidden layer of f (eq. 1).
+    """
+
+    kind: Literal["uncommon-vse"] = "uncommon-vse"
+    dim: int = Field(1024, gt=0)
+    instances: int = Field(36, gt=0)
+    steps: int = Field(3, ge=0)
+    attention: int = Field(512, gt=0)
+
+
 PairSettings = McnnSettings | SimilarityNetworkSettings
 
 
@@ -177,6 +191,7 @@ MatcherSettings = Annotated[
     | McnnSettings
     | ScoSettings
     | ConceptSettings
+    | UncommonVseSettings
     | EnsembleSettings,
     Field(discriminator="kind"),
 ]
@@ -253,12 +268,20 @@ ObjectiveSettings = Annotated[
 
 
 class OptimiserSettings(_Part):
-    """Adam, with decoupled weight decay when `decay` is not zero, or plain SGD; gradients clipped by norm."""
+    """Adam, with decoupled weight decay when `decay` is not zero, or SGD; gradients clipped by norm."""
 
     kind: Literal["adam", "sgd"] = "adam"
     rate: float = Field(1e-3, gt=0)
     decay: float = Field(0.0, ge=0)
+    momentum: float = Field(0.0, ge=0, lt=1)
     clip: float | None = Field(None, gt=0)
+
+    @field_validator("momentum")
+    @classmethod
+    def _of_sgd(cls, momentum: float, info: ValidationInfo) -> float:
+        if momentum and info.data.get("kind") != "sgd":
+            raise ValueError("momentum belongs to sgd")
+        return momentum
 
 
 class ScheduleSettings(_Part):
@@ -308,8 +331,10 @@ class Recipe(_Part):
     about: str
     system: str | None = None
     encoders: tuple[str, ...] = Field(min_length=1)
-    arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
-    sentence_encoder: Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf"] | None = None
+    arrays: tuple[Literal["pooled", "logits", "instances"], ...] = Field(("pooled",), min_length=1)
+    sentence_encoder: (
+        Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf", "skip-thought"] | None
+    ) = None
     sentence_dim: int = Field(6000, gt=0)
     least: int = Field(1, gt=0)
     matcher: MatcherSettings
@@ -326,7 +351,7 @@ class Recipe(_Part):
     @field_validator("matcher")
     @classmethod
     def _sentences_are_read(cls, matcher: MatcherSettings, info: ValidationInfo) -> MatcherSettings:
-        by_vectors = isinstance(matcher, CcaSettings) or (
+        by_vectors = isinstance(matcher, CcaSettings | UncommonVseSettings) or (
             isinstance(matcher, _BranchSettings) and not matcher.lstm
         )
         if by_vectors and info.data.get("sentence_encoder") is None:

@@ -185,7 +185,9 @@ def _finish(
 def new_optimiser(settings: OptimiserSettings, parameters: Iterable[nn.Parameter]) -> Optimizer:
     """The optimiser that the recipe names, at its full rate."""
     if settings.kind == "sgd":
-        return torch.optim.SGD(parameters, lr=settings.rate, weight_decay=settings.decay)
+        return torch.optim.SGD(
+            parameters, lr=settings.rate, momentum=settings.momentum, weight_decay=settings.decay
+        )
     kind = torch.optim.AdamW if settings.decay else torch.optim.Adam
     return kind(parameters, lr=settings.rate, weight_decay=settings.decay)
 
