@@ -24,7 +24,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import Batch, SentenceTask
 from seesay.training.train import train
 
-TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts-regions"
+TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts"
 GENERATION = GenerationSettings()
 TABLE_1 = {
     "ctx-1crop": ("context", (ONE,), None),
@@ -72,13 +72,14 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     recipe = load_recipe(f"{corpus_name}/sco-{name}")
     fusion, encoders, generation = TABLE_1[name]
     small = corpus_name == "flickr8k"
-    assert recipe.matcher == ScoSettings(dim=512 if small else 1024, fusion=fusion, generation=generation)
+    assert recipe.matcher == ScoSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
     assert (recipe.matcher.word_dim, recipe.matcher.longest) == (300, 50)
-    assert recipe.encoders == encoders
+    regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
+    assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
     assert recipe.objective == MarginSettings(margin=0.2)
     assert recipe.batch == 129  # a matched pair and 128 mismatched ones
     assert (recipe.sampler, recipe.departures != ()) == ("rounds", True)
-    assert any("H = 512" in line for line in recipe.departures) == small
+    assert any("H = 256" in line for line in recipe.departures) == small
     assert small or recipe.schedule.epochs == 30
 
 
