@@ -223,6 +223,15 @@ def print_corpus(summary: dict[str, Any]) -> None:
             f"{words['unseen_test']:.2f} % of the test words are not among them.",
             highlight=False,
         )
+    rare = summary.get("rare_words")
+    if rare:
+        ks = ", ".join(rare["uncommon"])
+        counts = ", ".join(str(of["N"]) for of in rare["uncommon"].values())
+        out.print(
+            f"Rare words: of {rare['words']} test words {rare['below 10']:.1f} % occur less than ten times "
+            f"in train, {rare['at most 1']:.1f} % at most once; at most K = {ks} times: {counts}.",
+            highlight=False,
+        )
     for kind, fault in summary["faults"].items():
         line = f"{fault['count']} × {kind}, such as {'; '.join(fault['examples'][:3])}"
         out.print(line, highlight=False, markup=False)

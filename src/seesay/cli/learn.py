@@ -76,11 +76,15 @@ def evaluate(
     ] = False,
     rerank: RerankOption = None,
     shortlist: ShortlistOption = SHORTLIST,
+    plot: Annotated[
+        Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")
+    ] = None,
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a run on a split: its recalls, beside the published row of the same system if there is one."""
     from seesay.data.open import open_corpus
+    from seesay.evaluation.frequency_plot import check_plot, draw_by_frequency
     from seesay.evaluation.measure import chosen_protocol, differences, measure_split, provenance
     from seesay.evaluation.report import print_report
     from seesay.evaluation.rerank import measure_reranked, reranked_provenance
@@ -90,6 +94,8 @@ def evaluate(
 
     if rerank is not None and (any_box or extra_pixel):
         raise SeesayError("--any-box and --extra-pixel compare boxes; --rerank is of whole images.")
+    if plot is not None:
+        check_plot(plot, protocol)  # before anything is computed
     started = time.monotonic()
     loaded = Run.load(run)
     other = Run.load(rerank) if rerank is not None else None
@@ -107,6 +113,8 @@ def evaluate(
         how = time.monotonic() - started, source_commit(HERE.resolve())
         origin = reranked_provenance(loaded, other, *how) if other else provenance(loaded, *how)
         record_row(record, corpus.name, measured | origin)
+    if plot is not None:
+        draw_by_frequency({loaded.recipe.name: measured}, plot)
     if as_json:
         console.print_json(measured)
     else:

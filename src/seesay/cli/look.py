@@ -35,6 +35,7 @@ def data(
     from seesay.data.readers import read_corpus
     from seesay.data.summary import BROKEN, summarise, summarise_phrases
     from seesay.progress import progress_of
+    from seesay.text.rare_words import rare_word_summary
     from seesay.text.vocabulary import vocabulary_summary
 
     if phrases:
@@ -45,6 +46,7 @@ def data(
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
     summary["vocabulary"] = vocabulary_summary(corpus)
+    summary["rare_words"] = rare_word_summary(corpus)
     console.show(summary, as_json, console.print_corpus)
     if BROKEN in summary["faults"]:
         raise typer.Exit(NOTHING_FOUND)

@@ -24,8 +24,8 @@ SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
 ProtocolOption = Annotated[
     str | None,
     typer.Option(
-        help="standard, coco-1k, coco-5k, sentence-to-sentence, composition; grounding for phrases; concepts "
-        "or concepts-regions for a run of concepts."
+        help="standard, coco-1k, coco-5k, sentence-to-sentence, composition, k-shot (or one K: 0-shot to "
+        "3-shot); grounding for phrases; concepts or concepts-regions for a run of concepts."
     ),
 ]
 RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]

@@ -3,7 +3,7 @@
 In both directions of retrieval S stands for sentence retrieval (image query), I for image retrieval
 (sentence query). Protocols with one direction have their recalls, and what else they measure.
 Composition has, for each kind of reordering, how often the true order scores higher, and by how many
-standard deviations.
+standard deviations. K-shot has mR by K.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ SENTENCE, IMAGE = "sentence_retrieval", "image_retrieval"
 MEDIAN_RANK = "Med r"
 _ONE_DIRECTION = (*MEASURES, "upper bound", "mAP", "image mAP")
 BY_KIND, TRUE_ORDER, DIFFERENCE = "by kind", "true order", "difference"  # of composition
+BY_K, BY_FREQUENCY = "by K", "by frequency"  # of K-shot
 _PLOTTED = ("R@1", "%")  # how the headings of columns end that a plot shows
 _PUBLISHED_AS = {"grounding": "phrase-localization"}  # where the measured protocol has a name of its own
 
@@ -35,6 +36,8 @@ def figures(row: Mapping[str, Any]) -> Figures:
         kinds = row[BY_KIND].items()
         shares = {f"{kind}: {TRUE_ORDER} %": values[TRUE_ORDER] for kind, values in kinds}
         return shares | {f"{kind}: {DIFFERENCE}": values[DIFFERENCE] for kind, values in kinds}
+    if BY_K in row:
+        return {f"{k}-shot mR": values.get("mR") for k, values in row[BY_K].items()}
     return {name: row[name] for name in _ONE_DIRECTION if row.get(name) is not None}
 
 

@@ -15,9 +15,11 @@ from seesay.errors import SeesayError
 from seesay.evaluation.composition import COMPOSITION, measure_composition
 from seesay.evaluation.concepts import CONCEPTS, REGIONS, measure_concepts
 from seesay.evaluation.grounding import Convention, baselines, grounding_recall
-from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_scores
+from seesay.evaluation.k_shot import K_SHOT, SHOT, measure_k_shot, measure_shot, train_texts
+from seesay.evaluation.protocols import PROTOCOLS, evaluate_folds, protocol_named
+from seesay.evaluation.ranks import owners_of
+from seesay.evaluation.run_ranks import ranks_of_run
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
-from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.mcnn import MatchingCNN, cut_sentences
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
@@ -33,7 +35,7 @@ def check_protocol(name: str) -> None:
     Raises:
         SeesayError: there is none.
     """
-    names = (*PROTOCOLS, PROTOCOL, COMPOSITION, CONCEPTS, REGIONS, GROUNDING)
+    names = (*PROTOCOLS, PROTOCOL, COMPOSITION, K_SHOT, *SHOT, CONCEPTS, REGIONS, GROUNDING)
     if name not in names:
         raise SeesayError(f"no protocol '{name}'; there are: {', '.join(names)}.")
 
@@ -90,6 +92,10 @@ def measure_split(
         return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}
     if protocol == COMPOSITION:
         return measure_composition(run, inputs, split) | _cut(run, inputs)
+    if protocol == K_SHOT:
+        return measure_k_shot(run, inputs, train_texts(corpus), split) | _cut(run, inputs)
+    if protocol in SHOT:
+        return measure_shot(run, inputs, train_texts(corpus), split, SHOT[protocol]) | _cut(run, inputs)
     return measure(run, inputs, split, protocol, keep=True) | _cut(run, inputs)
 
 
@@ -97,13 +103,9 @@ def measure(
     run: Run, inputs: Inputs, split: str, protocol: str = "standard", keep: bool = False
 ) -> dict[str, Any]:
     """The run's matcher on one split, as `seesay evaluate --json` prints it; `keep` is `Run.scores`'."""
-    features = np.asarray(inputs.features)
-    if not isinstance(run.matcher, EmbeddingMatcher):
-        scores = run.scores(features, inputs.sentences, keep)
-        return evaluate_scores(scores, inputs.image_of_sentence, protocol, split)
-    images = run.embed_features(features)
-    sentences = run.embed_prepared(inputs.sentences)
-    return evaluate_embeddings(images, sentences, inputs.image_of_sentence, protocol, split)
+    owners = owners_of(inputs.image_of_sentence, len(inputs.features), len(inputs.sentences))
+    chosen = protocol_named(protocol)
+    return evaluate_folds(ranks_of_run(run, inputs, keep), owners, len(inputs.features), chosen, split)
 
 
 def _cut(run: Run, inputs: Inputs) -> dict[str, int]:

@@ -13,8 +13,9 @@ from seesay.errors import SeesayError
 from seesay.evaluation.ranks import Ranks, embedding_ranks, owners_of, ranks
 from seesay.evaluation.recall import mean_of, mean_recall, retrieval
 
-# Ranks of one fold: from its images (a slice), its sentences (a slice or their positions) and their images.
-RanksOfFold = Callable[[slice, "slice | NDArray[np.int64]", NDArray[np.int64]], Ranks]
+# Ranks of one fold: from its images, its sentences (slices or positions) and, for each of these, its image.
+Part = slice | NDArray[np.int64]
+RanksOfFold = Callable[[Part, Part, NDArray[np.int64]], Ranks]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,7 @@ def evaluate_folds(
     return result
 
 
-def _sentences_of(owners: NDArray[np.int64], start: int, stop: int) -> slice | NDArray[np.int64]:
+def _sentences_of(owners: NDArray[np.int64], start: int, stop: int) -> Part:
     """The sentences of images start to stop; a slice where they stand together, which copies nothing."""
     chosen = np.flatnonzero((owners >= start) & (owners < stop))
     if chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size:

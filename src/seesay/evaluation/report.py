@@ -9,7 +9,15 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from seesay.evaluation.columns import BY_KIND, SENTENCE, figures, is_composition, number
+from seesay.evaluation.columns import (
+    BY_FREQUENCY,
+    BY_K,
+    BY_KIND,
+    SENTENCE,
+    figures,
+    is_composition,
+    number,
+)
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
 from seesay.matchers.mcnn import LONGEST
@@ -33,6 +41,9 @@ def print_report(
     """
     if is_composition(result):
         (console or Console()).print(composition_report(result, system))
+        return
+    if BY_K in result:
+        (console or Console()).print(k_shot_report(result, system))
         return
     if SENTENCE not in result:
         (console or Console()).print(one_direction_report(result, system))
@@ -68,6 +79,38 @@ def composition_report(result: Mapping[str, Any], system: str | None = None) -> 
         table.add_row(kind, *shares, _signed(row["difference"]), *counts)
     lines = "A tie counts half. Left out: sentences without two different words, or without two nouns."
     return Group(table, Text(lines))
+
+
+def k_shot_report(result: Mapping[str, Any], system: str | None = None) -> Group:
+    """What `print_report` prints of K-shot: a row a K, then a row a band of word frequencies."""
+    tables = []
+    heading = f"{system}, measured" if system else "measured"
+    for title, key, label in (
+        (_title(result), BY_K, heading),
+        ("By the frequency in training of a sentence's rarest word", BY_FREQUENCY, "frequency"),
+    ):
+        table = Table(title=title, title_justify="left")
+        table.add_column(label)
+        counts = [name for name in ("N", "sentences", "images") if name in next(iter(result[key].values()))]
+        columns = [f"{way} {name}" for way in "SI" for name in MEASURES[:3]]
+        for name in (*counts, *columns, "mR"):
+            table.add_column(name, justify="right")
+        for name, row in result[key].items():
+            shown = figures(row) if SENTENCE in row else {}
+            cells = [
+                *(str(row[count]) for count in counts),
+                *(number(shown.get(c)) for c in (*columns, "mR")),
+            ]
+            table.add_row(f"K = {name}" if key == BY_K else name, *cells)
+        tables.append(table)
+    words = result["words"]
+    lines = [
+        "N: words of the split that occur at most K times in training. Queries are the sentences that hold",
+        "one and their images, candidates the whole split. S: sentence retrieval, I: image retrieval.",
+        f"Of the split's {words['words']} words {words['below 10']:.1f} % occur less than ten times in "
+        f"training, {words['at most 1']:.1f} % at most once.",
+    ]
+    return Group(*tables, Text("\n".join(lines)))
 
 
 def evaluation_report(

@@ -15,7 +15,13 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.evaluation.measure import provenance
-from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_folds, protocol_named
+from seesay.evaluation.protocols import (
+    PROTOCOLS,
+    Part,
+    evaluate_embeddings,
+    evaluate_folds,
+    protocol_named,
+)
 from seesay.evaluation.ranks import Ranks, owners_of, ranks
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
@@ -58,7 +64,7 @@ def measure_reranked(
 
     pairs = EncodedPairs(other, theirs)
 
-    def fold(of_images: slice, of_sentences: slice | NDArray[np.int64], own: NDArray[np.int64]) -> Ranks:
+    def fold(of_images: Part, of_sentences: Part, own: NDArray[np.int64]) -> Ranks:
         scores = images[of_images] @ sentences[of_sentences].T
         n, m = scores.shape
         with progress("Re-ranking", n * min(shortlist, m) + m * min(shortlist, n), "pairs") as advance:
@@ -172,9 +178,7 @@ class EncodedPairs:
         self.scored = 0
         self.seconds = time.perf_counter() - started
 
-    def within(
-        self, images: slice, sentences: slice | NDArray[np.int64], advance: Advance = lambda _: None
-    ) -> ScorePairs:
+    def within(self, images: Part, sentences: Part, advance: Advance = lambda _: None) -> ScorePairs:
         """The scores of pairs among these images and these sentences, each numbered from zero."""
         rows = np.arange(len(self._images))[images]
         columns = np.arange(len(self._sentences))[sentences]

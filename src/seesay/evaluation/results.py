@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.errors import SeesayError
-from seesay.evaluation.columns import BY_KIND
+from seesay.evaluation.columns import BY_K, BY_KIND
 from seesay.evaluation.composition import COMPOSITION
 from seesay.paths import replace_text
 
@@ -94,6 +94,25 @@ class CompositionRow(_Row):
     by_kind: dict[str, TrueOrder] = Field(alias=BY_KIND, min_length=1)
 
 
+class FewShot(_Part):
+    """The recalls of one K, where some word is as uncommon."""
+
+    n: int = Field(alias="N", ge=0)
+    images: int = Field(ge=0)
+    sentences: int = Field(ge=0)
+    sentence_retrieval: Direction | None = None
+    image_retrieval: Direction | None = None
+    mean_recall: float | None = Field(None, alias="mR", ge=0, le=100)
+
+
+class KShotRow(_Row):
+    """A row of K-shot matching, a K each."""
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    by_k: dict[str, FewShot] = Field(alias=BY_K, min_length=1)
+
+
 def validate_row(row: Mapping[str, Any], where: str) -> None:
     """Check a row.
 
@@ -113,6 +132,8 @@ def _shape(row: Any) -> type[_Row]:
         return ResultRow
     if row.get("protocol") == COMPOSITION:
         return CompositionRow
+    if BY_K in row:
+        return KShotRow
     return RecallRow if "R@1" in row else ResultRow
 
 

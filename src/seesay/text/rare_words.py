@@ -1,0 +1,76 @@
+"""How often the words of a split occur in training (Huang, Long, Wang, AAAI 2019: few-shot matching)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
+from seesay.text.tokenizer import tokenize
+
+SHOTS = (0, 1, 2, 3)  # K of the paper's K-shot test sets
+NO_WORDS = np.iinfo(np.int64).max  # the frequency of the rarest word of a sentence that has none
+
+_RARE, _ONCE = 10, 1  # Figure 1: below ten times, and once or never
+
+
+def word_counts(texts: Iterable[str]) -> Counter[str]:
+    """How often each word occurs in those sentences."""
+    return Counter(word for text in texts for word in tokenize(text))
+
+
+def rarest_words(texts: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.int64]:
+    """How often the rarest word of each sentence occurs elsewhere, (m,); NO_WORDS where it has none.
+
+    >>> rarest_words(["a dog", "a xylophone", "?"], {"a": 9, "dog": 4}).tolist()[:2]
+    [4, 0]
+    """
+    found = (min((counts.get(word, 0) for word in tokenize(text)), default=NO_WORDS) for text in texts)
+    return np.fromiter(found, np.int64)
+
+
+def uncommon_words(texts: Iterable[str], counts: Mapping[str, int], k: int) -> set[str]:
+    """The words of those sentences that occur at most `k` times elsewhere."""
+    return {word for text in texts for word in tokenize(text) if counts.get(word, 0) <= k}
+
+
+def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, Any]:
+    """The paper's Figure 1 in numbers: the distinct words of a split, by their frequency in training.
+
+    Returns:
+        `words`, how many there are, and which percentage of them occurs `below 10` times, and `at most 1`.
+    """
+    words = uncommon_words(texts, counts, NO_WORDS)
+    frequencies = np.array([counts.get(word, 0) for word in words], np.int64)
+    return {
+        "words": len(words),
+        f"below {_RARE}": round(100 * float((frequencies < _RARE).mean()), 2) if words else 0.0,
+        f"at most {_ONCE}": round(100 * float((frequencies <= _ONCE).mean()), 2) if words else 0.0,
+    }
+
+
+def rare_word_summary(corpus: Corpus) -> dict[str, Any]:
+    """Figure 1 of a corpus's test split and the sizes of its K-shot test sets; empty without train or test.
+
+    Returns:
+        What `figure_1` gives, and `uncommon`: for each K `N`, the words that occur at most K times in
+        the train split, the `sentences` that hold one, and the `images` of these.
+    """
+    if not {"train", "test"} <= {image.split for image in corpus.images}:
+        return {}
+    counts, test = word_counts(corpus.split("train").texts()), corpus.split("test")
+    texts, owners = test.texts(), test.image_of_sentence()
+    rarest = rarest_words(texts, counts)
+    sets = {
+        str(k): {
+            "N": len(uncommon_words(texts, counts, k)),
+            "sentences": int((rarest <= k).sum()),
+            "images": len(np.unique(owners[rarest <= k])),
+        }
+        for k in SHOTS
+    }
+    return figure_1(texts, counts) | {"uncommon": sets}
