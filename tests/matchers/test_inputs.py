@@ -60,3 +60,14 @@ def test_a_broken_image_goes_with_its_sentences(scenes: Path, tmp_path: Path) ->
 def test_an_empty_split_is_named(scenes: Path) -> None:
     with pytest.raises(SeesayError, match="no image in split 'dev'"):
         split_inputs(ENCODED, read_corpus(scenes), "dev", VOCABULARY)
+
+
+def test_first_images_keep_their_sentences(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    corpus = read_corpus(write_precomputed(tmp_path, features, ["dog", "a", "dog a", "a dog", "a a"] * 4))
+    inputs = split_inputs(PRECOMPUTED, corpus, "val", VOCABULARY)
+    few = inputs.of_first_images(3)
+    np.testing.assert_array_equal(few.features, features[:3])
+    np.testing.assert_array_equal(few.image_of_sentence, np.repeat(np.arange(3), 5))
+    np.testing.assert_array_equal(few.sentences.words, inputs.sentences.words[: 3 * 8])
+    assert len(inputs.of_first_images(10).sentences) == 20

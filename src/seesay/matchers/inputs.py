@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, replace, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +18,7 @@ from seesay.features.encoder import Arrays, Encoder
 from seesay.matchers.run import PRECOMPUTED, join_features, recipe_encoders
 from seesay.matchers.text_inputs import sentence_vectors
 from seesay.paths import cache_dir
-from seesay.recipes.schema import Recipe
+from seesay.recipes.schema import Recipe, UncommonVseSettings
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences, number_words
 from seesay.text.vocabulary import Vocabulary
@@ -42,6 +42,17 @@ class Inputs:
     image_of_sentence: NDArray[np.int64]
     broken: list[ImageError]
 
+    def of_first_images(self, count: int) -> Inputs:
+        """The first `count` images and their sentences alone; the corpus stays whole."""
+        kept = self.image_of_sentence < count
+        sentences = self.sentences.take(torch.from_numpy(np.flatnonzero(kept)))
+        return replace(
+            self,
+            features=self.features[:count],
+            sentences=sentences,
+            image_of_sentence=self.image_of_sentence[kept],
+        )
+
 
 def split_inputs(
     recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
@@ -53,7 +64,7 @@ def split_inputs(
     """
     part = corpus.split(split)
     if PRECOMPUTED in recipe.encoders:
-        features, kept, broken = _given_features(part)
+        features, kept, broken = _given_features(recipe, part)
     else:
         features, kept, broken = _stored_features(recipe, part)
     row = np.full(len(part.images), -1)
@@ -92,11 +103,26 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
     return join_features(recipe, arrays), kept, report.errors
 
 
-def _given_features(part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+def _given_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
     if part.features is None:
         raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
     rows = [image.row for image in part.images]
     kept = [i for i, row in enumerate(rows) if row is not None]
     given = np.asarray(part.features[[row for row in rows if row is not None]], np.float32)
+    if isinstance(recipe.matcher, UncommonVseSettings):
+        return _joined_instances(given, recipe.matcher.instances, part.root), kept, []
     # Regions (n, r, d) become one global vector: their mean.
     return (given.mean(axis=1) if given.ndim == 3 else given), kept, []
+
+
+def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> NDArray[np.float32]:
+    """Instances (n, i, d) laid end to end, (n, wanted·d): zeros stand for those that images lack."""
+    if given.ndim != 3 or given.shape[1] > wanted:
+        found = f"{given.shape[1]} regions" if given.ndim == 3 else "global features"
+        raise SeesayError(
+            f"{root}: {found} an image, and the matcher takes {wanted} instances; "
+            "use --set matcher.instances=N with features of regions (n, N, d)."
+        )
+    missing = wanted - given.shape[1]
+    padded = np.pad(given, ((0, 0), (0, missing), (0, 0))) if missing else given
+    return padded.reshape(len(given), -1)
