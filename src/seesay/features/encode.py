@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
 from seesay.errors import ImageError
-from seesay.features.crops import Pixels
 from seesay.features.encoder import Arrays, Encoder
 from seesay.features.store import FeatureStore
 from seesay.progress import progress
@@ -182,7 +181,7 @@ def _missing_features(
     side = _decoded_side(encoders)
     keys: list[str | None] = []
     errors: list[ImageError] = []
-    wanted: list[list[tuple[str, Pixels]]] = [[] for _ in encoders]
+    wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
     encoded = 0
     for image in images:
         try:
@@ -199,9 +198,9 @@ def _missing_features(
         if pixels is not None and claims.take(key):
             encoded += 1
             for e in lacking:
-                wanted[e].append((key, encoders[e].crops(pixels)))
+                wanted[e].append((key, encoders[e].prepare(pixels)))
     features = [
-        ([key for key, _ in some], encoder.encode(np.stack([crops for _, crops in some])) if some else {})
+        ([key for key, _ in some], encoder.encode_prepared([each for _, each in some]) if some else {})
         for encoder, some in zip(encoders, wanted, strict=True)
     ]
     return _Chunk(keys, features, encoded, errors)
@@ -223,7 +222,7 @@ def _decoded_side(encoders: Sequence[Encoder]) -> int:
 def _encode_chunk(encoders: Sequence[Encoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
     side = _decoded_side(encoders)
     errors: list[ImageError | None] = [None] * len(images)
-    crops: list[list[Pixels]] = [[] for _ in encoders]
+    prepared: list[list[Any]] = [[] for _ in encoders]
     good: list[int] = []
     for i, (data, name) in enumerate(zip(images, names, strict=True)):
         try:
@@ -233,13 +232,13 @@ def _encode_chunk(encoders: Sequence[Encoder], images: Sequence[bytes], names: S
             continue
         good.append(i)
         # Cropped at once: a chunk of undiminished scans would be gigabytes.
-        for encoder, mine in zip(encoders, crops, strict=True):
-            mine.append(encoder.crops(pixels))
+        for encoder, mine in zip(encoders, prepared, strict=True):
+            mine.append(encoder.prepare(pixels))
     arrays: list[Arrays] = []
-    for encoder, mine in zip(encoders, crops, strict=True):
+    for encoder, mine in zip(encoders, prepared, strict=True):
         rows = {name: np.zeros((len(images), dim), np.float32) for name, dim in encoder.dims.items()}
         if good:
-            for name, values in encoder.encode(np.stack(mine)).items():
+            for name, values in encoder.encode_prepared(mine).items():
                 rows[name][good] = values
         arrays.append(rows)
     return Encoded(arrays, errors)

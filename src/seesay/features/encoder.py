@@ -7,8 +7,9 @@ On a CPU the networks of the core run in ONNX Runtime, on a GPU in PyTorch.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ Network = Callable[[Pixels], Arrays]
 
 HUB = ("timm", "open_clip", "transformers")
 CONCEPTS = ("concepts", "concepts-regions")
+INSTANCES = "instances"
 
 
 class Encoder:
@@ -61,6 +63,14 @@ class Encoder:
         """What the network sees of one image: (c, size, size, 3) uint8."""
         return crops_of(pixels, self.size, self.crop)
 
+    def prepare(self, pixels: Pixels) -> Any:
+        """What `encode_prepared` takes of one image: its crops."""
+        return self.crops(pixels)
+
+    def encode_prepared(self, images: Sequence[Any]) -> Arrays:
+        """Features of prepared images, n rows an array."""
+        return self.encode(np.stack(images))
+
     def encode(self, crops: Pixels) -> Arrays:
         """Features of images given as their crops, averaged over the crops.
 
@@ -91,22 +101,31 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.concepts import load_concept_encoder
 
         return load_concept_encoder(name, device)
+    if name == INSTANCES:
+        from seesay.features.instances import load_instance_encoder
+
+        return load_instance_encoder(device)
     if network not in LITE or (crop or "squash") not in CROPS:
         raise SeesayError(
             f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
             f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra; "
-            f"{' and '.join(CONCEPTS)}, each with an optional :RUN."
+            f"{' and '.join(CONCEPTS)}, each with an optional :RUN; and {INSTANCES}."
         )
     lite = LITE[network]
-    run = _onnx(network) if device == "cpu" else _torch(network, device)
+    run = lite_network(network, device, lite.size)
     dims = {"pooled": lite.dim, "logits": 1000}
     return Encoder(name, lite.sha256, lite.size, dims, run, crop or "squash")
 
 
-def _onnx(network: str) -> Network:
+def lite_network(name: str, device: str, side: int) -> Network:
+    """The packaged network of that name on that device, for squares of `side` pixels."""
+    return _onnx(name, side) if device == "cpu" else _torch(name, device)
+
+
+def _onnx(network: str, side: int) -> Network:
     lite = LITE[network]
-    example = torch.zeros(1, lite.size, lite.size, 3, dtype=torch.uint8)
-    name = f"{network}-{lite.sha256[:16]}"
+    example = torch.zeros(1, side, side, 3, dtype=torch.uint8)
+    name = f"{network}-{'' if side == lite.size else f'{side}-'}{lite.sha256[:16]}"
     path = exported(name, lambda: load_lite(network), (example,), ["pixels"], ["pooled", "logits"])
     session = onnx_session(path, threads=1)
 
@@ -142,5 +161,6 @@ def list_encoders() -> list[tuple[str, str]]:
     lines += [
         ("concepts:RUN", "scores of the concepts that run learned to predict; runs/concepts without :RUN"),
         ("concepts-regions:RUN", "the same, the highest of 50 regions of the image"),
+        (INSTANCES, "1000 class probabilities of each of at most 36 instances: 36,000-d, 72 kB an image"),
     ]
     return lines

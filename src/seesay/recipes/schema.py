@@ -331,7 +331,7 @@ class Recipe(_Part):
     about: str
     system: str | None = None
     encoders: tuple[str, ...] = Field(min_length=1)
-    arrays: tuple[Literal["pooled", "logits", "instances"], ...] = Field(("pooled",), min_length=1)
+    arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
     sentence_encoder: (
         Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf", "skip-thought"] | None
     ) = None
