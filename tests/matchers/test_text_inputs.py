@@ -19,7 +19,7 @@ RECIPE = load_recipe("cca-mean", changes=["sentence_dim=3"])
 @pytest.fixture
 def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
-    fitted = fitted_sentence_encoder(RECIPE, TEXTS)
+    fitted = fitted_sentence_encoder(RECIPE, TEXTS, np.arange(len(TEXTS)))
     assert fitted is not None
     return fitted
 
@@ -51,7 +51,7 @@ def test_damaged_caches_are_made_again(tmp_path: Path, encoder: SentenceEncoder,
             file.write_bytes(damage)
         elif damage == "half":
             file.write_bytes(whole[: len(whole) // 2])
-    again = fitted_sentence_encoder(RECIPE, TEXTS)
+    again = fitted_sentence_encoder(RECIPE, TEXTS, np.arange(len(TEXTS)))
     assert again is not None
     assert again.fingerprint == encoder.fingerprint
     np.testing.assert_array_equal(sentence_vectors(again, TEXTS), before)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.text import skip_thought
 from seesay.text.bags import bags_of_words
 from seesay.text.encoders import (
     SENTENCE_ENCODERS,
@@ -18,11 +19,19 @@ WHO = ["dog", "man", "woman", "child", "boy", "girl", "horse", "bird", "cat", "p
 DOES = ["runs", "jumps", "sits", "eats", "plays", "sleeps", "swims", "climbs", "rides", "stands"]
 WHERE = ["grass", "water", "street", "beach", "snow", "mountain", "field", "road", "table", "park"]
 TEXTS = [f"A {WHO[i % 10]} {DOES[i // 10 % 10]} near the {WHERE[(i + i // 10) % 10]}" for i in range(100)]
+IMAGES = np.arange(100) // 5
+
+
+@pytest.fixture(autouse=True)
+def _short_training(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(skip_thought, "WIDTH", 64)
+    monkeypatch.setattr(skip_thought, "_STEPS", 10)
+    monkeypatch.setattr(skip_thought, "_BATCH", 16)
 
 
 @pytest.mark.parametrize("name", FITTED)
 def test_what_was_saved_encodes_the_same(name: str, tmp_path: Path):
-    encoder = fit_sentence_encoder(name, TEXTS, 12)
+    encoder = fit_sentence_encoder(name, TEXTS, 12, IMAGES)
     vectors = encoder.encode(TEXTS)
     assert vectors.shape == (100, encoder.dim)
     assert vectors.dtype == np.float32
@@ -31,13 +40,13 @@ def test_what_was_saved_encodes_the_same(name: str, tmp_path: Path):
     again = load_sentence_encoder(name, tmp_path / "text.safetensors")
     np.testing.assert_array_equal(again.encode(TEXTS), vectors)
     assert again.fingerprint == encoder.fingerprint
-    assert fit_sentence_encoder(name, TEXTS, 12).fingerprint == encoder.fingerprint
-    assert fit_sentence_encoder(name, TEXTS[:70], 12).fingerprint != encoder.fingerprint
+    assert fit_sentence_encoder(name, TEXTS, 12, IMAGES).fingerprint == encoder.fingerprint
+    assert fit_sentence_encoder(name, TEXTS[:70], 12, IMAGES[:70]).fingerprint != encoder.fingerprint
 
 
 @pytest.mark.parametrize("name", FITTED)
 def test_a_sentence_is_encoded_alone_as_among_others(name: str):
-    encoder = fit_sentence_encoder(name, TEXTS, 12)
+    encoder = fit_sentence_encoder(name, TEXTS, 12, IMAGES)
     together = encoder.encode(["two cats in the snow", TEXTS[3], "a xqzzt", ""])
     alone = np.concatenate([encoder.encode([text]) for text in ("two cats in the snow", TEXTS[3])])
     np.testing.assert_allclose(together[:2], alone, atol=1e-5)
@@ -48,16 +57,16 @@ def test_a_sentence_is_encoded_alone_as_among_others(name: str):
 
 @pytest.mark.parametrize("name", FITTED)
 def test_sentences_of_like_words_are_near(name: str):
-    encoder = fit_sentence_encoder(name, TEXTS, 40)
+    encoder = fit_sentence_encoder(name, TEXTS, 40, IMAGES)
     first, like, other = encoder.encode(
         ["a dog runs near the grass", "near the grass runs the dog", "a woman sleeps near the table"]
     )
     assert first @ like > first @ other
 
 
-@pytest.mark.parametrize("name", ["hglmm", "mean"])
+@pytest.mark.parametrize("name", ["hglmm", "mean", "skip-thought"])
 def test_a_word_that_training_never_saw_counts(name: str):
-    encoder = fit_sentence_encoder(name, TEXTS, 40)
+    encoder = fit_sentence_encoder(name, TEXTS, 40, IMAGES)
     puppy, dog, table = encoder.encode(["puppy", "dog", "table"])
     assert np.linalg.norm(puppy - dog) < np.linalg.norm(puppy - table)
 
@@ -69,7 +78,7 @@ def test_as_many_dimensions_as_the_data_supports():
 
 def test_both_mixtures_stand_side_by_side():
     both = fit_sentence_encoder("gmm+hglmm", TEXTS, 12).features.rows(TEXTS)
-    parts = [fit_sentence_encoder(name, TEXTS, 12).features.rows(TEXTS) for name in ("gmm", "hglmm")]
+    parts = [fit_sentence_encoder(name, TEXTS, 12, IMAGES).features.rows(TEXTS) for name in ("gmm", "hglmm")]
     np.testing.assert_array_equal(both, np.hstack(parts))
 
 

@@ -9,6 +9,7 @@ from seesay.matchers.base import Matcher, PairMatcher
 from seesay.matchers.cca import CCA
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
 from seesay.matchers.projection import Projection
@@ -25,6 +26,7 @@ from seesay.recipes.schema import (
     McnnSettings,
     ScoSettings,
     SimilarityNetworkSettings,
+    UncommonVseSettings,
     VsePlusPlusSettings,
 )
 
@@ -59,6 +61,8 @@ def build_matcher(
         return MatchingCNN(settings, sum(image_parts), words)
     if isinstance(settings, ScoSettings):
         return SCO(settings, image_parts, words)
+    if isinstance(settings, UncommonVseSettings):
+        return UncommonVSE(settings, sum(image_parts), sentence_dim)
     if isinstance(settings, ConceptSettings):
         return ConceptPredictor(settings, sum(image_parts), words - 1)
     if isinstance(settings, EnsembleSettings):

@@ -34,7 +34,7 @@ from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.score_file import matrix_name
 from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
-from seesay.recipes.schema import Recipe
+from seesay.recipes.schema import Recipe, UncommonVseSettings
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder
 from seesay.text.sentences import Sentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
@@ -244,7 +244,9 @@ def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
     """The width of the precomputed features a run was trained on, read off its image map."""
     if PRECOMPUTED not in recipe.encoders:
         return 0
-    return next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
+    width = next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
+    settings = recipe.matcher
+    return width * settings.instances if isinstance(settings, UncommonVseSettings) else width
 
 
 def shipped_runs() -> list[Path]:

@@ -15,6 +15,7 @@ from seesay.errors import SeesayError
 from seesay.paths import cache_dir, replacing
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import (
+    SKIP_THOUGHT,
     SentenceEncoder,
     fit_sentence_encoder,
     load_sentence_encoder,
@@ -24,16 +25,24 @@ from seesay.text.encoders import (
 _ROWS = 1 << 15  # sentences encoded at a time
 
 
-def fitted_sentence_encoder(recipe: Recipe, texts: Sequence[str]) -> SentenceEncoder | None:
-    """The recipe's sentence encoder, fitted on those texts, or as fitted on them before; None without one."""
+def fitted_sentence_encoder(
+    recipe: Recipe, texts: Sequence[str], images: NDArray[np.int64]
+) -> SentenceEncoder | None:
+    """The recipe's sentence encoder, fitted on those texts, or as fitted on them before; None without one.
+
+    `images` says which image each is of, (m,).
+    """
     name = recipe.sentence_encoder
     if name is None:
         return None
-    path = _cached("text", f"{name} {recipe.sentence_dim} v2", texts, "safetensors")
+    what = f"{name} {recipe.sentence_dim} v2"
+    if name == SKIP_THOUGHT:  # the others do not ask what is whose
+        what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
+    path = _cached("text", what, texts, "safetensors")
     if path.is_file():
         with suppress(SeesayError):  # damaged: fitted again
             return load_sentence_encoder(name, path)
-    encoder = fit_sentence_encoder(name, texts, recipe.sentence_dim)
+    encoder = fit_sentence_encoder(name, texts, recipe.sentence_dim, images)
     path.parent.mkdir(parents=True, exist_ok=True)
     save_sentence_encoder(encoder, path)
     return encoder

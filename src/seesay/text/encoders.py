@@ -19,6 +19,7 @@ from seesay.paths import replacing
 from seesay.text import minilm, word_vectors
 from seesay.text.bags import FisherVectors, MeanVectors, Tensors
 from seesay.text.pca import Pca, fit_pca
+from seesay.text.skip_thought import SkipThought
 from seesay.text.tfidf import Tfidf
 
 Vectors = NDArray[np.float32]
@@ -75,7 +76,8 @@ _FIT: dict[str, Callable[[Sequence[str]], Features]] = {
     "mean": MeanVectors.fit,
     "tfidf": Tfidf.fit,
 }
-SENTENCE_ENCODERS = ("minilm", *_FIT)
+SKIP_THOUGHT = "skip-thought"
+SENTENCE_ENCODERS = ("minilm", *_FIT, SKIP_THOUGHT)
 
 
 @dataclass(frozen=True)
@@ -113,13 +115,16 @@ class FittedEncoder:
         return vectors
 
 
-def fit_sentence_encoder(name: str, texts: Sequence[str], dim: int) -> SentenceEncoder:
+def fit_sentence_encoder(
+    name: str, texts: Sequence[str], dim: int, images: NDArray[np.int64] | None = None
+) -> SentenceEncoder:
     """Fit the encoder of that name to training sentences.
 
     Args:
         name: one of SENTENCE_ENCODERS.
         texts: the train split's sentences.
         dim: principal components to keep; fewer where the sentences have not so many.
+        images: for each sentence which image it is of, (m,); without it each is of one of its own.
 
     Raises:
         SeesayError: no such encoder, or no sentence with a known word.
@@ -127,7 +132,10 @@ def fit_sentence_encoder(name: str, texts: Sequence[str], dim: int) -> SentenceE
     _check(name)
     if name == "minilm":
         return MiniLM()
-    features = _FIT[name](texts)
+    if name == SKIP_THOUGHT:
+        features: Features = SkipThought.fit(texts, np.arange(len(texts)) if images is None else images)
+    else:
+        features = _FIT[name](texts)
     known = (rows[rows.any(axis=1)] for rows in _batches(features, texts))
     batches = (rows for rows in known if len(rows))
     try:
@@ -175,6 +183,8 @@ def load_sentence_encoder(name: str, path: Path) -> SentenceEncoder:
 def _features(name: str, tensors: Tensors) -> Features:
     if name == "mean":
         return MeanVectors.of(tensors)
+    if name == SKIP_THOUGHT:
+        return SkipThought.of(tensors)
     return Tfidf.of(tensors) if name == "tfidf" else FisherVectors.of(tensors)
 
 

@@ -56,11 +56,12 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     _check_folder(recipe, out, resume)
     if isinstance(recipe.matcher, EnsembleSettings):
         return train_ensemble(recipe, corpus, out, train)
-    texts = corpus.split("train").texts()
+    split = corpus.split("train")
+    texts = split.texts()
     concepts = _concepts(recipe, texts)
     vocabulary = concepts.vocabulary() if concepts else Vocabulary.of(texts, recipe.least)
     _check_vocabulary(vocabulary, corpus, out)
-    encoder = _sentence_encoder(recipe, texts, out if resume else None)
+    encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_of(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
@@ -208,11 +209,14 @@ def _concepts(recipe: Recipe, texts: Sequence[str]) -> ConceptVocabulary | None:
     return ConceptVocabulary.of(texts, recipe.matcher.count, recipe.least)
 
 
-def _sentence_encoder(recipe: Recipe, texts: Sequence[str], resumed: Path | None) -> SentenceEncoder | None:
+def _sentence_encoder(
+    recipe: Recipe, split: Corpus | PhraseCorpus, resumed: Path | None
+) -> SentenceEncoder | None:
     """The recipe's; a resumed run's own, since what is fitted again may differ: PCA's axes have no sign."""
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
         return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
-    return fitted_sentence_encoder(recipe, texts)
+    owners = split.image_of_sentence() if isinstance(split, Corpus) else split.image_of_phrase()
+    return fitted_sentence_encoder(recipe, split.texts(), owners)
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
