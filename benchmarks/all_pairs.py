@@ -32,7 +32,7 @@ from seesay.matchers.base import PairMatcher
 from seesay.matchers.mcnn import LEVELS, LONGEST, MatchingCNN
 from seesay.matchers.pairs import score_all_pairs
 from seesay.matchers.two_branch import SimilarityNetwork
-from seesay.recipes.schema import McnnSettings, SimilarityNetworkSettings
+from seesay.recipes.matchers import McnnSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
 
 SIMILARITY = "similarity network"

@@ -33,7 +33,8 @@ from seesay.features.efficientnet import load_lite
 from seesay.features.encoder import load_encoder
 from seesay.matchers.sco import SCO
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import MarginSettings, ScoSettings
+from seesay.recipes.matchers import ScoSettings
+from seesay.recipes.schema import MarginSettings
 from seesay.text.sentences import Sentences
 from seesay.training.objectives import objective_value
 

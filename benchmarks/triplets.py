@@ -16,7 +16,8 @@ from torch.nn import functional
 
 from benchmarks._harness import arguments, report, seconds
 from seesay.matchers.two_branch import EmbeddingNetwork
-from seesay.recipes.schema import EmbeddingNetworkSettings, TripletSettings
+from seesay.recipes.matchers import EmbeddingNetworkSettings
+from seesay.recipes.schema import TripletSettings
 from seesay.text.sentences import Sentences
 from seesay.training.triplets import Relations, distances, triplet_objective
 

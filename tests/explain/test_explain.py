@@ -22,7 +22,7 @@ from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.run import Run, join_features
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import McnnSettings
+from seesay.recipes.matchers import McnnSettings
 from seesay.text.encoders import MiniLM
 from seesay.text.sentences import prepare_sentences
 from seesay.text.tokenizer import tokenize

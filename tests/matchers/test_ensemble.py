@@ -14,7 +14,12 @@ from seesay.matchers.build import build_matcher
 from seesay.matchers.ensemble import Ensemble, take_apart
 from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.pairs import score_all_pairs
-from seesay.recipes.schema import EnsembleSettings, McnnSettings, PairSettings, SimilarityNetworkSettings
+from seesay.recipes.matchers import (
+    EnsembleSettings,
+    McnnSettings,
+    PairSettings,
+    SimilarityNetworkSettings,
+)
 from seesay.text.sentences import Sentences
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
@@ -100,5 +105,5 @@ def test_its_weights_are_its_members() -> None:
 
 
 def test_settings_that_no_recipe_filled_in_are_told() -> None:
-    with pytest.raises(SeesayError, match=r"ensemble of a, b has the settings of 0 matchers; `seesay train`"):
+    with pytest.raises(SeesayError, match=r"a, b come with the settings of 0 matchers; `seesay train`"):
         build_matcher(EnsembleSettings(members=("a", "b")), [IMAGE], WORDS, 0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seesay.matchers.build import build_matcher
 from seesay.matchers.mcnn import LEVELS, MatchingCNN, cut_sentences
 from seesay.matchers.pairs import score_all_pairs
-from seesay.recipes.schema import McnnSettings
+from seesay.recipes.matchers import McnnSettings
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 from seesay.text.word_vectors import word_vectors

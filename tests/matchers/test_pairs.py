@@ -23,7 +23,7 @@ from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.run import Run
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import McnnSettings, SimilarityNetworkSettings
+from seesay.recipes.matchers import McnnSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 

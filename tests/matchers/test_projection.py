@@ -2,7 +2,7 @@ import torch
 from torch.nn import functional
 
 from seesay.matchers.projection import Projection
-from seesay.recipes.schema import ProjectionSettings
+from seesay.recipes.matchers import ProjectionSettings
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.matchers.build import build_matcher
 from seesay.matchers.sco import SCO, cut
-from seesay.recipes.schema import ScoSettings
+from seesay.recipes.matchers import ScoSettings
 from seesay.text.sentences import Sentences
 
 CONTEXT, CONCEPTS, DIM, WORDS = 7, 4, 6, 9

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from seesay.matchers.pairs import score_all_pairs
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
-from seesay.recipes.schema import EmbeddingNetworkSettings, SimilarityNetworkSettings
+from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
 
 

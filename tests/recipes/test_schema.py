@@ -8,18 +8,20 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seesay.recipes.load import dump_recipe, parse_recipe
-from seesay.recipes.schema import (
-    ContrastiveSettings,
+from seesay.recipes.matchers import (
     EnsembleSettings,
     IRMatchSettings,
-    MarginSettings,
     McnnSettings,
+    ProjectionSettings,
+    VsePlusPlusSettings,
+)
+from seesay.recipes.schema import (
+    ContrastiveSettings,
+    MarginSettings,
     OptimiserSettings,
     PairMarginSettings,
-    ProjectionSettings,
     Recipe,
     ScheduleSettings,
-    VsePlusPlusSettings,
 )
 
 counts = st.integers(1, 5000)

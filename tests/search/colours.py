@@ -59,7 +59,7 @@ class Colours:
         return np.sqrt(histogram / histogram.sum()).astype(np.float32)
 
     def embed_images(
-        self, images: Sequence[bytes], names: Sequence[str]
+        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
         rows, errors = np.zeros((len(images), 64), np.float32), [None] * len(images)
         for i, (image, name) in enumerate(zip(images, names, strict=True)):
@@ -71,7 +71,7 @@ class Colours:
                 errors[i] = error
         return rows, errors
 
-    def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+    def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
         rows = []
         for sentence in sentences:
             named = [RGB[word] for word in sentence.lower().split() if word in RGB]

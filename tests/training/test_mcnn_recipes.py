@@ -15,10 +15,12 @@ from seesay.errors import SeesayError
 from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.schema import McnnSettings, OptimiserSettings, PairMarginSettings
+from seesay.recipes.matchers import McnnSettings
+from seesay.recipes.schema import OptimiserSettings, PairMarginSettings
 from seesay.text.word_vectors import word_vectors
+from seesay.training.optimiser import new_optimiser
 from seesay.training.runs import read_report
-from seesay.training.train import new_optimiser, train
+from seesay.training.train import train
 
 SMALL = (
     "encoders=[efficientnet-lite0]",

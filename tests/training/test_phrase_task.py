@@ -15,7 +15,8 @@ from seesay.features.region_store import Regions
 from seesay.matchers.phrase_inputs import PhraseInputs
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import EmbeddingNetworkSettings, Recipe, SimilarityNetworkSettings
+from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
+from seesay.recipes.schema import Recipe
 from seesay.text.sentences import Sentences
 from seesay.training.phrase_task import PhraseTask
 

@@ -19,7 +19,8 @@ from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
 from seesay.matchers.write import write_sentences
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.schema import GenerationSettings, MarginSettings, ScoSettings
+from seesay.recipes.matchers import GenerationSettings, ScoSettings
+from seesay.recipes.schema import MarginSettings
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import Batch, SentenceTask
 from seesay.training.train import train

@@ -21,8 +21,9 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
 from seesay.training import sentence_task
 from seesay.training import train as training
+from seesay.training.optimiser import rate_factor
 from seesay.training.runs import list_runs, read_report, trained_on
-from seesay.training.train import rate_factor, train
+from seesay.training.train import train
 
 
 @pytest.fixture(scope="module")

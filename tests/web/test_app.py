@@ -125,7 +125,7 @@ def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> No
 
 def test_a_request_that_takes_too_long_is_given_up(index_path: Path) -> None:
     class Slow(Colours):
-        def embed_sentences(self, sentences):
+        def embed_sentences(self, sentences, query=False):
             time.sleep(3.0)
             return super().embed_sentences(sentences)
 
@@ -170,7 +170,7 @@ def test_files_outside_the_root_are_never_sent(client, photos: Path, tmp_path: P
 
 def test_a_failure_inside_is_json_and_tells_nothing(index_path: Path) -> None:
     class Broken(Colours):
-        def embed_sentences(self, sentences):
+        def embed_sentences(self, sentences, query=False):
             raise RuntimeError("secret")
 
     app = create_app(index_path, Broken())

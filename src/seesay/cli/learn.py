@@ -15,11 +15,14 @@ from seesay.cli.options import (
     HERE,
     NOTHING_FOUND,
     SHORTLIST,
+    AnyBoxOption,
     ChangeOption,
     DataOption,
+    ExtraPixelOption,
     FormatOption,
     ImagesOption,
     JsonOption,
+    PlotOption,
     ProtocolOption,
     RecordOption,
     RerankOption,
@@ -66,19 +69,11 @@ def evaluate(
     protocol: ProtocolOption = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
-    any_box: Annotated[
-        bool,
-        typer.Option("--any-box", help="Grounding: any box of a phrase counts, not the one round all."),
-    ] = False,
-    extra_pixel: Annotated[
-        bool,
-        typer.Option("--extra-pixel", help="Grounding: sides are x2 - x1 + 1, as in some evaluators."),
-    ] = False,
+    any_box: AnyBoxOption = False,
+    extra_pixel: ExtraPixelOption = False,
     rerank: RerankOption = None,
     shortlist: ShortlistOption = SHORTLIST,
-    plot: Annotated[
-        Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")
-    ] = None,
+    plot: PlotOption = None,
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -29,6 +29,15 @@ ProtocolOption = Annotated[
     ),
 ]
 RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
+AnyBoxOption = Annotated[
+    bool, typer.Option("--any-box", help="Grounding: any box of a phrase counts, not the one round all.")
+]
+ExtraPixelOption = Annotated[
+    bool, typer.Option("--extra-pixel", help="Grounding: sides are x2 - x1 + 1, as in some evaluators.")
+]
+PlotOption = Annotated[
+    Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
 GroundRun = Annotated[str, typer.Option(metavar="RUN", help="The run of a grounding recipe that points.")]

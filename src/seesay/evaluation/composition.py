@@ -208,7 +208,8 @@ class _Pairs:
             with torch.inference_mode():
                 self._images = run.matcher.encode_images(inputs.features.to(run.device))
         else:
-            self._images = torch.from_numpy(run.embed_features(np.asarray(inputs.features)))
+            # The image asks which of the sentences is its own.
+            self._images = torch.from_numpy(run.embed_features(np.asarray(inputs.features), query=True))
 
     def score(self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance) -> NDArray[np.float32]:
         """Scores (n,) of n sentences, each with the image of that row."""

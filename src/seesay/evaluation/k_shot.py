@@ -17,15 +17,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
+from seesay.evaluation.auc import area_under_curve
 from seesay.evaluation.columns import BY_FREQUENCY, BY_K
 from seesay.evaluation.protocols import RanksOfFold
 from seesay.evaluation.ranks import Ranks
 from seesay.evaluation.recall import mean_recall, retrieval
 from seesay.evaluation.run_ranks import ranks_of_run
+from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import Run
 from seesay.text.rare_words import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
@@ -42,6 +45,8 @@ BANDS = {
     "10-99": (10, 99),
     "100+": (100, NO_WORDS - 1),
 }
+
+_AT_ONCE = 512
 
 Mask = NDArray[np.bool_]
 
@@ -72,7 +77,8 @@ def measure_k_shot(run: Run, inputs: Inputs, train: Sequence[str], split: str) -
     Returns:
         protocol, split, images, sentences, `words` (see `figure_1`) and two tables. `by K`: for each K what
         `few_shot_recalls` says. `by frequency`: the same but N and `alone` for each band of BANDS, sentences
-        and images by their rarest word.
+        and images by their rarest word. Of a gated fusion also `gate AUC`: how well its t of a `sentence`
+        and of an `image` tells those of K = 3 from the others.
 
     Raises:
         SeesayError: a score is NaN.
@@ -92,7 +98,8 @@ def measure_k_shot(run: Run, inputs: Inputs, train: Sequence[str], split: str) -
         for name, (low, high) in BANDS.items()
     }
     about = {"protocol": K_SHOT, "split": split, "images": len(of_image), "sentences": len(rarest)}
-    return about | {"words": figure_1(texts, counts), BY_K: by_k, BY_FREQUENCY: bands}
+    found_words = {"words": figure_1(texts, counts), BY_K: by_k, BY_FREQUENCY: bands}
+    return about | found_words | _gate_auc(run, inputs, of_image <= max(SHOTS), rarest <= max(SHOTS))
 
 
 def measure_shot(run: Run, inputs: Inputs, train: Sequence[str], split: str, k: int) -> dict[str, Any]:
@@ -142,3 +149,19 @@ def _alone(ranks_of: RanksOfFold, owners: NDArray[np.int64], chosen: Mask) -> di
     images, own = np.unique(owners[sentences], return_inverse=True)
     among = ranks_of(images, sentences, own)
     return {"alone": recalls(among, np.ones(len(images), bool), np.ones(len(sentences), bool))}
+
+
+@torch.inference_mode()
+def _gate_auc(run: Run, inputs: Inputs, images: Mask, sentences: Mask) -> dict[str, Any]:
+    """How well the gates of a fusion tell the chosen images and sentences; nothing of other matchers."""
+    matcher = run.matcher
+    if not isinstance(matcher, MetricFusion) or not matcher.asks:
+        return {}
+    of_images = [
+        matcher.image_weights(part.to(run.device)) for part in torch.split(inputs.features, _AT_ONCE)
+    ]
+    rows = torch.split(torch.arange(len(inputs.sentences)), _AT_ONCE)
+    of_sentences = [matcher.sentence_weights(inputs.sentences.take(some).to(run.device)) for some in rows]
+    weights = {"image": (of_images, images), "sentence": (of_sentences, sentences)}
+    told = {name: area_under_curve(torch.cat(t).cpu(), labels) for name, (t, labels) in weights.items()}
+    return {"gate AUC": {name: None if auc is None else round(auc, 4) for name, auc in told.items()}}

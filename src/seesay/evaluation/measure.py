@@ -24,7 +24,8 @@ from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.mcnn import MatchingCNN, cut_sentences
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
-from seesay.recipes.schema import ConceptSettings, Recipe
+from seesay.recipes.matchers import ConceptSettings
+from seesay.recipes.schema import Recipe
 
 GROUNDING = "grounding"
 

@@ -110,6 +110,9 @@ def k_shot_report(result: Mapping[str, Any], system: str | None = None) -> Group
         f"Of the split's {words['words']} words {words['below 10']:.1f} % occur less than ten times in "
         f"training, {words['at most 1']:.1f} % at most once.",
     ]
+    if auc := result.get("gate AUC"):
+        told = ", ".join(f"{name}s {'–' if value is None else f'{value:.3f}'}" for name, value in auc.items())
+        lines.append(f"The gate tells those of K = 3 with an AUC of: {told}.")
     return Group(*tables, Text("\n".join(lines)))
 
 

@@ -24,7 +24,7 @@ from seesay.features.concept_regions import REGIONS
 from seesay.features.crops import Pixels, resize
 from seesay.features.encoder import Arrays, Encoder, load_encoder
 from seesay.recipes.load import read_recipe
-from seesay.recipes.schema import ConceptSettings
+from seesay.recipes.matchers import ConceptSettings
 
 DEFAULT_RUN = Path("runs/concepts")
 _RECIPE, _WEIGHTS = "recipe.yaml", "weights.safetensors"

@@ -31,7 +31,14 @@ class Matcher(nn.Module):
 
 
 class EmbeddingMatcher(Matcher):
-    """A matcher whose score is the inner product of two vectors, so that it can be indexed."""
+    """A matcher whose score is the inner product of two vectors, so that it can be indexed.
+
+    Attributes:
+        asks: whether an image or a sentence has another vector where it asks than where it is found; then
+            the score depends on which of them asks, and `score` is that of the vectors of what is found.
+    """
+
+    asks = False
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Image vectors, (n, d)."""
@@ -40,6 +47,14 @@ class EmbeddingMatcher(Matcher):
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Sentence vectors, (m, d)."""
         raise NotImplementedError
+
+    def query_images(self, images: Tensor) -> Tensor:
+        """Vectors of images that ask for sentences, (n, d)."""
+        return self.embed_images(images)
+
+    def query_sentences(self, sentences: Sentences) -> Tensor:
+        """Vectors of sentences that ask for images, (m, d)."""
+        return self.embed_sentences(sentences)
 
     def score(self, images: Tensor, sentences: Sentences) -> Tensor:
         """Inner products; cosines, since every embedding here has unit length."""

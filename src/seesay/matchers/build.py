@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import Matcher, PairMatcher
+from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.cca import CCA
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
@@ -16,11 +17,13 @@ from seesay.matchers.projection import Projection
 from seesay.matchers.sco import SCO
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.matchers.vsepp import VsePlusPlus
-from seesay.recipes.schema import (
+from seesay.recipes.matchers import (
     CcaSettings,
+    ComposedSettings,
     ConceptSettings,
     EmbeddingNetworkSettings,
     EnsembleSettings,
+    FusionSettings,
     IRMatchSettings,
     MatcherSettings,
     McnnSettings,
@@ -43,7 +46,7 @@ def build_matcher(
         sentence_dim: width of the frozen sentence encoder's vectors; 0 without one.
 
     Raises:
-        SeesayError: the settings are an ensemble's that does not say what its members are.
+        SeesayError: the settings are of a composed matcher and do not say what its members are.
     """
     if isinstance(settings, IRMatchSettings):
         return IRMatch(
@@ -67,17 +70,36 @@ def build_matcher(
         return ConceptPredictor(settings, sum(image_parts), words - 1)
     if isinstance(settings, EnsembleSettings):
         return _ensemble(settings, image_parts, words, sentence_dim)
+    if isinstance(settings, FusionSettings):
+        return _fusion(settings, image_parts, words, sentence_dim)
     return Projection(settings, image_parts, words, sentence_dim)
 
 
 def _ensemble(
     settings: EnsembleSettings, image_parts: Sequence[int], words: int, sentence_dim: int
 ) -> Ensemble:
-    if len(settings.matchers) != len(settings.members):
-        raise SeesayError(
-            f"An ensemble of {', '.join(settings.members)} has the settings of {len(settings.matchers)} "
-            "matchers; `seesay train` fills them in from its members' recipes."
-        )
+    _check_resolved(settings, len(settings.matchers))
     built = [build_matcher(member, image_parts, words, sentence_dim) for member in settings.matchers]
     members = [member for member in built if isinstance(member, PairMatcher)]
     return Ensemble(members, sum(image_parts), sentence_dim)
+
+
+def _fusion(
+    settings: FusionSettings, image_parts: Sequence[int], words: int, sentence_dim: int
+) -> MetricFusion:
+    _check_resolved(settings, min(len(settings.matchers), len(settings.parts)))
+    built = [
+        build_matcher(member, [image_parts[i] for i in parts], words, sentence_dim)
+        for member, parts in zip(settings.matchers, settings.parts, strict=True)
+    ]
+    members = [member for member in built if isinstance(member, EmbeddingMatcher)]
+    hidden = settings.gate.hidden if settings.gate else None
+    return MetricFusion(members, image_parts, settings.parts, sentence_dim, hidden)
+
+
+def _check_resolved(settings: ComposedSettings, filled: int) -> None:
+    if filled != len(settings.members):
+        raise SeesayError(
+            f"The members {', '.join(settings.members)} come with the settings of {filled} matchers; "
+            "`seesay train` fills them in from the members' recipes."
+        )

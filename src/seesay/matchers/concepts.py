@@ -7,7 +7,7 @@ from torch import Tensor
 from seesay.errors import SeesayError
 from seesay.features.concepts import ConceptHead
 from seesay.matchers.base import Matcher
-from seesay.recipes.schema import ConceptSettings
+from seesay.recipes.matchers import ConceptSettings
 from seesay.text.sentences import Sentences
 
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.two_branch import xavier
-from seesay.recipes.schema import UncommonVseSettings
+from seesay.recipes.matchers import UncommonVseSettings
 from seesay.text.sentences import Sentences
 
 

@@ -18,7 +18,8 @@ from seesay.features.encoder import Arrays, Encoder
 from seesay.matchers.run import PRECOMPUTED, join_features, recipe_encoders
 from seesay.matchers.text_inputs import sentence_vectors
 from seesay.paths import cache_dir
-from seesay.recipes.schema import Recipe, UncommonVseSettings
+from seesay.recipes.matchers import UncommonVseSettings
+from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences, number_words
 from seesay.text.vocabulary import Vocabulary

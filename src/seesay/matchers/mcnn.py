@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, ScoreLayer, pairs_at_once
-from seesay.recipes.schema import McnnSettings
+from seesay.recipes.matchers import McnnSettings
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import UNKNOWN, Vocabulary
 from seesay.text.word_vectors import DIM, word_vectors

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.recipes.schema import ProjectionSettings
+from seesay.recipes.matchers import ProjectionSettings
 from seesay.text.classes import CLASSES, class_vectors
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary

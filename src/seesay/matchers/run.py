@@ -34,7 +34,8 @@ from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.score_file import matrix_name
 from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
-from seesay.recipes.schema import Recipe, UncommonVseSettings
+from seesay.recipes.matchers import UncommonVseSettings
+from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder
 from seesay.text.sentences import Sentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
@@ -122,35 +123,40 @@ class Run:
         return int(self.embed_sentences(["a dog"]).shape[1])
 
     def embed_images(
-        self, images: Sequence[bytes], names: Sequence[str]
+        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
-        """Vectors of encoded images, (n, dim); a broken image has a zero row and its error."""
+        """Vectors of encoded images, (n, dim); a broken image has a zero row and its error.
+
+        Here and below `query` asks for the vectors of what asks, where a matcher tells it from what is found.
+        """
         encoded = encode_images(self.encoders, images, names)
-        vectors = self.embed_features(join_features(self.recipe, encoded.arrays))
+        vectors = self.embed_features(join_features(self.recipe, encoded.arrays), query)
         broken = [i for i, error in enumerate(encoded.errors) if error is not None]
         vectors[broken] = 0.0
         return vectors, encoded.errors
 
-    def embed_features(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+    def embed_features(self, features: NDArray[np.float32], query: bool = False) -> NDArray[np.float32]:
         """Vectors of images from their joined features, (n, dim) from (n, d)."""
         matcher = self._embedding_matcher()
+        embed = matcher.query_images if query else matcher.embed_images
         rows = [
-            _on_device(matcher.embed_images, torch.from_numpy(features[i : i + _BATCH]).to(self.device))
+            _on_device(embed, torch.from_numpy(features[i : i + _BATCH]).to(self.device))
             for i in range(0, len(features), _BATCH)
         ]
         return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
 
-    def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.float32]:
+    def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
         """Vectors of sentences, (m, dim); a pair's score is the inner product of its vectors."""
         prepared = prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
-        return self.embed_prepared(prepared)
+        return self.embed_prepared(prepared, query)
 
-    def embed_prepared(self, sentences: Sentences) -> NDArray[np.float32]:
+    def embed_prepared(self, sentences: Sentences, query: bool = False) -> NDArray[np.float32]:
         """The same from sentences that are numbered already."""
         matcher = self._embedding_matcher()
+        embed = matcher.query_sentences if query else matcher.embed_sentences
         order = torch.arange(len(sentences))
         rows = [
-            _on_device(matcher.embed_sentences, sentences.take(order[i : i + _BATCH]).to(self.device))
+            _on_device(embed, sentences.take(order[i : i + _BATCH]).to(self.device))
             for i in range(0, len(sentences), _BATCH)
         ]
         return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)

@@ -16,7 +16,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.decoder import Decoder, Written
 from seesay.matchers.two_branch import WordLSTM
-from seesay.recipes.schema import ScoSettings
+from seesay.recipes.matchers import ScoSettings
 from seesay.text.sentences import Sentences
 
 

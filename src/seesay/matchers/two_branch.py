@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher, ScoreLayer
-from seesay.recipes.schema import EmbeddingNetworkSettings, SimilarityNetworkSettings
+from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
 
 

@@ -11,10 +11,18 @@ import yaml
 from pydantic import ValidationError
 
 from seesay.errors import SeesayError
-from seesay.recipes.schema import EnsembleSettings, PairSettings, Recipe
+from seesay.recipes.matchers import (
+    ComposedSettings,
+    EmbeddingSettings,
+    EnsembleSettings,
+    FusionSettings,
+    PairSettings,
+)
+from seesay.recipes.schema import Recipe
 
 DEFAULT_CORPORA = ("flickr8k", "flickr8k-phrases")
-_MEMBERS = "matcher.members="  # the one change of a matcher that is the ensemble's own
+# The changes of a matcher that are a composed one's own, not its members'.
+_OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.")
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "least", "regions")
 
 
@@ -32,52 +40,74 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
         name: of a recipe, or the path of a YAML file.
         corpus: the name of the corpus at hand, if one is.
         changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. They are also made
-            to the recipes of an ensemble's members, and those to a matcher to these alone.
+            to the recipes of a composed matcher's members, and those to a matcher to these alone.
 
     Raises:
         SeesayError: no such recipe, or it says something that no recipe may say.
     """
     recipe = _load(name, corpus, changes)
-    if not isinstance(recipe.matcher, EnsembleSettings):
+    if not isinstance(recipe.matcher, ComposedSettings):
         return recipe
-    matchers = tuple(member.matcher for member in member_recipes(recipe))
-    return recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update={"matchers": matchers})})
+    members = member_recipes(recipe)
+    filled: dict[str, Any] = {"matchers": tuple(member.matcher for member in members)}
+    if isinstance(recipe.matcher, FusionSettings):
+        arrays = _arrays(recipe)
+        filled["parts"] = tuple(tuple(map(arrays.index, _arrays(member))) for member in members)
+    return recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
 
 
-def member_recipes(ensemble: Recipe) -> list[Recipe]:
-    """The recipes of an ensemble's members, for its corpus, with its changes and its seed.
+def member_recipes(composed: Recipe) -> list[Recipe]:
+    """The recipes of a composed matcher's members, for its corpus, with its changes and its seed.
 
     Raises:
-        SeesayError: one is missing, named twice, or cannot be, is of no pair matcher, or reads other inputs.
+        SeesayError: one is missing, named twice, or cannot be, is of another kind of matcher, or reads other
+            inputs.
     """
-    assert isinstance(ensemble.matcher, EnsembleSettings)
-    changes = [change for change in ensemble.changes if not change.startswith((_MEMBERS, "name="))]
-    loaded = [_load(name, ensemble.corpus, changes) for name in ensemble.matcher.members]
-    members = [member.model_copy(update={"seed": ensemble.seed}) for member in loaded]
+    assert isinstance(composed.matcher, ComposedSettings)
+    changes = [change for change in composed.changes if not change.startswith((*_OWN, "name="))]
+    loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
+    members = [member.model_copy(update={"seed": composed.seed}) for member in loaded]
     if len({member.name for member in members}) < len(members):
-        raise SeesayError(f"Recipe '{ensemble.name}': a member is named twice; each counts once.")
+        raise SeesayError(f"Recipe '{composed.name}': a member is named twice; each counts once.")
     for member in members:
-        check_member(ensemble, member)
+        check_member(composed, member)
     return members
 
 
-def check_member(ensemble: Recipe, member: Recipe) -> None:
-    """Whether the scores of that recipe's matcher can be summed with those of the ensemble's others.
+def check_member(composed: Recipe, member: Recipe) -> None:
+    """Whether that recipe's matcher goes together with the composed one's others.
 
     Raises:
-        SeesayError: it is no pair matcher, or its inputs are others than the ensemble's.
+        SeesayError: it is of another kind, or its inputs are others.
     """
-    if not isinstance(member.matcher, PairSettings):
+    fusion = isinstance(composed.matcher, FusionSettings)
+    if not isinstance(member.matcher, EmbeddingSettings if fusion else PairSettings):
+        wanted = "a fusion is of embedding matchers" if fusion else "an ensemble is of pair matchers"
         raise SeesayError(
-            f"Recipe '{ensemble.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; "
-            "an ensemble is of pair matchers (mcnn, similarity-network)."
+            f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; "
+            f"{wanted} ({'sco, uncommon-vse, vse++' if fusion else 'mcnn, similarity-network'})."
         )
     for key in _INPUTS:
-        if getattr(member, key) != getattr(ensemble, key):
+        ours, theirs = getattr(composed, key), getattr(member, key)
+        # One of a fusion may read less than the other.
+        fewer = fusion and (
+            (key == "encoders" and set(theirs) <= set(ours)) or _reads_no_vectors(key, member)
+        )
+        if ours != theirs and not fewer:
             raise SeesayError(
-                f"Recipe '{ensemble.name}': '{key}' is {getattr(ensemble, key)}, and {getattr(member, key)} "
-                f"in its member '{member.name}'; members of an ensemble read the same inputs."
+                f"Recipe '{composed.name}': '{key}' is {ours}, and {theirs} in its member '{member.name}'; "
+                f"members of {'a fusion' if fusion else 'an ensemble'} read the same inputs."
             )
+
+
+def _reads_no_vectors(key: str, member: Recipe) -> bool:
+    """Whether that key tells how sentence vectors are had, and the member reads none."""
+    return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
+
+
+def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
+    """The arrays that a recipe's image features are joined from, in order."""
+    return [(encoder, name) for encoder in recipe.encoders for name in recipe.arrays]
 
 
 def parse_recipe(text: str, where: str) -> Recipe:
@@ -106,23 +136,24 @@ def dump_recipe(recipe: Recipe) -> str:
 def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
     where, text = _find(name, corpus)
     values = _yaml(text, where)
-    of_ensemble = _is_ensemble(values)
+    composed = _is_composed(values)
     for change in changes:
-        if not of_ensemble or _is_about_all(change):
+        if not composed or _is_about_all(change):
             _apply(values, change)
     if changes:
         values["changes"] = sorted(changes)
     return _validate(values, where if not changes else f"{where} with {', '.join(changes)}")
 
 
-def _is_ensemble(values: dict[str, Any]) -> bool:
+def _is_composed(values: dict[str, Any]) -> bool:
     matcher = values.get("matcher")
-    return isinstance(matcher, dict) and matcher.get("kind") == "ensemble"
+    kinds = [settings.model_fields["kind"].default for settings in (EnsembleSettings, FusionSettings)]
+    return isinstance(matcher, dict) and matcher.get("kind") in kinds
 
 
 def _is_about_all(change: str) -> bool:
-    """Of an ensemble's changes: not one of its members' matchers."""
-    return not change.startswith("matcher.") or change.startswith(_MEMBERS)
+    """Of a composed recipe's changes: not one of its members' matchers."""
+    return not change.startswith("matcher.") or change.startswith(_OWN)
 
 
 def _shipped() -> dict[str, str]:

@@ -5,199 +5,24 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeFloat,
     PositiveFloat,
-    PositiveInt,
     ValidationInfo,
     field_validator,
 )
 
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class IRMatchSettings(_Part):
-    """IRMatch: a linear image map and a sentence CNN into R^dim."""
-
-    kind: Literal["irmatch"] = "irmatch"
-    dim: int = Field(1200, gt=0)
-    word_dim: int = Field(300, gt=0)
-    widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
+from seesay.recipes.matchers import (
+    BranchSettings,
+    CcaSettings,
+    ConceptSettings,
+    MatcherSettings,
+    UncommonVseSettings,
+)
+from seesay.recipes.part import Part
 
 
-class VsePlusPlusSettings(_Part):
-    """VSE++: a linear image map and a GRU into R^dim."""
-
-    kind: Literal["vse++"] = "vse++"
-    dim: int = Field(1024, gt=0)
-    word_dim: int = Field(300, gt=0)
-
-
-class ProjectionSettings(_Part):
-    """Perceptrons over packaged vectors on both sides; several members, their scores averaged."""
-
-    kind: Literal["projection"] = "projection"
-    dim: int = Field(512, gt=0)
-    hidden: int = Field(1024, gt=0)
-    word_dim: int = Field(300, ge=0)
-    members: int = Field(1, gt=0)
-    image_dropout: float = Field(0.3, ge=0, lt=1)
-    sentence_dropout: float = Field(0.1, ge=0, lt=1)
-    hidden_dropout: float = Field(0.3, ge=0, lt=1)
-    class_names: float = Field(0.0, ge=0, lt=1)
-
-
-class _BranchSettings(_Part):
-    """Two branches of fully connected layers; `linear` keeps only the first of each.
-
-    `lstm` is the width of an LSTM over the words that stands before the sentence branch; 0 takes the
-    sentence encoder's vectors.
-    """
-
-    image_hidden: int = Field(2048, gt=0)
-    sentence_hidden: int = Field(2048, gt=0)
-    dim: int = Field(512, gt=0)
-    linear: bool = False
-    dropout: float = Field(0.5, ge=0, lt=1)
-    lstm: int = Field(0, ge=0)
-    word_dim: int = Field(256, gt=0)
-
-
-class EmbeddingNetworkSettings(_BranchSettings):
-    """The embedding network: both branches end in R^dim, on the unit sphere."""
-
-    kind: Literal["embedding-network"] = "embedding-network"
-
-
-class SimilarityNetworkSettings(_BranchSettings):
-    """The similarity network: the branches' product, then layers of these widths and a score."""
-
-    kind: Literal["similarity-network"] = "similarity-network"
-    head: tuple[PositiveInt, ...] = (512, 256)
-
-
-class CcaSettings(_Part):
-    """Normalised CCA: `dim` canonical directions, scaled by eigenvalue (1 + correlation) to this power."""
-
-    kind: Literal["cca"] = "cca"
-    dim: int = Field(512, gt=0)
-    power: float = Field(4.0, ge=0)
-
-
-class McnnSettings(_Part):
-    """m-CNN: the level at which the image meets the sentence, and the widths of Table 1.
-
-    `image` is the width of the image vector, `maps` are the feature maps of the three convolutions and
-    `hidden` the width of the MLP's hidden layer. `image_dropout` acts on the image features, which
-    `standardise` brings to mean 0 and variance 1, as training sees them.
-    """
-
-    kind: Literal["mcnn"] = "mcnn"
-    level: Literal["wd", "phs", "phl", "st"] = "wd"
-    image: int = Field(256, gt=0)
-    maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300)
-    hidden: int = Field(400, gt=0)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    image_dropout: float = Field(0.0, ge=0, lt=1)
-    standardise: bool = False
-
-
-class GenerationSettings(_Part):
-    """Sentence generation: a decoder writes the matching sentence from the image vector (eq. 3).
-
-    Attributes:
-        weight: λ of eq. 4.
-        role: what is written for: `supervision` of the image vector (section 3.3.2), or a `sentence` that
-            itself stands for the image in matching (the ablation ctx + sen).
-        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
-            ones, growing from none in the first epoch to this in the last.
-        shared: whether sentence encoder and decoder have one word embedding.
-    """
-
-    weight: float = Field(1.0, ge=0)
-    role: Literal["supervision", "sentence"] = "supervision"
-    sampling: float = Field(0.0, ge=0, le=1)
-    shared: bool = False
-
-
-class ScoSettings(_Part):
-    """SCO: an image vector in R^dim of context and concept scores, and an LSTM over the words.
-
-    `fusion` is what the image vector is of: both by the gated fusion unit (eq. 2) or their sum, or one of
-    them. Concept scores are the last of the image's arrays. Sentences are cut after `longest` words.
-    """
-
-    kind: Literal["sco"] = "sco"
-    dim: int = Field(1024, gt=0)
-    word_dim: int = Field(300, gt=0)
-    longest: int = Field(50, gt=0)
-    fusion: Literal["gate", "sum", "context", "concepts"] = "gate"
-    generation: GenerationSettings | None = None
-
-
-class ConceptSettings(_Part):
-    """The multi-label CNN of SCO: which of `count` concepts an image shows (eq. 1).
-
-    It is a layer on the features of one encoder; `hidden` is the width of one before it, 0 for none.
-    """
-
-    kind: Literal["concepts"] = "concepts"
-    count: int = Field(256, gt=0)
-    hidden: int = Field(0, ge=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
-
-
-class UncommonVseSettings(_Part):
-    """GVSE's uncommon VSE: an attentional LSTM over instances, and a linear map of a frozen sentence vector.
-
-    `dim` is H, `instances` I and `steps` T; 0 steps average the instances, without relation. `attention` is
-    the width of the hidden layer of f (eq. 1).
-    """
-
-    kind: Literal["uncommon-vse"] = "uncommon-vse"
-    dim: int = Field(1024, gt=0)
-    instances: int = Field(36, gt=0)
-    steps: int = Field(3, ge=0)
-    attention: int = Field(512, gt=0)
-
-
-PairSettings = McnnSettings | SimilarityNetworkSettings
-
-
-class EnsembleSettings(_Part):
-    """An ensemble sums the scores of pair matchers, each trained alone by its own recipe.
-
-    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
-    same order; the recipe's objective, optimiser and schedule are what its members have in common.
-    """
-
-    kind: Literal["ensemble"] = "ensemble"
-    members: tuple[str, ...] = Field(min_length=2)
-    matchers: tuple[Annotated[PairSettings, Field(discriminator="kind")], ...] = ()
-
-
-MatcherSettings = Annotated[
-    IRMatchSettings
-    | VsePlusPlusSettings
-    | ProjectionSettings
-    | EmbeddingNetworkSettings
-    | SimilarityNetworkSettings
-    | CcaSettings
-    | McnnSettings
-    | ScoSettings
-    | ConceptSettings
-    | UncommonVseSettings
-    | EnsembleSettings,
-    Field(discriminator="kind"),
-]
-
-
-class MarginSettings(_Part):
+class MarginSettings(Part):
     """Bidirectional ranking loss; `slack` is C of the soft margin, absent for the hard one."""
 
     kind: Literal["margin"] = "margin"
@@ -205,14 +30,14 @@ class MarginSettings(_Part):
     slack: int | None = Field(None, gt=0)
 
 
-class ContrastiveSettings(_Part):
+class ContrastiveSettings(Part):
     """Cross-entropy over the batch in both directions, scores times `scale`."""
 
     kind: Literal["contrastive"] = "contrastive"
     scale: float = Field(20.0, gt=0)
 
 
-class TripletSettings(_Part):
+class TripletSettings(Part):
     """Ranking and neighbourhood constraints of the two-branch networks, eq. 6.
 
     `weights` are λ1 (the query is an image), λ2 (a sentence), λ3 (images among themselves) and
@@ -225,19 +50,19 @@ class TripletSettings(_Part):
     weights: tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat, NonNegativeFloat] = (1, 1.5, 0, 0)
 
 
-class LogisticSettings(_Part):
+class LogisticSettings(Part):
     """Logistic loss on pairs, eq. 7: as many that match as pairs that do not."""
 
     kind: Literal["logistic"] = "logistic"
 
 
-class MultiLabelSettings(_Part):
+class MultiLabelSettings(Part):
     """Logistic loss on each concept of each image, SCO's eq. 1."""
 
     kind: Literal["multi-label"] = "multi-label"
 
 
-class PairMarginSettings(_Part):
+class PairMarginSettings(Part):
     """Contrastive sampling of m-CNN, eq. 10: each pair against one negative of its batch, in both directions.
 
     `negatives` are drawn at random, as in the paper, or are the hardest, those with the highest scores.
@@ -248,7 +73,7 @@ class PairMarginSettings(_Part):
     negatives: Literal["random", "hardest"] = "random"
 
 
-class CorrelationSettings(_Part):
+class CorrelationSettings(Part):
     """The correlation of CCA, in closed form; the ridge is the one of these with the best val measure."""
 
     kind: Literal["correlation"] = "correlation"
@@ -267,7 +92,7 @@ ObjectiveSettings = Annotated[
 ]
 
 
-class OptimiserSettings(_Part):
+class OptimiserSettings(Part):
     """Adam, with decoupled weight decay when `decay` is not zero, or SGD; gradients clipped by norm."""
 
     kind: Literal["adam", "sgd"] = "adam"
@@ -284,7 +109,7 @@ class OptimiserSettings(_Part):
         return momentum
 
 
-class ScheduleSettings(_Part):
+class ScheduleSettings(Part):
     """Epochs, early stopping on val mR after `patience` epochs without a gain, and the rate's course."""
 
     epochs: int = Field(30, gt=0)
@@ -293,7 +118,7 @@ class ScheduleSettings(_Part):
     step_epoch: int = Field(15, gt=0)
 
 
-class RegionSettings(_Part):
+class RegionSettings(Part):
     """Phrase localization: what a phrase is matched with.
 
     Attributes:
@@ -309,7 +134,7 @@ class RegionSettings(_Part):
     geometry: bool = False
 
 
-class Recipe(_Part):
+class Recipe(Part):
     """One row of one table.
 
     Attributes:
@@ -352,7 +177,7 @@ class Recipe(_Part):
     @classmethod
     def _sentences_are_read(cls, matcher: MatcherSettings, info: ValidationInfo) -> MatcherSettings:
         by_vectors = isinstance(matcher, CcaSettings | UncommonVseSettings) or (
-            isinstance(matcher, _BranchSettings) and not matcher.lstm
+            isinstance(matcher, BranchSettings) and not matcher.lstm
         )
         if by_vectors and info.data.get("sentence_encoder") is None:
             raise ValueError(f"{matcher.kind} takes a sentence's vector; name a sentence_encoder")

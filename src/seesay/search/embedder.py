@@ -1,4 +1,7 @@
-"""What search needs of a matcher: two functions into one vector space."""
+"""What search needs of a matcher: two functions into one vector space.
+
+`query` asks for the vectors of what asks, where they are others than the vectors of what is found.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ class Embedder(Protocol):
         ...
 
     def embed_images(
-        self, images: Sequence[bytes], names: Sequence[str]
+        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
-        """Unit rows, shape (n, dim), of encoded images; a broken image has a zero row and its error."""
+        """Rows, shape (n, dim), of encoded images; a broken image has a zero row and its error."""
         ...
 
-    def embed_sentences(self, sentences: Sequence[str]) -> NDArray[np.float32]:
-        """Rows, shape (m, dim); the score of a pair is the inner product of its rows."""
+    def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
+        """Rows, shape (m, dim); the score is the inner product of a query's row and a candidate's."""
         ...

@@ -167,7 +167,7 @@ class Index:
         self.check(embedder)
         if not sentence.strip():
             raise SeesayError("The sentence is empty: say what the images show.")
-        return self._nearest("image", _checked(embedder.embed_sentences([sentence]))[0], k)
+        return self._nearest("image", _checked(embedder.embed_sentences([sentence], query=True))[0], k)
 
     def similar(self, image: bytes, embedder: Embedder, k: int = 10) -> list[Hit]:
         """The `k` images most like an encoded image, best first.
@@ -185,7 +185,7 @@ class Index:
             ImageError: it cannot be decoded.
             SeesayError: the index is another embedder's.
         """
-        return self._nearest("sentence", self._embed_image(image, embedder), k)
+        return self._nearest("sentence", self._embed_image(image, embedder, query=True), k)
 
     def item(self, id_: int) -> Item | None:
         """One item, None where there is none of that id."""
@@ -199,9 +199,9 @@ class Index:
         file = (root / item.path).resolve()
         return file if file.is_relative_to(root.resolve()) and file.is_file() else None
 
-    def _embed_image(self, image: bytes, embedder: Embedder) -> NDArray[np.float32]:
+    def _embed_image(self, image: bytes, embedder: Embedder, query: bool = False) -> NDArray[np.float32]:
         self.check(embedder)
-        vectors, errors = embedder.embed_images([image], ["the image"])
+        vectors, errors = embedder.embed_images([image], ["the image"], query)
         if errors[0] is not None:
             raise errors[0]
         row: NDArray[np.float32] = _checked(vectors)[0]

@@ -11,7 +11,8 @@ from seesay.errors import SeesayError
 from seesay.matchers.cca import CCA, Covariances, solve_cca
 from seesay.matchers.run import Run
 from seesay.progress import progress
-from seesay.recipes.schema import CcaSettings, CorrelationSettings
+from seesay.recipes.matchers import CcaSettings
+from seesay.recipes.schema import CorrelationSettings
 from seesay.training.metrics import METRICS, write_metrics
 from seesay.training.task import Task
 

@@ -19,7 +19,8 @@ from seesay.matchers.base import Matcher
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run
-from seesay.recipes.schema import ConceptSettings, Recipe
+from seesay.recipes.matchers import ConceptSettings
+from seesay.recipes.schema import Recipe
 from seesay.text.concepts import concept_targets
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary

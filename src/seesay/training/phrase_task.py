@@ -17,7 +17,12 @@ from seesay.evaluation.measure import measure_phrases
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
-from seesay.recipes.schema import LogisticSettings, Recipe, RegionSettings, TripletSettings
+from seesay.recipes.schema import (
+    LogisticSettings,
+    Recipe,
+    RegionSettings,
+    TripletSettings,
+)
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary

@@ -44,16 +44,18 @@ def write_report(
     _write_report(run, corpus, task, course, best["val"])
 
 
-def write_ensemble_report(
+def write_composed_report(
     run: Run,
     corpus: Corpus | PhraseCorpus,
     task: Task,
     members: dict[str, dict[str, Any]],
     val: dict[str, Any],
+    gates: dict[str, Any] | None = None,
 ) -> None:
-    """`training.json` of an ensemble: its members, by recipe, and its val measures."""
+    """`training.json` of an ensemble or a fusion: its members, by recipe, its gates, and its val measures."""
     seconds = sum(member["seconds"] for member in members.values())
-    _write_report(run, corpus, task, {"members": members, "seconds": round(seconds, 1)}, val)
+    course: dict[str, Any] = {"members": members, "seconds": round(seconds, 1)}
+    _write_report(run, corpus, task, course | ({"gates": gates} if gates else {}), val)
 
 
 def _write_report(

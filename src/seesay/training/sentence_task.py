@@ -19,12 +19,11 @@ from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.mcnn import cut_sentences
 from seesay.matchers.run import Run
 from seesay.matchers.sco import SCO
+from seesay.recipes.matchers import EnsembleSettings, McnnSettings
 from seesay.recipes.schema import (
     ContrastiveSettings,
-    EnsembleSettings,
     LogisticSettings,
     MarginSettings,
-    McnnSettings,
     PairMarginSettings,
     Recipe,
     TripletSettings,

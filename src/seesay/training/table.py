@@ -1,7 +1,8 @@
 """The rows of a paper's table: each run trained, resumed or taken as it is, then measured.
 
-Runs lie in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them, as do ensembles their members; what
-was measured is kept in the run's `measured.json` and holds as long as its weights and the data are the same.
+Runs lie in `RUNS/<corpus>/<recipe>-seed<k>`, so tables share them, as do composed matchers their members;
+what was measured is kept in the run's `measured.json` and holds as long as its weights and the data are the
+same.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from seesay.evaluation.results import record_row
 from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run
 from seesay.paths import replace_text
 from seesay.recipes.load import read_recipe
-from seesay.recipes.schema import EnsembleSettings, Recipe
+from seesay.recipes.matchers import ComposedSettings
+from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
-from seesay.training.ensemble import is_put_together, put_together
+from seesay.training.composed import is_put_together, put_together
 from seesay.training.runs import REPORT
 from seesay.training.train import train
 
@@ -111,8 +113,8 @@ class TableRuns:
         """
         recipe = self.definition.recipe(name, self.corpus.name, self.changes, seed)
         folder = self.folder / self.corpus.name / f"{recipe.name}-seed{seed}"
-        if isinstance(recipe.matcher, EnsembleSettings):
-            return self._ensemble(recipe, recipe.matcher.members, folder)
+        if isinstance(recipe.matcher, ComposedSettings):
+            return self._composed(recipe, recipe.matcher.members, folder)
         finished = (folder / REPORT).is_file()
         if not finished and not self.may_train:
             raise SeesayError(f"{folder}: no finished run there; leave --no-train away to train it.")
@@ -126,8 +128,8 @@ class TableRuns:
             train(recipe, self.corpus, folder, resume=begun)
         return folder
 
-    def _ensemble(self, recipe: Recipe, members: Sequence[str], folder: Path) -> Path:
-        """The ensemble of the table's own runs, put together anew where one of them has changed."""
+    def _composed(self, recipe: Recipe, members: Sequence[str], folder: Path) -> Path:
+        """What is composed of the table's own runs, put together anew where one of them has changed."""
         folders = [self.run(name, recipe.seed) for name in members]
         if (folder / REPORT).is_file():
             self._recipe_there(folder, recipe)

@@ -11,7 +11,8 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.matchers.base import Matcher
 from seesay.matchers.run import Run
-from seesay.recipes.schema import ConceptSettings, Recipe
+from seesay.recipes.matchers import ConceptSettings
+from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
@@ -22,22 +20,17 @@ from seesay.matchers.text_inputs import fitted_sentence_encoder
 from seesay.paths import replace_text, replacing
 from seesay.progress import progress
 from seesay.recipes.load import dump_recipe, read_recipe
-from seesay.recipes.schema import (
-    ConceptSettings,
-    CorrelationSettings,
-    EnsembleSettings,
-    OptimiserSettings,
-    Recipe,
-    ScheduleSettings,
-)
+from seesay.recipes.matchers import ComposedSettings, ConceptSettings
+from seesay.recipes.schema import CorrelationSettings, Recipe
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
-from seesay.training.ensemble import MEMBERS, train_ensemble
+from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.metrics import METRICS, draw_curves, write_metrics
+from seesay.training.optimiser import new_optimiser, rate_factor
 from seesay.training.runs import write_report
 from seesay.training.task import Task, task_of
 
@@ -46,7 +39,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     """Train the recipe's matcher on the corpus's train split and keep the epoch that val likes best.
 
     With `resume` a run goes on behind its last finished epoch, and ends with the weights that it
-    would have had without the interruption, bit for bit. An ensemble's members are trained one after
+    would have had without the interruption, bit for bit. A composed matcher's members are trained one after
     the other, in `out/members`.
 
     Raises:
@@ -54,8 +47,8 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
             is for another kind of corpus.
     """
     _check_folder(recipe, out, resume)
-    if isinstance(recipe.matcher, EnsembleSettings):
-        return train_ensemble(recipe, corpus, out, train)
+    if isinstance(recipe.matcher, ComposedSettings):
+        return train_composed(recipe, corpus, out, train)
     split = corpus.split("train")
     texts = split.texts()
     concepts = _concepts(recipe, texts)
@@ -181,25 +174,6 @@ def _finish(
         save_file({key: value.contiguous() for key, value in best.items()}, beside)
     draw_curves(history, run.folder)
     write_report(run, corpus, task, history)
-
-
-def new_optimiser(settings: OptimiserSettings, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """The optimiser that the recipe names, at its full rate."""
-    if settings.kind == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=settings.rate, momentum=settings.momentum, weight_decay=settings.decay
-        )
-    kind = torch.optim.AdamW if settings.decay else torch.optim.Adam
-    return kind(parameters, lr=settings.rate, weight_decay=settings.decay)
-
-
-def rate_factor(schedule: ScheduleSettings, passed: float) -> float:
-    """What the learning rate is multiplied by after that share of the epochs, 0 ≤ passed < 1."""
-    if schedule.shape == "cosine":
-        return 0.5 * (1 + math.cos(math.pi * passed))
-    if schedule.shape == "step":
-        return 0.1 if passed * schedule.epochs >= schedule.step_epoch else 1.0
-    return 1.0
 
 
 def _concepts(recipe: Recipe, texts: Sequence[str]) -> ConceptVocabulary | None:

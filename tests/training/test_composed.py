@@ -18,11 +18,11 @@ from seesay.errors import SeesayError
 from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe, member_recipes, read_recipe
-from seesay.recipes.schema import EnsembleSettings
+from seesay.recipes.matchers import EnsembleSettings
 from seesay.recipes.table import load_table
 from seesay.training import table as table_of_runs
 from seesay.training import train as training
-from seesay.training.ensemble import MEMBERS, put_together
+from seesay.training.composed import MEMBERS, put_together
 from seesay.training.runs import list_runs, read_report
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train

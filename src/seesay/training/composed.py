@@ -1,4 +1,7 @@
-"""Ensembles: members trained each by its own recipe, then put together as one run (m-CNN, section 3.2)."""
+"""Composed matchers: members trained each by its own recipe, then put together as one run.
+
+An ensemble (m-CNN, section 3.2) is no more than that; the gates of a fusion (GVSE) learn when it is there.
+"""
 
 from __future__ import annotations
 
@@ -13,28 +16,32 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import check_member, dump_recipe, member_recipes, read_recipe
-from seesay.recipes.schema import EnsembleSettings, Recipe
+from seesay.recipes.matchers import ComposedSettings
+from seesay.recipes.schema import Recipe
 from seesay.text.encoders import save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.runs import REPORT, read_report, write_ensemble_report
+from seesay.training.gate import train_gates
+from seesay.training.runs import REPORT, read_report, write_composed_report
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import task_of
 
 MEMBERS = "members"
 Train = Callable[[Recipe, Corpus | PhraseCorpus, Path, bool], Run]
 
 
-def train_ensemble(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, train: Train) -> Run:
+def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, train: Train) -> Run:
     """Train the members in `out/members`, one after the other, and put them together in `out`.
 
     Members that are finished there are taken as they are, one that was begun is resumed.
 
     Args:
-        recipe: of the ensemble.
+        recipe: of the composed matcher.
         corpus: for all members.
-        out: the ensemble's folder.
+        out: its folder.
         train: trains one member; its last argument says whether to resume.
 
     Raises:
@@ -54,21 +61,26 @@ def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phrase
     """One run in `out` of the members' weights, which needs their folders no more; measured on val.
 
     Args:
-        recipe: of the ensemble.
+        recipe: of the composed matcher.
         members: finished runs, in the recipe's order.
         corpus: that they were trained on.
-        out: the ensemble's folder; what is there of an ensemble is replaced.
+        out: its folder; what is there of a composed matcher is replaced.
 
     Raises:
         SeesayError: the members do not go together.
     """
     _check_members(recipe, members)
-    vocabulary, encoder = members[0].vocabulary, members[0].sentence_encoder
+    vocabulary = members[0].vocabulary
+    encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
     task = task_of(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    assert isinstance(matcher, Ensemble)
+    assert isinstance(matcher, Ensemble | MetricFusion)
     for mine, member in zip(matcher.members, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
+    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    gates = None
+    if isinstance(task, SentenceTask) and isinstance(matcher, MetricFusion) and matcher.asks:
+        gates = train_gates(run, task.data, task.val)
     out.mkdir(parents=True, exist_ok=True)
     replace_text(out / RECIPE, dump_recipe(recipe))
     vocabulary.save(out / VOCABULARY)
@@ -76,9 +88,8 @@ def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phrase
         save_sentence_encoder(encoder, out / TEXT)
     with replacing(out / WEIGHTS) as beside:
         save_file({key: value.contiguous() for key, value in matcher.state_dict().items()}, beside)
-    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
     about = {member.recipe.name: _about(member) for member in members}
-    write_ensemble_report(run, corpus, task, about, task.measure(run))
+    write_composed_report(run, corpus, task, about, task.measure(run), gates)
     return Run.load(str(out))
 
 
@@ -103,7 +114,7 @@ def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Ru
 
 def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
     """The recipe's matchers on the recipe's inputs, the same words and the same sentence vectors."""
-    assert isinstance(recipe.matcher, EnsembleSettings)
+    assert isinstance(recipe.matcher, ComposedSettings)
     if tuple(member.recipe.matcher for member in members) != recipe.matcher.matchers:
         raise SeesayError(
             f"Recipe '{recipe.name}' is of {', '.join(recipe.matcher.members)}, "
@@ -115,13 +126,13 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
         if member.vocabulary.words != first.vocabulary.words:
             raise SeesayError(
                 f"{member.name}: another vocabulary than that of {first.name}; "
-                "an ensemble's members are trained on the same sentences."
+                "members are trained on the same sentences."
             )
         encoders = (member.sentence_encoder, first.sentence_encoder)
         if len({encoder.fingerprint for encoder in encoders if encoder is not None}) > 1:
             raise SeesayError(
                 f"{member.name}: its sentence encoder was fitted otherwise than that of {first.name}; "
-                "an ensemble's members read the same vectors. Train one of them again."
+                "members read the same vectors. Train one of them again."
             )
 
 

@@ -1,0 +1,235 @@
+"""What a recipe may say of its matcher: settings a kind, their defaults those of the papers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from seesay.recipes.part import Part
+
+
+class IRMatchSettings(Part):
+    """IRMatch: a linear image map and a sentence CNN into R^dim."""
+
+    kind: Literal["irmatch"] = "irmatch"
+    dim: int = Field(1200, gt=0)
+    word_dim: int = Field(300, gt=0)
+    widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
+class VsePlusPlusSettings(Part):
+    """VSE++: a linear image map and a GRU into R^dim."""
+
+    kind: Literal["vse++"] = "vse++"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+
+
+class ProjectionSettings(Part):
+    """Perceptrons over packaged vectors on both sides; several members, their scores averaged."""
+
+    kind: Literal["projection"] = "projection"
+    dim: int = Field(512, gt=0)
+    hidden: int = Field(1024, gt=0)
+    word_dim: int = Field(300, ge=0)
+    members: int = Field(1, gt=0)
+    image_dropout: float = Field(0.3, ge=0, lt=1)
+    sentence_dropout: float = Field(0.1, ge=0, lt=1)
+    hidden_dropout: float = Field(0.3, ge=0, lt=1)
+    class_names: float = Field(0.0, ge=0, lt=1)
+
+
+class BranchSettings(Part):
+    """Two branches of fully connected layers; `linear` keeps only the first of each.
+
+    `lstm` is the width of an LSTM over the words that stands before the sentence branch; 0 takes the
+    sentence encoder's vectors.
+    """
+
+    image_hidden: int = Field(2048, gt=0)
+    sentence_hidden: int = Field(2048, gt=0)
+    dim: int = Field(512, gt=0)
+    linear: bool = False
+    dropout: float = Field(0.5, ge=0, lt=1)
+    lstm: int = Field(0, ge=0)
+    word_dim: int = Field(256, gt=0)
+
+
+class EmbeddingNetworkSettings(BranchSettings):
+    """The embedding network: both branches end in R^dim, on the unit sphere."""
+
+    kind: Literal["embedding-network"] = "embedding-network"
+
+
+class SimilarityNetworkSettings(BranchSettings):
+    """The similarity network: the branches' product, then layers of these widths and a score."""
+
+    kind: Literal["similarity-network"] = "similarity-network"
+    head: tuple[PositiveInt, ...] = (512, 256)
+
+
+class CcaSettings(Part):
+    """Normalised CCA: `dim` canonical directions, scaled by eigenvalue (1 + correlation) to this power."""
+
+    kind: Literal["cca"] = "cca"
+    dim: int = Field(512, gt=0)
+    power: float = Field(4.0, ge=0)
+
+
+class McnnSettings(Part):
+    """m-CNN: the level at which the image meets the sentence, and the widths of Table 1.
+
+    `image` is the width of the image vector, `maps` are the feature maps of the three convolutions and
+    `hidden` the width of the MLP's hidden layer. `image_dropout` acts on the image features, which
+    `standardise` brings to mean 0 and variance 1, as training sees them.
+    """
+
+    kind: Literal["mcnn"] = "mcnn"
+    level: Literal["wd", "phs", "phl", "st"] = "wd"
+    image: int = Field(256, gt=0)
+    maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300)
+    hidden: int = Field(400, gt=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    standardise: bool = False
+
+
+class GenerationSettings(Part):
+    """Sentence generation: a decoder writes the matching sentence from the image vector (eq. 3).
+
+    Attributes:
+        weight: λ of eq. 4.
+        role: what is written for: `supervision` of the image vector (section 3.3.2), or a `sentence` that
+            itself stands for the image in matching (the ablation ctx + sen).
+        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
+            ones, growing from none in the first epoch to this in the last.
+        shared: whether sentence encoder and decoder have one word embedding.
+    """
+
+    weight: float = Field(1.0, ge=0)
+    role: Literal["supervision", "sentence"] = "supervision"
+    sampling: float = Field(0.0, ge=0, le=1)
+    shared: bool = False
+
+
+class ScoSettings(Part):
+    """SCO: an image vector in R^dim of context and concept scores, and an LSTM over the words.
+
+    `fusion` is what the image vector is of: both by the gated fusion unit (eq. 2) or their sum, or one of
+    them. Concept scores are the last of the image's arrays. Sentences are cut after `longest` words.
+    """
+
+    kind: Literal["sco"] = "sco"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+    longest: int = Field(50, gt=0)
+    fusion: Literal["gate", "sum", "context", "concepts"] = "gate"
+    generation: GenerationSettings | None = None
+
+
+class ConceptSettings(Part):
+    """The multi-label CNN of SCO: which of `count` concepts an image shows (eq. 1).
+
+    It is a layer on the features of one encoder; `hidden` is the width of one before it, 0 for none.
+    """
+
+    kind: Literal["concepts"] = "concepts"
+    count: int = Field(256, gt=0)
+    hidden: int = Field(0, ge=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
+class UncommonVseSettings(Part):
+    """GVSE's uncommon VSE: an attentional LSTM over instances, and a linear map of a frozen sentence vector.
+
+    `dim` is H, `instances` I and `steps` T; 0 steps average the instances, without relation. `attention` is
+    the width of the hidden layer of f (eq. 1).
+    """
+
+    kind: Literal["uncommon-vse"] = "uncommon-vse"
+    dim: int = Field(1024, gt=0)
+    instances: int = Field(36, gt=0)
+    steps: int = Field(3, ge=0)
+    attention: int = Field(512, gt=0)
+
+
+PairSettings = McnnSettings | SimilarityNetworkSettings
+
+
+EmbeddingSettings = (
+    IRMatchSettings
+    | VsePlusPlusSettings
+    | ProjectionSettings
+    | EmbeddingNetworkSettings
+    | CcaSettings
+    | ScoSettings
+    | UncommonVseSettings
+)
+
+
+class ComposedSettings(Part):
+    """A matcher put together of others, its members, each trained alone by its own recipe.
+
+    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
+    same order.
+    """
+
+    members: tuple[str, ...] = Field(min_length=2)
+
+
+class EnsembleSettings(ComposedSettings):
+    """An ensemble sums the scores of pair matchers.
+
+    The recipe's objective, optimiser and schedule are what its members have in common.
+    """
+
+    kind: Literal["ensemble"] = "ensemble"
+    matchers: tuple[Annotated[PairSettings, Field(discriminator="kind")], ...] = ()
+
+
+class GateSettings(Part):
+    """The gates of GVSE's metric fusion, which tell queries with uncommon content from others.
+
+    Attributes:
+        uncommon: a word is uncommon that occurs at most so often in the other folds of the train split.
+        folds: how many there are.
+        hidden: width of the hidden layer of f (eq. 4).
+    """
+
+    uncommon: int = Field(3, ge=0)
+    folds: int = Field(5, gt=1)
+    hidden: int = Field(512, gt=0)
+
+
+class FusionSettings(ComposedSettings):
+    """GVSE's fusion of the metrics of two embedding matchers: their sum, or weighed by a gate (eq. 4).
+
+    The first member is the one for uncommon content. `parts` are the positions, among the recipe's image
+    arrays, of those that each member takes; they are filled in as `matchers` are. The recipe's optimiser,
+    schedule and batch are those of the gates.
+    """
+
+    kind: Literal["metric-fusion"] = "metric-fusion"
+    members: tuple[str, ...] = Field(min_length=2, max_length=2)
+    gate: GateSettings | None = None
+    matchers: tuple[Annotated[EmbeddingSettings, Field(discriminator="kind")], ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
+
+
+MatcherSettings = Annotated[
+    IRMatchSettings
+    | VsePlusPlusSettings
+    | ProjectionSettings
+    | EmbeddingNetworkSettings
+    | SimilarityNetworkSettings
+    | CcaSettings
+    | McnnSettings
+    | ScoSettings
+    | ConceptSettings
+    | UncommonVseSettings
+    | EnsembleSettings
+    | FusionSettings,
+    Field(discriminator="kind"),
+]

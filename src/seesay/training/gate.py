@@ -1,0 +1,171 @@
+"""Training of GVSE's gates: from a query's two vectors, whether it holds content that training hardly saw.
+
+A train sentence's label counts its words in the other folds alone, so that a word does not make itself
+common; val sentences are labelled by the train split. Either label is as often true as false to the loss, so
+that a gate which can tell nothing says t = 1/2, which is the sum of the metrics, and where its last layer,
+zero at first, begins. The epoch with the least loss on val is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.evaluation.auc import area_under_curve
+from seesay.matchers.fusion import Gate, MetricFusion
+from seesay.matchers.inputs import Inputs
+from seesay.matchers.run import Run
+from seesay.progress import progress
+from seesay.recipes.matchers import FusionSettings, GateSettings
+from seesay.recipes.schema import Recipe
+from seesay.text.rare_words import rarest_words, word_counts
+from seesay.training.optimiser import new_optimiser, rate_factor
+
+Labels = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Vectors of queries by both members, side by side, (n, d), and which hold uncommon content, (n,)."""
+
+    vectors: Tensor
+    labels: Tensor
+
+
+def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, dict[str, Any]]:
+    """Train the gates of a fusion in place, on its members' vectors of the train split.
+
+    Returns:
+        For `image` and `sentence`: the `epoch` whose gate was kept, 0 for the one that says t = 1/2, its
+        `loss` on val and its `AUC` there (None where val has no such query, or no other); or `why` there
+        was nothing to learn.
+
+    Raises:
+        SeesayError: the loss is not finite.
+    """
+    matcher, settings = run.matcher, run.recipe.matcher
+    assert isinstance(matcher, MetricFusion)
+    assert isinstance(settings, FusionSettings)
+    assert settings.gate is not None
+    train_labels = fold_labels(train, settings.gate, run.recipe.seed)
+    val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)
+    told: dict[str, dict[str, Any]] = {}
+    for side, name in enumerate(("image", "sentence")):
+        if why := _nothing_to_tell(name, train=train_labels[side], val=val_labels[side]):
+            told[name] = {"epoch": 0, "why": why}
+            continue
+        learned, chosen_by = (
+            Queries(torch.from_numpy(_vectors(run, inputs, name)), torch.from_numpy(labels[side]))
+            for inputs, labels in ((train, train_labels), (val, val_labels))
+        )
+        gate = getattr(matcher, f"{name}_gate")
+        told[name] = train_gate(gate, learned, chosen_by, run.recipe, run.device)
+    return told
+
+
+def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labels, Labels]:
+    """Which images (n,) and sentences (m,) of the train split hold a word that is uncommon in other folds.
+
+    Folds are of images, so that an image's sentences, which share words, are in one.
+    """
+    texts, owners = inputs.corpus.texts(), inputs.image_of_sentence
+    fold = np.random.default_rng(seed).permutation(len(inputs.features)) % settings.folds
+    counts = word_counts(texts)
+    labels = np.zeros(len(texts), bool)
+    for number in range(settings.folds):
+        mine = np.flatnonzero(fold[owners] == number)
+        own = [texts[i] for i in mine.tolist()]
+        labels[mine] = rarest_words(own, counts - word_counts(own)) <= settings.uncommon
+    return _of_images(labels, owners, len(inputs.features)), labels
+
+
+def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labels, Labels]:
+    """Which images (n,) and sentences (m,) hold a word that occurs at most so often in training."""
+    labels = rarest_words(inputs.corpus.texts(), word_counts(train)) <= uncommon
+    return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
+
+
+def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> dict[str, Any]:
+    """Train one gate by the recipe's optimiser, epochs and batch, and keep the epoch that val likes best."""
+    torch.manual_seed(recipe.seed)
+    gate.reset()
+    gate.to(device)
+    optimiser = new_optimiser(recipe.optimiser, gate.parameters())
+    best = _Best()
+    best.look(0, gate, val, device)
+    steps, epochs = range(0, len(train.labels), recipe.batch), recipe.schedule.epochs
+    with progress("Gate", epochs, "epochs") as advance:
+        for epoch in range(1, epochs + 1):
+            order = torch.randperm(len(train.labels))
+            for group in optimiser.param_groups:
+                group["lr"] = recipe.optimiser.rate * rate_factor(recipe.schedule, (epoch - 1) / epochs)
+            for start in steps:
+                chosen = order[start : start + recipe.batch]
+                vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
+                loss = balanced_loss(gate(vectors), labels, train.labels)
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                if recipe.optimiser.clip is not None:
+                    nn.utils.clip_grad_norm_(gate.parameters(), recipe.optimiser.clip)
+                optimiser.step()
+            best.look(epoch, gate, val, device)
+            advance(1)
+    gate.load_state_dict(best.state)
+    return {"epoch": best.epoch, "loss": round(best.loss, 4), "AUC": best.auc}
+
+
+def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
+    """Cross-entropy of logits (n,) with labels (n,), true and false ones `among` all weighing the same."""
+    true = among.float().mean().clamp(1e-6, 1 - 1e-6).to(logits.device)
+    weights = torch.where(labels, 0.5 / true, 0.5 / (1 - true))
+    return functional.binary_cross_entropy_with_logits(logits, labels.float(), weights)
+
+
+class _Best:
+    """The gate that val likes best so far."""
+
+    def __init__(self) -> None:
+        self.epoch, self.loss = -1, float("inf")
+        self.auc: float | None = None
+        self.state: dict[str, Tensor] = {}
+
+    @torch.inference_mode()
+    def look(self, epoch: int, gate: Gate, val: Queries, device: str) -> None:
+        logits = gate(val.vectors.to(device)).float().cpu()
+        loss = float(balanced_loss(logits, val.labels, val.labels))
+        if not np.isfinite(loss):
+            raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimiser.rate.")
+        if loss >= self.loss:
+            return
+        auc = area_under_curve(logits.numpy(), val.labels.numpy())
+        self.epoch, self.loss, self.auc = epoch, loss, None if auc is None else round(auc, 4)
+        self.state = {key: value.clone() for key, value in gate.state_dict().items()}
+
+
+def _vectors(run: Run, inputs: Inputs, name: str) -> NDArray[np.float32]:
+    if name == "image":
+        return run.embed_features(np.asarray(inputs.features))
+    return run.embed_prepared(inputs.sentences)
+
+
+def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labels:
+    """Which images have a sentence so labelled, (n,)."""
+    found = np.zeros(n_images, bool)
+    found[owners[labels]] = True
+    return found
+
+
+def _nothing_to_tell(name: str, **splits: Labels) -> str | None:
+    """Why a gate has nothing to learn: all of a split's labels are the same."""
+    for split, labels in splits.items():
+        if labels.all() or not labels.any():
+            return f"{'every' if labels.all() else 'no'} {split} {name} holds uncommon words"
+    return None
