@@ -52,6 +52,7 @@ def test_composition_is_a_row_a_kind_and_cut_sentences_are_counted():
         "left out": 4,
     }  # fmt: skip
     result = {"protocol": "composition", "split": "test", "images": 3, "sentences": 14, "cut_sentences": 2}
+    result["longest_read"] = 30
     result["by kind"] = {"shuffle": kind, "swap": kind | {"standard error": None, "difference": None}}
     console = Console(file=io.StringIO(), width=120)
     print_report(result, "m-CNN(wd)", "flickr8k", (), console)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from seesay.matchers.build import build_matcher
-from seesay.matchers.mcnn import LEVELS, MatchingCNN, cut_sentences
+from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.pairs import score_all_pairs
 from seesay.recipes.matchers import McnnSettings
 from seesay.text.sentences import Sentences
@@ -127,12 +127,11 @@ def test_no_images_or_no_sentences_make_an_empty_matrix(level: str) -> None:
     ).shape == (0,)
 
 
-def test_words_behind_the_thirtieth_are_cut_and_counted() -> None:
+def test_words_behind_the_thirtieth_are_cut() -> None:
     model, long = network("wd"), sentences(35)
     short = Sentences(long.words[:30], torch.tensor([30]), long.vectors)
     images = torch.randn(2, IMAGE)
     assert torch.equal(model.score(images, long), model.score(images, short))
-    assert cut_sentences(sentences(30, 31, 5, 60)) == 2
 
 
 @pytest.mark.parametrize(

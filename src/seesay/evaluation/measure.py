@@ -20,8 +20,8 @@ from seesay.evaluation.protocols import PROTOCOLS, evaluate_folds, protocol_name
 from seesay.evaluation.ranks import owners_of
 from seesay.evaluation.run_ranks import ranks_of_run
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
+from seesay.matchers.cut import count_cut
 from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.mcnn import MatchingCNN, cut_sentences
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.matchers import ConceptSettings
@@ -111,9 +111,8 @@ def measure(
 
 def _cut(run: Run, inputs: Inputs) -> dict[str, int]:
     """How many sentences the matcher reads the beginning of alone, where there are such."""
-    reads_thirty = any(isinstance(module, MatchingCNN) for module in run.matcher.modules())
-    cut = cut_sentences(inputs.sentences) if reads_thirty else 0
-    return {"cut_sentences": cut} if cut else {}
+    counted = count_cut(run.recipe.matcher, inputs.sentences)
+    return counted if counted.get("cut_sentences") else {}
 
 
 def measure_phrases(

@@ -20,7 +20,6 @@ from seesay.evaluation.columns import (
 )
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
-from seesay.matchers.mcnn import LONGEST
 
 
 def print_report(
@@ -178,7 +177,7 @@ def _title(result: Mapping[str, Any]) -> str:
     if without := result.get("images_without_sentences"):
         title += f"; {without} images without sentences are candidates only"
     if cut := result.get("cut_sentences"):
-        title += f"; {cut} sentences longer than {LONGEST} words, cut"
+        title += f"; {cut} sentences longer than {result['longest_read']} words, cut"
     return title
 
 

@@ -233,11 +233,6 @@ def rectified(width: int, out: int) -> nn.Linear:
     return layer
 
 
-def cut_sentences(sentences: Sentences) -> int:
-    """How many sentences are longer than what m-CNN reads."""
-    return int((sentences.lengths > LONGEST).sum())
-
-
 def _real_places(sentences: Tensor) -> Tensor:
     """How many places of each encoded sentence are no padding, (m,)."""
     return (sentences[:, :, 0] != -torch.inf).sum(dim=1)

@@ -15,11 +15,10 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
+from seesay.matchers.cut import count_cut
 from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.mcnn import cut_sentences
 from seesay.matchers.run import Run
 from seesay.matchers.sco import SCO
-from seesay.recipes.matchers import EnsembleSettings, McnnSettings
 from seesay.recipes.schema import (
     ContrastiveSettings,
     LogisticSettings,
@@ -124,13 +123,9 @@ class SentenceTask:
         """Sizes of the splits, and broken images."""
         sizes = {
             name: {"images": len(part.features), "sentences": len(part.sentences)}
+            | count_cut(self.recipe.matcher, part.sentences)
             for name, part in (("train", self.data), ("val", self.val))
         }
-        matcher = self.recipe.matcher
-        of = matcher.matchers if isinstance(matcher, EnsembleSettings) else (matcher,)
-        if any(isinstance(each, McnnSettings) for each in of):
-            for name, part in (("train", self.data), ("val", self.val)):
-                sizes[name]["cut_sentences"] = cut_sentences(part.sentences)
         return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
 
 
