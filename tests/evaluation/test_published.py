@@ -11,6 +11,7 @@ PAPER = PAPERS / "irmatch-2017-zh.txt"
 TWO_BRANCH = PAPERS / "two-branch-tpami2019.txt"
 MCNN = PAPERS / "mcnn-iccv2015.txt"
 SCO = PAPERS / "sco-cvpr2018.txt"
+GVSE = PAPERS / "gvse-aaai2019.txt"
 CORPORA = {"2": "flickr8k", "3": "flickr30k", "4": "coco"}
 
 
@@ -145,6 +146,55 @@ def test_sco_stands_beside_its_ablations_row():
         for corpus in ("flickr30k", "coco"):
             recipe = load_recipe(f"{corpus}/sco-{name}")
             assert published_row(recipe.system, corpus) == published_row(recipe.name, corpus)
+
+
+def gvse_rows(table):
+    """Rows of a table of the GVSE paper: corpus, protocol, system, six recalls and mR."""
+    text = GVSE.read_text(encoding="utf-8")
+    base = k = ""
+    for line in text.split(f"\nTable {table}: ")[1].split("\nTable ")[0].splitlines():
+        cells = line.split("\t")
+        wide = 14 if table < 4 else 7
+        if len(cells) <= wide or not re.fullmatch(r"[\d.]+|-", cells[-1]):
+            continue
+        k, name = cells[0] or k, cells[-wide - 1]
+        base = base if name.startswith("+") else name.removesuffix(":")
+        name = f"{base} {name}" if name.startswith("+") else base
+        few = "0-shot" if table == 1 else f"{k}-shot"
+        protocols = {1: (few, few), 2: (few, few), 3: ("standard", "coco-1k"), 4: ("coco-5k",)}[table]
+        corpora = ("flickr30k", "coco") if table < 4 else ("coco",)
+        numbers = [None if cell == "-" else float(cell) for cell in cells[-wide:]]
+        for start, corpus, protocol in zip((0, 7), corpora, protocols, strict=False):
+            if any(numbers[start : start + 7]):
+                yield corpus, protocol, name, numbers[start : start + 6], numbers[start + 6]
+
+
+@pytest.mark.skipif(not GVSE.exists(), reason="the paper's text is not beside the repository")
+@pytest.mark.parametrize(("table", "count"), [(1, 12), (2, 24), (3, 31), (4, 9)])
+def test_every_number_is_the_gvse_papers(table, count):
+    ours = {
+        (row.corpus, row.protocol, row.system): row
+        for row in published_rows()
+        if (row.source, row.table) == ("Huang et al., 2019", table)
+    }
+    printed = list(gvse_rows(table))
+    assert len(ours) == len(printed) == count
+    for *of, recalls, mean in printed:
+        row = ours[tuple(of)]
+        ways = (row.sentence_retrieval, row.image_retrieval)
+        assert [way[f"R@{k}"] for way in ways for k in (1, 5, 10)] == recalls
+        if mean is None:
+            assert row.mean_recall is None
+        elif abs(row.mean_recall - mean) > 0.07:
+            assert f"mR printed {mean}" in row.note
+
+
+def test_gvse_stands_beside_its_row_of_the_protocol():
+    assert published_row("gvse-gated", "flickr30k").sentence_retrieval["R@1"] == 68.5
+    assert published_row("gvse-gated", "flickr30k", "0-shot").sentence_retrieval["R@1"] == 62.5
+    assert published_row("gvse-gated", "flickr30k", "3-shot").sentence_retrieval["R@1"] == 63.8
+    assert published_row("gvse-common", "flickr30k") is None  # few-shot rows are of no other protocol
+    assert published_row("VSE++", "flickr30k").protocol == "standard"
 
 
 @pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k"])

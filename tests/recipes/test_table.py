@@ -9,6 +9,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.evaluation.columns import find_published
 from seesay.evaluation.composition import COMPOSITION
+from seesay.evaluation.k_shot import SHOT
 from seesay.evaluation.measure import GROUNDING
 from seesay.evaluation.protocols import PROTOCOLS
 from seesay.evaluation.sentence_to_sentence import PROTOCOL as SENTENCES
@@ -73,9 +74,18 @@ def test_scos_tables_are_the_ablation_the_weights_and_the_comparison() -> None:
     assert weights == [0, 0.01, 1, 100]
 
 
+def test_gvses_tables_are_the_ablation_by_k_and_the_comparison() -> None:
+    by_k = load_table("gvse-2")
+    assert [by_k.protocol_of(row) for row in by_k.rows] == [f"{k}-shot" for k in range(4) for _ in range(3)]
+    assert [row.recipes for row in by_k.rows[:3]] == [("vse++",), ("sco-full",), ("gvse-gated",)]
+    for number, protocols in ((3, ("standard", "coco-1k")), (4, ("coco-5k",))):
+        tables = [table for table in TABLES if (table.source, table.table) == (by_k.source, number)]
+        assert tuple(table.protocol for table in tables) == protocols
+
+
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_a_table_has_a_known_protocol_and_each_row_once(table) -> None:
-    assert table.protocol in {*PROTOCOLS, GROUNDING, SENTENCES, COMPOSITION}
+    assert table.protocol in {*PROTOCOLS, *SHOT, GROUNDING, SENTENCES, COMPOSITION}
     assert len({row.name for row in table.rows}) == len(table.rows)
     assert table.grounds == (table.protocol == GROUNDING)
 
@@ -88,8 +98,8 @@ def test_every_row_has_recipes_and_a_published_row(table, row) -> None:
             recipe = table.recipe(name, corpus, (), seed=3)
             assert (recipe.name, recipe.seed, recipe.changes) == (name, 3, ())
     assert (load_recipe(row.recipes[0], table.corpus).regions is not None) == table.grounds
-    wanted = row.published or row.name
-    published = find_published(wanted, table.corpus, table.protocol, (table.source, table.table))
+    wanted, protocol = row.published or row.recipe or row.name, table.protocol_of(row)
+    published = find_published(wanted, table.corpus, protocol, (table.source, table.table))
     assert (published is not None) == (table.protocol != COMPOSITION)
 
 

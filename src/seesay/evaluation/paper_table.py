@@ -136,7 +136,8 @@ class PaperTable:
     def notes(self) -> list[str]:
         """What the figures are of, how ours depart from the paper, and what failed."""
         source, table = self.source
-        named = f"{self.definition.protocol} on {corpus_title(self.corpus)}, {self.split}"
+        protocols = dict.fromkeys(self.definition.protocol_of(row) for row in self.definition.rows)
+        named = f"{', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}"
         paper = f"{source}, table {table}, on {corpus_title(self.paper_corpus)}"
         printed = any(line.printed() for line in self.lines)
         notes = [f"Ours: {named}. Paper: {paper}." if printed else f"Ours: {named}, after {paper}."]
@@ -234,8 +235,9 @@ class PaperTable:
         axes.grid(alpha=0.3)
 
     def _published(self, row: TableRow) -> Published | None:
-        wanted = row.published or row.name
-        published = find_published(wanted, self.paper_corpus, self.definition.protocol, self.source)
+        wanted = row.published or row.recipe or row.name
+        protocol = self.definition.protocol_of(row)
+        published = find_published(wanted, self.paper_corpus, protocol, self.source)
         if row.published and published is None:
             source, table = self.source
             raise SeesayError(

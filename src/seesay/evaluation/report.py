@@ -47,7 +47,7 @@ def print_report(
     if SENTENCE not in result:
         (console or Console()).print(one_direction_report(result, system))
         return
-    published = published_row(system, corpus) if system else None
+    published = published_row(system, corpus, result["protocol"]) if system else None
     (console or Console()).print(evaluation_report(result, system, published, differences))
 
 

@@ -17,6 +17,7 @@ from seesay.recipes.matchers import (
     EnsembleSettings,
     FusionSettings,
     PairSettings,
+    reads_no_words,
 )
 from seesay.recipes.schema import Recipe
 
@@ -89,19 +90,19 @@ def check_member(composed: Recipe, member: Recipe) -> None:
         )
     for key in _INPUTS:
         ours, theirs = getattr(composed, key), getattr(member, key)
-        # One of a fusion may read less than the other.
-        fewer = fusion and (
-            (key == "encoders" and set(theirs) <= set(ours)) or _reads_no_vectors(key, member)
-        )
-        if ours != theirs and not fewer:
+        if ours != theirs and not (fusion and _reads_less(key, composed, member)):
             raise SeesayError(
                 f"Recipe '{composed.name}': '{key}' is {ours}, and {theirs} in its member '{member.name}'; "
                 f"members of {'a fusion' if fusion else 'an ensemble'} read the same inputs."
             )
 
 
-def _reads_no_vectors(key: str, member: Recipe) -> bool:
-    """Whether that key tells how sentence vectors are had, and the member reads none."""
+def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
+    """Whether that key differs because the member does not read all that the composed matcher does."""
+    if key == "encoders":
+        return set(member.encoders) <= set(composed.encoders)
+    if key == "least":
+        return reads_no_words(member.matcher)
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 
 

@@ -182,7 +182,7 @@ class ComposedSettings(Part):
 class EnsembleSettings(ComposedSettings):
     """An ensemble sums the scores of pair matchers.
 
-    The recipe's objective, optimiser and schedule are what its members have in common.
+    Nothing is trained but the members: the recipe's own objective, optimiser and schedule are not used.
     """
 
     kind: Literal["ensemble"] = "ensemble"
@@ -233,3 +233,9 @@ MatcherSettings = Annotated[
     | FusionSettings,
     Field(discriminator="kind"),
 ]
+
+
+def reads_no_words(matcher: MatcherSettings) -> bool:
+    """Whether it takes a sentence's vector alone."""
+    by_branch = isinstance(matcher, BranchSettings) and not matcher.lstm
+    return by_branch or isinstance(matcher, CcaSettings | UncommonVseSettings)

@@ -13,11 +13,9 @@ from pydantic import (
 )
 
 from seesay.recipes.matchers import (
-    BranchSettings,
-    CcaSettings,
     ConceptSettings,
     MatcherSettings,
-    UncommonVseSettings,
+    reads_no_words,
 )
 from seesay.recipes.part import Part
 
@@ -176,10 +174,7 @@ class Recipe(Part):
     @field_validator("matcher")
     @classmethod
     def _sentences_are_read(cls, matcher: MatcherSettings, info: ValidationInfo) -> MatcherSettings:
-        by_vectors = isinstance(matcher, CcaSettings | UncommonVseSettings) or (
-            isinstance(matcher, BranchSettings) and not matcher.lstm
-        )
-        if by_vectors and info.data.get("sentence_encoder") is None:
+        if reads_no_words(matcher) and info.data.get("sentence_encoder") is None:
             raise ValueError(f"{matcher.kind} takes a sentence's vector; name a sentence_encoder")
         return matcher
 

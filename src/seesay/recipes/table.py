@@ -22,7 +22,9 @@ class TableRow(BaseModel):
     """One row: a recipe, or a combination of two runs.
 
     Attributes:
-        name: the recipe's, or the combination's own.
+        name: the recipe's, or the row's own.
+        recipe: the recipe, where that is not the name.
+        protocol: what it is measured by, where that is not the table's.
         published: the paper's row beside it, by its printed name; by default the one of that recipe.
         combine: a recipe for sentences and one for phrases, whose distances are weighed against each other.
     """
@@ -30,13 +32,15 @@ class TableRow(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
+    recipe: str | None = None
+    protocol: str | None = None
     published: str | None = None
     combine: tuple[str, str] | None = None
 
     @property
     def recipes(self) -> tuple[str, ...]:
         """The recipes that must be trained for it."""
-        return self.combine or (self.name,)
+        return self.combine or (self.recipe or self.name,)
 
 
 class TableDefinition(BaseModel):
@@ -46,7 +50,7 @@ class TableDefinition(BaseModel):
         source: the paper, as the published rows name it.
         table: its number there.
         corpus: the paper's, whose published rows stand beside where there are none for the corpus at hand.
-        protocol: what every row is measured by.
+        protocol: what rows are measured by that name none of their own.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -65,6 +69,10 @@ class TableDefinition(BaseModel):
         if not isinstance(rows, list | tuple):
             return rows
         return [{"name": row} if isinstance(row, str) else row for row in rows]
+
+    def protocol_of(self, row: TableRow) -> str:
+        """What that row is measured by."""
+        return row.protocol or self.protocol
 
     @property
     def grounds(self) -> bool:

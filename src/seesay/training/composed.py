@@ -20,7 +20,7 @@ from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import check_member, dump_recipe, member_recipes, read_recipe
-from seesay.recipes.matchers import ComposedSettings
+from seesay.recipes.matchers import ComposedSettings, reads_no_words
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
@@ -70,7 +70,7 @@ def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phrase
         SeesayError: the members do not go together.
     """
     _check_members(recipe, members)
-    vocabulary = members[0].vocabulary
+    vocabulary = _readers(members)[0].vocabulary
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
     task = task_of(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
@@ -120,20 +120,31 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
             f"Recipe '{recipe.name}' is of {', '.join(recipe.matcher.members)}, "
             f"not of the runs {', '.join(member.name for member in members)}."
         )
-    first = members[0]
     for member in members:
         check_member(recipe, member.recipe)
+    first, *others = _readers(members)
+    for member in others:
         if member.vocabulary.words != first.vocabulary.words:
             raise SeesayError(
                 f"{member.name}: another vocabulary than that of {first.name}; "
                 "members are trained on the same sentences."
             )
-        encoders = (member.sentence_encoder, first.sentence_encoder)
-        if len({encoder.fingerprint for encoder in encoders if encoder is not None}) > 1:
+    first, *others = [member for member in members if member.sentence_encoder is not None] or members
+    for member in others:
+        if _text(member) != _text(first):
             raise SeesayError(
                 f"{member.name}: its sentence encoder was fitted otherwise than that of {first.name}; "
                 "members read the same vectors. Train one of them again."
             )
+
+
+def _readers(members: Sequence[Run]) -> Sequence[Run]:
+    """Those that read words, whose vocabulary counts; all where none does."""
+    return [member for member in members if not reads_no_words(member.recipe.matcher)] or members
+
+
+def _text(member: Run) -> str | None:
+    return member.sentence_encoder.fingerprint if member.sentence_encoder is not None else None
 
 
 def _about(member: Run) -> dict[str, Any]:

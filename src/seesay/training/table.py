@@ -95,7 +95,8 @@ class TableRuns:
         folders = [self.run(row.recipes[0], seed)]
         folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
         path = folders[0] / MEASURED
-        name = f"{row.name} {self.definition.protocol} {self.split}"
+        protocol = self.definition.protocol_of(row)
+        name = f"{row.name} {protocol} {self.split}"
         of = _digest([folder / file for folder in folders for file in (RECIPE, VOCABULARY, WEIGHTS)])
         of += self._data_digest
         kept = _read(path)
@@ -153,7 +154,8 @@ class TableRuns:
         started = time.monotonic()
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
-            measured = measure_split(runs[0], self.corpus, self.split, self.definition.protocol)
+            protocol = self.definition.protocol_of(row)
+            measured = measure_split(runs[0], self.corpus, self.split, protocol)
         elif isinstance(self.corpus, PhraseCorpus):
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         else:
@@ -166,7 +168,8 @@ class TableRuns:
 
     def _check(self) -> None:
         protocol, corpus = self.definition.protocol, self.corpus
-        check_protocol(protocol)
+        for row in self.definition.rows:
+            check_protocol(self.definition.protocol_of(row))
         if any(change.partition("=")[0] == "seed" for change in self.changes):
             raise SeesayError("--set seed: a table's seeds are named with --seeds.")
         if isinstance(corpus, PhraseCorpus) != (protocol == GROUNDING):

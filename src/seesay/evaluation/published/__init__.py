@@ -75,13 +75,19 @@ def published_recalls(protocol: str, corpus: str | None = None) -> list[Publishe
     return [row for row in rows if corpus in (None, row.corpus)]
 
 
-def published_row(system: str, corpus: str) -> PublishedRow | None:
-    """The row of a system, by its printed name or its recipe's; None where none was published."""
+def published_row(system: str, corpus: str, protocol: str = "standard") -> PublishedRow | None:
+    """The row of a system, by its printed name or its recipe's; None where none was published.
+
+    Rows of that protocol come first; those of one K of few-shot matching stand beside no other.
+    """
     wanted = system.casefold()
-    for row in published_rows(corpus):
-        if wanted in (row.system.casefold(), (row.recipe or row.system).casefold()):
-            return row
-    return None
+    found = [
+        row
+        for row in published_rows(corpus)
+        if wanted in (row.system.casefold(), (row.recipe or row.system).casefold())
+        and (row.protocol == protocol or not row.protocol.endswith("-shot"))
+    ]
+    return min(found, key=lambda row: row.protocol != protocol, default=None)
 
 
 @cache
