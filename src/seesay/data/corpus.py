@@ -29,8 +29,8 @@ class ByteSource(Protocol):
 class CorpusImage:
     """One image of a corpus.
 
-    `row` is its row in `Corpus.features` when the corpus comes with precomputed features;
-    `source` is None exactly then.
+    `row` is its row in `Corpus.features` when the corpus comes with precomputed features; `source` is
+    None where it comes without the image itself.
     """
 
     name: str
@@ -82,8 +82,8 @@ def images_of_split(images: Sequence[CorpusImage], name: str, root: Path) -> lis
 class Corpus:
     """Images and the sentences that describe them, any number each.
 
-    `features` holds precomputed global features, shape (rows, d), or regions, (rows, r, d),
-    for corpora exchanged without their images; memory-mapped where the format allows. Index it with
+    `features` holds precomputed global features, shape (rows, d), or regions, (rows, r, d), as corpora
+    are exchanged without their images, or beside them; memory-mapped where the format allows. Index it with
     an array of rows, as either type allows: a whole COCO of regions is 33 GB.
     """
 

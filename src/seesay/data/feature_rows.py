@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+class RowSource(Protocol):
+    """An array, or what reads rows of a file as one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(rows, d) or (rows, r, d)."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any, /) -> Any: ...
 
 
 class FeatureRows:
@@ -15,7 +29,7 @@ class FeatureRows:
     Takes a row, a slice or an array of rows, as a NumPy array does, and returns float32.
     """
 
-    def __init__(self, parts: Sequence[NDArray[np.generic]]) -> None:
+    def __init__(self, parts: Sequence[RowSource]) -> None:
         if not parts or any(part.shape[1:] != parts[0].shape[1:] for part in parts):
             raise ValueError(f"parts of one shape are wanted, not {[part.shape for part in parts]}")
         self._parts = tuple(parts)

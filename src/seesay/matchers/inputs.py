@@ -89,7 +89,7 @@ def stores_folder() -> Path:
 
 
 def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
-    if part.features is not None:
+    if part.features is not None and all(image.source is None for image in part.images):
         raise SeesayError(
             f"{part.root}: this corpus comes with features and no images; "
             f"use them with --set 'encoders=[{PRECOMPUTED}]'."
@@ -109,11 +109,15 @@ def _given_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], 
         raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
     rows = [image.row for image in part.images]
     kept = [i for i, row in enumerate(rows) if row is not None]
+    missing = [ImageError(f"{image.name}: no features of it.") for image in part.images if image.row is None]
     given = np.asarray(part.features[[row for row in rows if row is not None]], np.float32)
+    if not (finite := np.isfinite(given).reshape(len(given), -1).all(axis=1)).all():
+        name = part.images[kept[int(np.argmin(finite))]].name
+        raise SeesayError(f"{part.root}: the features of image {name} are no numbers (NaN or infinite).")
     if isinstance(recipe.matcher, UncommonVseSettings):
-        return _joined_instances(given, recipe.matcher.instances, part.root), kept, []
+        return _joined_instances(given, recipe.matcher.instances, part.root), kept, missing
     # Regions (n, r, d) become one global vector: their mean.
-    return (given.mean(axis=1) if given.ndim == 3 else given), kept, []
+    return (given.mean(axis=1) if given.ndim == 3 else given), kept, missing
 
 
 def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> NDArray[np.float32]:

@@ -1,5 +1,7 @@
 """Karpathy's split files: `dataset_*.json`, images in a folder or a tar beside it, or `vgg_feats.mat`.
 
+Features of regions, in files as of bottom-up attention, may lie beside it too, with images or without.
+
 Source: Karpathy and Fei-Fei, "Deep Visual-Semantic Alignments", CVPR 2015, and its code.
 """
 
@@ -12,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
+from seesay.data.instance_files import InstanceFiles, find_instance_files
 from seesay.data.readers._builder import MISSING_IMAGE, REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers._finder import ImageFinder
 from seesay.data.readers._splits import canonical_split
@@ -43,8 +46,10 @@ def read(path: Path) -> Corpus:
     builder = CorpusBuilder(name if isinstance(name, str) else file.stem, file.parent)
     finder = ImageFinder(file.parent, builder.faults)
     matrix = file.parent / FEATURES
-    features: NDArray[np.float32] | None = None
-    if matrix.exists() and not _any_there(finder, records):
+    features: NDArray[np.float32] | InstanceFiles | None = None
+    if regions := find_instance_files(file.parent):
+        features = InstanceFiles(regions)
+    elif matrix.exists() and not _any_there(finder, records):
         features = _load_features(matrix)
     seen_sentences: set[int] = set()
     for index, record in enumerate(records):
@@ -52,7 +57,7 @@ def read(path: Path) -> Corpus:
         at = _add_image(builder, finder, record, where, features)
         if at is not None:
             _add_sentences(builder, at, record, where, seen_sentences)
-    return builder.finish(features)
+    return builder.finish(features.features if isinstance(features, InstanceFiles) else features)
 
 
 def _candidates(folder: Path) -> list[Path]:
@@ -82,7 +87,7 @@ def _add_image(
     finder: ImageFinder,
     record: object,
     where: str,
-    features: NDArray[np.float32] | None,
+    features: NDArray[np.float32] | InstanceFiles | None,
 ) -> int | None:
     """The image's position, or None where it is missing."""
     filename = need(record, "filename", str, where)
@@ -90,19 +95,32 @@ def _add_image(
     if builder.has(filename):
         builder.faults.add(REPEATED_IMAGE, f"{where} {filename}")
         return builder.image(filename, split)
-    if features is not None:
-        row = need(record, "imgid", int, where)
-        if not 0 <= row < len(features):
-            raise SeesayError(
-                f"{where}: imgid {row} has no column in {FEATURES}, whose feats hold {len(features)}."
-            )
-        return builder.image(filename, split, row=row)
+    row = _row(record, filename, where, features)
     assert isinstance(record, dict)
-    source = finder.find(filename, str(record.get("filepath") or ""))
-    if source is None:
+    source = (
+        None if isinstance(features, np.ndarray) else finder.find(filename, str(record.get("filepath") or ""))
+    )
+    if source is None and row is None:
         builder.faults.add(MISSING_IMAGE, f"{where} {filename}")
         return None
-    return builder.image(filename, split, source)
+    return builder.image(filename, split, source, row)
+
+
+def _row(
+    record: object, filename: str, where: str, features: NDArray[np.float32] | InstanceFiles | None
+) -> int | None:
+    """Where the image's features stand, if it has any."""
+    if isinstance(features, InstanceFiles):
+        assert isinstance(record, dict)
+        return features.row(filename, record.get("cocoid"))
+    if features is None:
+        return None
+    row = need(record, "imgid", int, where)
+    if not 0 <= row < len(features):
+        raise SeesayError(
+            f"{where}: imgid {row} has no column in {FEATURES}, whose feats hold {len(features)}."
+        )
+    return row
 
 
 def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str, seen: set[int]) -> None:

@@ -1,0 +1,200 @@
+"""Features of regions as the field exchanges them, an image's by its id.
+
+Bottom-up attention (Anderson et al., CVPR 2018) gave out TSV: a line an image, image_id image_w image_h
+num_boxes boxes features, the last two base64 of float32, (num_boxes, 4) and (num_boxes, d). Later work has
+`.npz` with `features` (n, r, d) and `img_id`, HDF5 with the same names, or `.npy` (n, r, d) with the ids in
+`<name>_ids.txt`, a line each. Rows are found by id, in whatever order they come.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.feature_rows import FeatureRows, RowSource
+from seesay.errors import SeesayError
+
+_IDS = ("img_id", "image_id", "image_ids", "ids")
+_FIELDS = 6
+_HDF5 = (".h5", ".hdf5")
+
+
+class InstanceFiles:
+    """The files of one folder as one: `features` (n, r, d) and which row is whose."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Open them.
+
+        Raises:
+            SeesayError: one cannot be read, two hold the same image, or regions of another number or width.
+        """
+        parts: list[RowSource] = []
+        self._rows: dict[str, int] = {}
+        for path in paths:
+            ids, rows = _open(path)
+            if parts and rows.shape[1:] != parts[0].shape[1:]:
+                raise SeesayError(
+                    f"{path}: regions and numbers an image are {rows.shape[1:]}, and {parts[0].shape[1:]} in "
+                    f"{paths[0].name}; files of one kind belong together."
+                )
+            for each in ids:
+                if each in self._rows:
+                    raise SeesayError(f"{path}: image {each} is there twice; keep one of its rows.")
+                self._rows[each] = len(self._rows)
+            parts.append(rows)
+        self.features = FeatureRows(parts)
+
+    def row(self, filename: str, number: object = None) -> int | None:
+        """The row of the image of that file name or number (COCO's `cocoid`); None where there is none."""
+        stem = Path(filename).stem
+        names = [filename, stem, str(number or stem), stem.rpartition("_")[2].lstrip("0")]
+        return next((self._rows[name] for name in names if name in self._rows), None)
+
+
+def find_instance_files(folder: Path) -> list[Path]:
+    """Those that lie in the folder, by name."""
+    return sorted(path for path in folder.iterdir() if path.is_file() and _is_one(path))
+
+
+def _is_one(path: Path) -> bool:
+    if ".tsv" in path.suffixes:  # the field has parts, .tsv.0 and .tsv.1
+        with path.open("rb") as file:
+            fields = file.readline().split(b"\t")
+        return len(fields) == _FIELDS and all(field.isdigit() for field in fields[1:4])
+    if path.suffix == ".npz":
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return {"features.npy"} < set(archive.namelist())
+        except (OSError, zipfile.BadZipFile):
+            return False
+    return path.suffix in _HDF5 or (path.suffix == ".npy" and _ids_beside(path).is_file())
+
+
+def _open(path: Path) -> tuple[list[str], RowSource]:
+    if ".tsv" in path.suffixes:
+        return _open_tsv(path)
+    ids, rows = _open_hdf5(path) if path.suffix in _HDF5 else _open_numpy(path)
+    if len(rows.shape) != 3:
+        raise SeesayError(f"{path}: features of shape {rows.shape}; (images, regions, numbers) is wanted.")
+    if len(ids) != rows.shape[0]:
+        raise SeesayError(f"{path}: {len(ids)} ids for the features of {rows.shape[0]} images.")
+    return ids, rows
+
+
+def _open_numpy(path: Path) -> tuple[list[str], RowSource]:
+    try:
+        if path.suffix == ".npy":
+            ids: Any = _ids_beside(path).read_text(encoding="utf-8").split()
+            return list(ids), np.load(path, mmap_mode="r", allow_pickle=False)
+        with np.load(path, allow_pickle=False) as archive:
+            key = next((key for key in _IDS if key in archive), None)
+            if key is None:
+                raise SeesayError(f"{path}: no ids of the images; an array of them as 'img_id' is wanted.")
+            return _texts(archive[key]), archive["features"]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
+
+
+def _open_hdf5(path: Path) -> tuple[list[str], RowSource]:
+    try:
+        import h5py  # type: ignore[import-untyped,import-not-found,unused-ignore]
+    except ImportError:
+        raise SeesayError(f"{path}: HDF5 is read with h5py; pip install 'seesay[hdf5]'.") from None
+    try:
+        file = h5py.File(path)
+        features = next((file[key] for key in ("features", "image_features") if key in file), None)
+        if features is None:
+            raise SeesayError(f"{path}: no 'features' in it, but {', '.join(file)}.")
+        beside = _ids_beside(path)
+        key = next((key for key in _IDS if key in file), None)
+        if key is None and not beside.is_file():
+            raise SeesayError(f"{path}: no ids of the images; 'img_id' in it or {beside.name} is wanted.")
+        ids = _texts(file[key][:]) if key else beside.read_text(encoding="utf-8").split()
+    except OSError as error:
+        raise SeesayError(f"{path}: not HDF5, or cut short ({error}).") from error
+    return ids, _Hdf5Rows(features)
+
+
+def _ids_beside(path: Path) -> Path:
+    return path.with_name(f"{path.stem}_ids.txt")
+
+
+def _texts(ids: NDArray[Any]) -> list[str]:
+    return [each.decode() if isinstance(each, bytes) else str(each) for each in ids.reshape(-1).tolist()]
+
+
+class _Hdf5Rows:
+    """An array of regions in HDF5, which takes rising rows alone."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.shape: tuple[int, ...] = array.shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.generic]:
+        rising, back = np.unique(rows, return_inverse=True)
+        found: NDArray[np.generic] = self._array[rising][back]
+        return found
+
+
+def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
+    """Each line is looked at once for its id and lengths; what it holds is decoded when asked for."""
+    ids: list[str] = []
+    starts: list[int] = []
+    counts: list[int] = []
+    width, start = 0, 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            where = f"{path}:{number}"
+            fields = line.rstrip(b"\r\n").split(b"\t")
+            if len(fields) != _FIELDS or not fields[3].isdigit() or int(fields[3]) < 1:
+                raise SeesayError(f"{where}: image_id image_w image_h num_boxes boxes features are wanted.")
+            count, numbers = int(fields[3]), _bytes_in(fields[5]) // 4
+            width = width or numbers // count
+            if numbers != count * width or _bytes_in(fields[4]) != 16 * count:
+                raise SeesayError(
+                    f"{where}: {numbers} numbers and {_bytes_in(fields[4]) // 16} boxes for {count} regions "
+                    f"of {width}; is the line cut short?"
+                )
+            ids.append(fields[0].decode(errors="replace"))
+            starts.append(start)
+            counts.append(count)
+            start += len(line)
+    return ids, _TsvRows(path, starts, (len(ids), max(counts, default=0), width))
+
+
+def _bytes_in(text: bytes) -> int:
+    """How many bytes base64 stands for; as many as never fit where it is cut short."""
+    return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"="))) if len(text) % 4 == 0 else -1
+
+
+class _TsvRows:
+    """Lines of a TSV, decoded when asked for; zeros stand for the regions that an image lacks."""
+
+    def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int]) -> None:
+        self._path, self._starts, self.shape = path, starts, shape
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        found = np.zeros((len(rows), *self.shape[1:]), np.float32)
+        with self._path.open("rb") as file:
+            for at, row in enumerate(rows):
+                file.seek(self._starts[row])
+                text = file.readline().rstrip(b"\r\n").split(b"\t")[5]
+                try:
+                    numbers = np.frombuffer(base64.b64decode(text, validate=True), "<f4")
+                except binascii.Error as error:
+                    raise SeesayError(f"{self._path}: line {row + 1} is no base64 ({error}).") from error
+                found[at, : len(numbers) // self.shape[2]] = numbers.reshape(-1, self.shape[2])
+        return found
