@@ -1,0 +1,185 @@
+"""The uncommon VSE against plain loops, and what padding must not change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.matchers.gvse import UncommonVSE
+from seesay.matchers.run import Run
+from seesay.recipes.load import load_recipe
+from seesay.recipes.matchers import UncommonVseSettings
+from seesay.text.sentences import Sentences
+from seesay.training.train import train
+
+COUNT, F, H, T, S = 5, 7, 6, 3, 4  # instances, their width, dim, steps, sentence_dim
+
+
+def matcher(steps: int = T, seed: int = 0) -> UncommonVSE:
+    torch.manual_seed(seed)
+    settings = UncommonVseSettings(dim=H, instances=COUNT, steps=steps, attention=8)
+    return UncommonVSE(settings, COUNT * F, S).eval()
+
+
+def probabilities(seed: int, images: int = 3, there: int = COUNT) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.zeros(images, COUNT, F)
+    rows[:, :there] = torch.rand(images, there, F, generator=generator).softmax(dim=2)
+    return rows.reshape(images, -1)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def by_a_loop(built: UncommonVSE, instances: np.ndarray) -> tuple[np.ndarray, list[list[float]]]:
+    """Eq. 1 as printed and an LSTM as its textbook has it, for one image: v, unit, and p."""
+    w = {key: value.double().numpy() for key, value in built.relation.state_dict().items()}
+    hidden, memory, saliencies = np.zeros(H), np.zeros(H), []
+    for _ in range(T):
+        scores = []
+        for a in instances:
+            both = w["image_map.weight"] @ a + w["image_map.bias"] + w["state_map.weight"] @ hidden
+            scores.append(float(w["saliency.weight"][0] @ np.tanh(both)))
+        p = [np.exp(score) / sum(np.exp(other) for other in scores) for score in scores]
+        attended = sum(p_i * a for p_i, a in zip(p, instances, strict=True))
+        gates = w["lstm.weight_ih"] @ attended + w["lstm.bias_ih"] + w["lstm.weight_hh"] @ hidden
+        i, f, g, o = np.split(gates + w["lstm.bias_hh"], 4)
+        memory = sigmoid(f) * memory + sigmoid(i) * np.tanh(g)
+        hidden = sigmoid(o) * np.tanh(memory)
+        saliencies.append(p)
+    return hidden / np.linalg.norm(hidden), saliencies
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("there", [1, 3, COUNT])
+def test_eq_1_against_a_loop(seed: int, there: int) -> None:
+    built = matcher(seed=seed)
+    for weights in built.parameters():  # from chance biases are zero: then a loop without them would do
+        torch.nn.init.normal_(weights, std=0.7)
+    images = probabilities(seed, there=there)
+    with torch.inference_mode():
+        vectors = built.embed_images(images)
+    saliencies = built.saliencies(images)
+    for row, image in enumerate(images.double().numpy().reshape(-1, COUNT, F)):
+        expected, p = by_a_loop(built, np.sqrt(image[:there]))
+        np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
+        np.testing.assert_allclose(saliencies[row, :, :there], p, atol=1e-5)
+        assert not saliencies[row, :, there:].any()
+
+
+def test_without_relation_it_is_a_map_of_the_mean() -> None:
+    built = matcher(steps=0)
+    images = probabilities(4, there=3)
+    mean = np.sqrt(images.numpy().reshape(-1, COUNT, F)[:, :3]).mean(axis=1)
+    mapped = mean @ built.image_map.weight.detach().numpy().T + built.image_map.bias.detach().numpy()
+    expected = mapped / np.linalg.norm(mapped, axis=1, keepdims=True)
+    np.testing.assert_allclose(built.embed_images(images).detach(), expected, atol=1e-5)
+    with pytest.raises(SeesayError, match=r"matcher\.steps"):
+        built.saliencies(images)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=st.integers(0, 10_000), there=st.integers(1, COUNT - 1), steps=st.sampled_from([0, T]))
+def test_neither_padding_nor_the_order_of_instances_changes_a_vector(
+    seed: int, there: int, steps: int
+) -> None:
+    short = UncommonVseSettings(dim=H, instances=there, steps=steps, attention=8)
+    padded, bare = matcher(steps), UncommonVSE(short, there * F, S)
+    bare.load_state_dict(padded.state_dict())
+    images = probabilities(seed, there=there)
+    alone = images.reshape(-1, COUNT, F)[:, :there].reshape(len(images), -1)
+    shuffled = images.reshape(-1, COUNT, F)[:, torch.randperm(COUNT)].reshape(len(images), -1)
+    with torch.inference_mode():
+        vectors = padded.embed_images(images)
+        torch.testing.assert_close(vectors, bare.embed_images(alone), atol=1e-5, rtol=0)
+        torch.testing.assert_close(vectors, padded.embed_images(shuffled), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("steps", [0, T])
+def test_an_image_of_nothing_has_a_vector(steps: int) -> None:
+    images = torch.cat([torch.zeros(1, COUNT * F), probabilities(1)])
+    vectors = matcher(steps).embed_images(images)
+    vectors.sum().backward()
+    assert torch.isfinite(vectors).all()
+
+
+def test_scores_are_cosines_of_a_linear_map_of_the_frozen_vector() -> None:
+    built = matcher()
+    vectors = torch.randn(4, S)
+    sentences = Sentences(torch.zeros(4, dtype=torch.int64), torch.ones(4, dtype=torch.int64), vectors)
+    mapped = vectors @ built.sentence_map.weight.T + built.sentence_map.bias
+    images = built.embed_images(probabilities(2))
+    expected = torch.nn.functional.cosine_similarity(images[:, None], mapped[None], dim=2)
+    torch.testing.assert_close(built.score(probabilities(2), sentences), expected, atol=1e-5, rtol=0)
+
+
+def test_features_that_are_not_so_many_instances_are_refused() -> None:
+    with pytest.raises(SeesayError, match="36 numbers are not 5 instances"):
+        UncommonVSE(UncommonVseSettings(instances=COUNT), 36, S)
+
+
+SMALL = [
+    "sentence_encoder=mean",
+    "matcher.dim=48",
+    "matcher.attention=16",
+    "matcher.instances=6",
+    "encoders=[precomputed]",
+    "objective.slack=null",  # all violations: a few epochs are enough
+    "optimiser.clip=2",
+    "optimiser.rate=0.1",
+    "schedule.epochs=6",
+    "batch=20",
+]
+
+
+def write_regions(folder: Path, regions: int, seed: int = 0) -> Path:
+    """Images of coloured things: a region shows one of eight, and each sentence names two that are there."""
+    names = ["red", "green", "blue", "yellow", "purple", "orange", "black", "pink"]
+    generator = np.random.default_rng(seed)
+    for split, count in (("train", 80), ("dev", 20), ("test", 20)):
+        features, captions = np.full((count, regions, len(names)), 0.01, np.float32), []
+        for image in range(count):
+            shown = generator.choice(len(names), regions, replace=False)
+            features[image, np.arange(regions), shown] = 1
+            captions += [f"a {names[shown[i]]} ball and a {names[shown[i - 1]]} ball" for i in range(5)]
+        np.save(folder / f"{split}_ims.npy", features)
+        (folder / f"{split}_caps.txt").write_text("\n".join(captions) + "\n")
+    return folder
+
+
+def test_a_run_on_regions_that_came_as_files(tmp_path: Path) -> None:
+    corpus = read_corpus(write_regions(tmp_path, regions=5))
+    recipe = load_recipe("gvse-uncommon-relation", changes=SMALL)
+    train(recipe, corpus, tmp_path / "run")
+    run = Run.load(str(tmp_path / "run"))
+    assert run.matcher.instances == 6
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert '"epoch": 6' in lines
+    features = np.load(tmp_path / "test_ims.npy")
+    padded = np.pad(features, ((0, 0), (0, 1), (0, 0))).reshape(len(features), -1)
+    texts = (tmp_path / "test_caps.txt").read_text().splitlines()
+    scores = run.embed_features(padded) @ run.embed_sentences(texts).T
+    ranks = (scores > scores[np.arange(100) // 5, np.arange(100)]).sum(axis=0)
+    assert (ranks < 5).mean() > 0.5  # of 20 images; by chance a quarter
+
+
+@pytest.mark.parametrize(("regions", "said"), [(7, "7 regions an image"), (0, "global features an image")])
+def test_other_features_than_so_many_instances_name_the_way_out(
+    tmp_path: Path, regions: int, said: str
+) -> None:
+    write_regions(tmp_path, regions or 5)
+    if not regions:
+        for path in tmp_path.glob("*.npy"):
+            np.save(path, np.load(path)[:, 0])
+    recipe = load_recipe("gvse-uncommon-relation", changes=SMALL)
+    with pytest.raises(SeesayError, match=rf"{said}.*matcher\.instances"):
+        train(recipe, read_corpus(tmp_path), tmp_path / "run")
