@@ -1,0 +1,93 @@
+"""Instances of one image on one core: with their proposals, against larger squares, one pass, and the FLOPs.
+
+36 squares of 160 pixels each, against the network's own 224, and against one pass over the whole image whose
+maps are pooled under the boxes. The floor is the multiplications and additions of the squares at the rate of
+a large fp32 matrix product. Time is processor time, which other work on the machine hardly disturbs; all take
+turns and the best turn of each counts.
+
+    python -m benchmarks.instances [--data shared/flickr8k]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from benchmarks._harness import arguments, report
+from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, use_cores
+from seesay.data.pixels import decode
+from seesay.features.concept_regions import concept_regions
+from seesay.features.efficientnet import load_lite
+from seesay.features.encoder import load_encoder
+from seesay.features.instances import COUNT, SIDE
+from seesay.features.regions import load_region_encoder
+
+IMAGES = 4
+MOST_OVER_FLOOR, LEAST_OVER_LARGER = 2.0, 1.5
+
+
+def main() -> int:
+    parser = arguments(__doc__ or "")
+    parser.add_argument(
+        "--data", type=Path, default=Path("../shared/flickr8k"), help="a folder with images.tar"
+    )
+    options = parser.parse_args()
+    every = os.sched_getaffinity(0)
+    images = [decode(data, "image") for data in jpegs(options.data, IMAGES)]
+    with threadpool_limits(1):
+        use_cores({min(every)})
+        row = measure(images)
+    use_cores(every)  # the row is stamped with the machine's cores
+    report("instances", [row], options)
+    larger = row["larger squares ms"] >= LEAST_OVER_LARGER * row["squares ms"]
+    return 0 if larger and row["squares, times the floor"] <= MOST_OVER_FLOOR else 1
+
+
+def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
+    load = os.getloadavg()[0]
+    encoder = load_encoder("instances")
+    larger, pooled = (load_region_encoder(f"efficientnet-lite0:{how}") for how in ("crops", "roi"))
+    prepared = [encoder.prepare(pixels) for pixels in images]
+    pairs = [(pixels, concept_regions(pixels, COUNT)) for pixels in images]
+    a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
+    times = best_of_turns(
+        {
+            "prepare": lambda: [encoder.prepare(pixels) for pixels in images],
+            "squares": lambda: encoder.encode_prepared(prepared),
+            "larger": lambda: [larger.encode(*pair) for pair in pairs],
+            "pass": lambda: [pooled.encode(*pair) for pair in pairs],
+            "product": lambda: a @ b,
+        },
+        time.process_time,
+    )
+    ms = {name: 1e3 * best / len(images) for name, best in times.items()}
+    squares = sum(len(each) for each, _ in prepared) / len(images)
+    work = squares * flops(load_lite("efficientnet-lite0"), torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8))
+    rate = 2 * PRODUCT**3 / times["product"]
+    floor = 1e3 * work / rate
+    return {
+        "instances": squares,
+        "load before": load,
+        "proposals and squares ms": ms["prepare"],
+        "squares ms": ms["squares"],
+        "image ms": ms["prepare"] + ms["squares"],
+        "larger squares ms": ms["larger"],
+        "one pass, pooled ms": ms["pass"],
+        "kB stored": 2 * sum(encoder.dims.values()) / 1e3,
+        "GFLOP an image": work / 1e9,
+        "product GFLOP/s": rate / 1e9,
+        "floor ms": floor,
+        "squares, times the floor": ms["squares"] / floor,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())
