@@ -69,7 +69,7 @@ def test_crops_are_averaged() -> None:
 def test_the_pytorch_path_gives_the_same() -> None:
     flat = pictures(2, 224)[:, 0]
     expected = load_encoder("efficientnet-lite0").encode(flat[:, None])
-    for key, rows in _torch("efficientnet-lite0", "cpu")(flat).items():
+    for key, rows in _torch(load_lite("efficientnet-lite0"), "cpu")(flat).items():
         np.testing.assert_allclose(rows, expected[key], atol=2e-4)
 
 

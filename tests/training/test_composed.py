@@ -20,8 +20,8 @@ from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe, member_recipes, read_recipe
 from seesay.recipes.matchers import EnsembleSettings
 from seesay.recipes.table import load_table
+from seesay.training import loop
 from seesay.training import table as table_of_runs
-from seesay.training import train as training
 from seesay.training.composed import MEMBERS, put_together
 from seesay.training.runs import list_runs, read_report
 from seesay.training.table import TableRuns, measure_table
@@ -62,7 +62,7 @@ def ensemble(finished: Path, tmp_path: Path) -> Path:
 def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """How many steps each recipe took from here on; the one numbered `killed` ends the process."""
     taken: dict[str, int] = {"killed": -1}
-    step = training._Loop._step
+    step = loop.Loop._step
 
     def counted(self, *args) -> float:
         name = self.recipe.name
@@ -71,7 +71,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
             raise KeyboardInterrupt
         return step(self, *args)
 
-    monkeypatch.setattr(training._Loop, "_step", counted)
+    monkeypatch.setattr(loop.Loop, "_step", counted)
     return taken
 
 

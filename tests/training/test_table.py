@@ -17,6 +17,7 @@ from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure_split
 from seesay.matchers.run import Run
 from seesay.recipes.table import TableRow, load_table
+from seesay.training import loop
 from seesay.training import table as table_of_runs
 from seesay.training import train as training
 from seesay.training.table import MEASURED, TableRuns, measure_table
@@ -97,7 +98,7 @@ def test_a_kill_in_the_middle_of_row_2_is_resumed_to_the_same_weights(
     corpus: Corpus, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained: list[str]
 ) -> None:
     steps = {"left": 2 * 4 + 4 + 2}  # 240 pairs in batches of 60: the second epoch of the second row
-    step = training._Loop._step
+    step = loop.Loop._step
 
     def dies(self, *args) -> float:
         steps["left"] -= 1
@@ -106,7 +107,7 @@ def test_a_kill_in_the_middle_of_row_2_is_resumed_to_the_same_weights(
         return step(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training._Loop, "_step", dies)
+        patch.setattr(loop.Loop, "_step", dies)
         with pytest.raises(Killed):
             measure_table(runs_of(corpus, tmp_path), [1], lambda _: None)
     assert trained == ["two-branch-linear-seed1", "two-branch-seed1"]

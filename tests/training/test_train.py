@@ -19,8 +19,7 @@ from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
-from seesay.training import sentence_task
-from seesay.training import train as training
+from seesay.training import loop, sentence_task
 from seesay.training.optimiser import rate_factor
 from seesay.training.runs import list_runs, read_report, trained_on
 from seesay.training.train import train
@@ -61,7 +60,7 @@ def test_resumed_ends_with_the_same_weights(
     corpus: Corpus, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     steps = {"left": after * 4 + 2}  # 240 pairs in batches of 64: four steps an epoch
-    step = training._Loop._step
+    step = loop.Loop._step
 
     def dies(self, *args) -> float:
         steps["left"] -= 1
@@ -71,7 +70,7 @@ def test_resumed_ends_with_the_same_weights(
 
     out = tmp_path / "cut"
     with monkeypatch.context() as patch:
-        patch.setattr(training._Loop, "_step", dies)
+        patch.setattr(loop.Loop, "_step", dies)
         with pytest.raises(Killed):
             train(small(), corpus, out)
     torch.rand(7)  # whatever the random state is then

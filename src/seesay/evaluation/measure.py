@@ -24,6 +24,7 @@ from seesay.matchers.cut import count_cut
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
+from seesay.recipes.encoder_name import untuned
 from seesay.recipes.matchers import ConceptSettings
 from seesay.recipes.schema import Recipe
 
@@ -175,10 +176,15 @@ _CROPS = {
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
-    """The recipe's encoders without their crops, and the crops in words."""
-    parts = [name.partition(":") for name in recipe.encoders]
+    """The recipe's encoders without their crops, and the crops in words.
+
+    Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart.
+    """
+    parts = [untuned(name).partition(":") for name in recipe.encoders]
+    tuned = [" fine-tuned" if name != untuned(name) else "" for name in recipe.encoders]
     crops = dict.fromkeys(_CROPS.get(crop, "squash") for _, _, crop in parts)
-    return "+".join(network for network, _, _ in parts), ", ".join(crops)
+    networks = (network + words for (network, _, _), words in zip(parts, tuned, strict=True))
+    return "+".join(networks), ", ".join(crops)
 
 
 def differences(recipe: Recipe) -> list[str]:

@@ -43,6 +43,23 @@ def ten_crops(pixels: Pixels, size: int) -> Pixels:
     return np.concatenate([five, five[:, :, ::-1]])
 
 
+def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator) -> Pixels:
+    """A random crop and a random mirror of one image, (size, size, 3) uint8, to fine-tune a network on.
+
+    From where `ten` takes its crops; the other kinds squash, so from a squash that is as much larger.
+    """
+    height, width = pixels.shape[:2]
+    side = round(size * 256 / 224)
+    scale = side / min(height, width)
+    tall, wide = (side, side)
+    if kind == "ten":
+        tall, wide = max(side, round(height * scale)), max(side, round(width * scale))
+    large = resize(pixels, tall, wide)
+    y, x = draw.integers(tall - size + 1), draw.integers(wide - size + 1)
+    crop = large[y : y + size, x : x + size]
+    return crop[:, ::-1] if draw.random() < 0.5 else crop
+
+
 def resize(pixels: Pixels, height: int, width: int) -> Pixels:
     """Bicubic with antialiasing; the same array when the size is right already."""
     if pixels.shape[:2] == (height, width):

@@ -1,6 +1,7 @@
 """Encoders: pretrained networks that turn pixels into features, chosen by name.
 
-A name is `network` or `network:crop`, such as `efficientnet-lite0` and `efficientnet-lite0:ten`.
+A name is `network` or `network:crop`, such as `efficientnet-lite0` and `efficientnet-lite0:ten`; behind @
+stands which fine-tuned weights the network has (`tuned`).
 On a CPU the networks of the core run in ONNX Runtime, on a GPU in PyTorch.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
 from seesay.features.crops import CROPS, Pixels, crops_of
-from seesay.features.efficientnet import LITE, load_lite
+from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
+from seesay.features.tuned import load_tuned
 from seesay.onnx import exported, onnx_session
 
 Arrays = dict[str, NDArray[np.float32]]
@@ -105,6 +107,7 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.instances import load_instance_encoder
 
         return load_instance_encoder(device)
+    network, _, tuned = network.partition("@")
     if network not in LITE or (crop or "squash") not in CROPS:
         raise SeesayError(
             f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
@@ -112,21 +115,25 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
             f"{' and '.join(CONCEPTS)}, each with an optional :RUN; and {INSTANCES}."
         )
     lite = LITE[network]
-    run = lite_network(network, device, lite.size)
+    run = lite_network(f"{network}@{tuned}" if tuned else network, device, lite.size)
     dims = {"pooled": lite.dim, "logits": 1000}
-    return Encoder(name, lite.sha256, lite.size, dims, run, crop or "squash")
+    return Encoder(name, tuned or lite.sha256, lite.size, dims, run, crop or "squash")
 
 
 def lite_network(name: str, device: str, side: int) -> Network:
-    """The packaged network of that name on that device, for squares of `side` pixels."""
-    return _onnx(name, side) if device == "cpu" else _torch(name, device)
-
-
-def _onnx(network: str, side: int) -> Network:
+    """The packaged or fine-tuned network of that name on that device, for squares of `side` pixels."""
+    network, _, tuned = name.partition("@")
+    build = partial(load_tuned if tuned else load_lite, name)
+    if device != "cpu":
+        return _torch(build(), device)
     lite = LITE[network]
-    example = torch.zeros(1, side, side, 3, dtype=torch.uint8)
-    name = f"{network}-{'' if side == lite.size else f'{side}-'}{lite.sha256[:16]}"
-    path = exported(name, lambda: load_lite(network), (example,), ["pixels"], ["pooled", "logits"])
+    key = f"{network}-{'' if side == lite.size else f'{side}-'}{tuned or lite.sha256[:16]}"
+    return _onnx(key, build, side)
+
+
+def _onnx(name: str, build: Callable[[], PixelsToFeatures], size: int) -> Network:
+    example = torch.zeros(1, size, size, 3, dtype=torch.uint8)
+    path = exported(name, build, (example,), ["pixels"], ["pooled", "logits"])
     session = onnx_session(path, threads=1)
 
     def run(pixels: Pixels) -> Arrays:
@@ -136,8 +143,8 @@ def _onnx(network: str, side: int) -> Network:
     return run
 
 
-def _torch(network: str, device: str) -> Network:
-    module = load_lite(network).to(device)
+def _torch(module: PixelsToFeatures, device: str) -> Network:
+    module = module.to(device)
     kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
 
     @torch.inference_mode()

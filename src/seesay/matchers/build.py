@@ -23,6 +23,7 @@ from seesay.recipes.matchers import (
     ConceptSettings,
     EmbeddingNetworkSettings,
     EnsembleSettings,
+    FineTunedSettings,
     FusionSettings,
     IRMatchSettings,
     MatcherSettings,
@@ -72,6 +73,9 @@ def build_matcher(
         return _ensemble(settings, image_parts, words, sentence_dim)
     if isinstance(settings, FusionSettings):
         return _fusion(settings, image_parts, words, sentence_dim)
+    if isinstance(settings, FineTunedSettings):
+        _check_resolved(settings, len(settings.matchers))
+        return build_matcher(settings.matchers[0], image_parts, words, sentence_dim)
     return Projection(settings, image_parts, words, sentence_dim)
 
 

@@ -4,6 +4,7 @@ recipe.yaml           the resolved recipe
 weights.safetensors   the matcher's weights
 vocabulary.json       words of the train split
 text.safetensors      the sentence encoder, where the recipe's is fitted on the train split
+encoder-*.safetensors a fine-tuned image encoder
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from seesay.features.encode import encode_images
 from seesay.features.encoder import Arrays, Encoder, load_encoder
 from seesay.features.geometry import GEOMETRY
 from seesay.features.regions import load_region_encoder
+from seesay.features.tuned import adopt_tuned
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.build import build_matcher
 from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
@@ -81,7 +83,7 @@ class Run:
         if folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
         path = folder / WEIGHTS
-        recipe = read_recipe(folder / RECIPE)
+        recipe = run_recipe(folder)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
         try:
             weights = load_file(path)
@@ -258,6 +260,18 @@ def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
 def shipped_runs() -> list[Path]:
     """The folders of the weights that come with seesay, by name."""
     return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RECIPE}"))
+
+
+def run_recipe(folder: Path) -> Recipe:
+    """A run's recipe, whose encoders are at hand where the run has fine-tuned them.
+
+    Raises:
+        SeesayError: it cannot be read, or the run lacks a fine-tuned encoder's weights.
+    """
+    recipe = read_recipe(folder / RECIPE)
+    for encoder in recipe.encoders:
+        adopt_tuned(encoder, folder)
+    return recipe
 
 
 def run_folder(name: str) -> Path:

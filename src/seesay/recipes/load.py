@@ -11,19 +11,31 @@ import yaml
 from pydantic import ValidationError
 
 from seesay.errors import SeesayError
+from seesay.recipes.encoder_name import untuned
 from seesay.recipes.matchers import (
     ComposedSettings,
     EmbeddingSettings,
-    EnsembleSettings,
     FusionSettings,
     PairSettings,
+    TunableSettings,
     reads_no_words,
 )
 from seesay.recipes.schema import Recipe
 
 DEFAULT_CORPORA = ("flickr8k", "flickr8k-phrases")
 # The changes of a matcher that are a composed one's own, not its members'.
-_OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.")
+_OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
+# What the members of each kind of composed matcher must be.
+_MEMBERS: dict[str, tuple[Any, str]] = {
+    "ensemble": (PairSettings, "an ensemble is of pair matchers (mcnn, similarity-network)"),
+    "metric-fusion": (EmbeddingSettings, "a fusion is of embedding matchers (sco, uncommon-vse, vse++)"),
+    "fine-tuned": (TunableSettings, "fine-tuning goes on with sco, vse++ or irmatch"),
+}
+_WHO = {
+    "ensemble": "members of an ensemble",
+    "metric-fusion": "members of a fusion",
+    "fine-tuned": "both steps",
+}
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "least", "regions")
 
 
@@ -46,15 +58,7 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     Raises:
         SeesayError: no such recipe, or it says something that no recipe may say.
     """
-    recipe = _load(name, corpus, changes)
-    if not isinstance(recipe.matcher, ComposedSettings):
-        return recipe
-    members = member_recipes(recipe)
-    filled: dict[str, Any] = {"matchers": tuple(member.matcher for member in members)}
-    if isinstance(recipe.matcher, FusionSettings):
-        arrays = _arrays(recipe)
-        filled["parts"] = tuple(tuple(map(arrays.index, _arrays(member))) for member in members)
-    return recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
+    return _resolved(_load(name, corpus, changes))
 
 
 def member_recipes(composed: Recipe) -> list[Recipe]:
@@ -67,7 +71,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
     assert isinstance(composed.matcher, ComposedSettings)
     changes = [change for change in composed.changes if not change.startswith((*_OWN, "name="))]
     loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
-    members = [member.model_copy(update={"seed": composed.seed}) for member in loaded]
+    members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
     if len({member.name for member in members}) < len(members):
         raise SeesayError(f"Recipe '{composed.name}': a member is named twice; each counts once.")
     for member in members:
@@ -81,20 +85,41 @@ def check_member(composed: Recipe, member: Recipe) -> None:
     Raises:
         SeesayError: it is of another kind, or its inputs are others.
     """
-    fusion = isinstance(composed.matcher, FusionSettings)
-    if not isinstance(member.matcher, EmbeddingSettings if fusion else PairSettings):
-        wanted = "a fusion is of embedding matchers" if fusion else "an ensemble is of pair matchers"
+    kind = composed.matcher.kind
+    wanted, said = _MEMBERS[kind]
+    if not isinstance(member.matcher, wanted):
         raise SeesayError(
-            f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; "
-            f"{wanted} ({'sco, uncommon-vse, vse++' if fusion else 'mcnn, similarity-network'})."
+            f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; {said}."
         )
+    composed, member = (_untuned(recipe) for recipe in (composed, member))
     for key in _INPUTS:
         ours, theirs = getattr(composed, key), getattr(member, key)
-        if ours != theirs and not (fusion and _reads_less(key, composed, member)):
+        if ours != theirs and not (kind == "metric-fusion" and _reads_less(key, composed, member)):
             raise SeesayError(
                 f"Recipe '{composed.name}': '{key}' is {ours}, and {theirs} in its member '{member.name}'; "
-                f"members of {'a fusion' if fusion else 'an ensemble'} read the same inputs."
+                f"{_WHO[kind]} read the same inputs."
             )
+
+
+def is_same(there: Recipe, recipe: Recipe) -> bool:
+    """Whether a run's recipe is that recipe: a fine-tuned encoder of the run is that which was fine-tuned."""
+    return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
+
+
+def _untuned(recipe: Recipe) -> Recipe:
+    return recipe.model_copy(update={"encoders": tuple(map(untuned, recipe.encoders))})
+
+
+def _resolved(recipe: Recipe) -> Recipe:
+    """The recipe with its members' settings filled in, if it has members."""
+    if not isinstance(recipe.matcher, ComposedSettings):
+        return recipe
+    members = member_recipes(recipe)
+    filled: dict[str, Any] = {"matchers": tuple(member.matcher for member in members)}
+    if isinstance(recipe.matcher, FusionSettings):
+        arrays = _arrays(recipe)
+        filled["parts"] = tuple(tuple(map(arrays.index, _arrays(member))) for member in members)
+    return recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
@@ -148,8 +173,7 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
 
 def _is_composed(values: dict[str, Any]) -> bool:
     matcher = values.get("matcher")
-    kinds = [settings.model_fields["kind"].default for settings in (EnsembleSettings, FusionSettings)]
-    return isinstance(matcher, dict) and matcher.get("kind") in kinds
+    return isinstance(matcher, dict) and matcher.get("kind") in _MEMBERS
 
 
 def _is_about_all(change: str) -> bool:

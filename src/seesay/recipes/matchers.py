@@ -155,18 +155,8 @@ class UncommonVseSettings(Part):
     attention: int = Field(512, gt=0)
 
 
+TunableSettings = VsePlusPlusSettings | IRMatchSettings | ScoSettings
 PairSettings = McnnSettings | SimilarityNetworkSettings
-
-
-EmbeddingSettings = (
-    IRMatchSettings
-    | VsePlusPlusSettings
-    | ProjectionSettings
-    | EmbeddingNetworkSettings
-    | CcaSettings
-    | ScoSettings
-    | UncommonVseSettings
-)
 
 
 class ComposedSettings(Part):
@@ -177,6 +167,31 @@ class ComposedSettings(Part):
     """
 
     members: tuple[str, ...] = Field(min_length=2)
+
+
+class FineTunedSettings(ComposedSettings):
+    """The second step of learning (GVSE, section on the common VSE): the CNN and the matcher end to end.
+
+    The one member is the first step's recipe, which holds the CNN fixed. The recipe's objective, optimiser,
+    schedule and batch are the second step's; `at_once` images have their activations in memory at a time.
+    """
+
+    kind: Literal["fine-tuned"] = "fine-tuned"
+    members: tuple[str, ...] = Field(min_length=1, max_length=1)
+    at_once: int = Field(32, gt=0)
+    matchers: tuple[Annotated[TunableSettings, Field(discriminator="kind")], ...] = ()
+
+
+EmbeddingSettings = (
+    IRMatchSettings
+    | VsePlusPlusSettings
+    | ProjectionSettings
+    | EmbeddingNetworkSettings
+    | CcaSettings
+    | ScoSettings
+    | UncommonVseSettings
+    | FineTunedSettings
+)
 
 
 class EnsembleSettings(ComposedSettings):
@@ -230,7 +245,8 @@ MatcherSettings = Annotated[
     | ConceptSettings
     | UncommonVseSettings
     | EnsembleSettings
-    | FusionSettings,
+    | FusionSettings
+    | FineTunedSettings,
     Field(discriminator="kind"),
 ]
 

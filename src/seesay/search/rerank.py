@@ -16,8 +16,7 @@ from seesay.errors import ImageError, SeesayError
 from seesay.features.encode import encode_images, fill_stores
 from seesay.features.encoder import Arrays
 from seesay.matchers.inputs import stores_folder
-from seesay.matchers.run import RECIPE, Run, join_features, recipe_encoders, run_folder
-from seesay.recipes.load import read_recipe
+from seesay.matchers.run import Run, join_features, recipe_encoders, run_folder, run_recipe
 from seesay.search.embedder import Embedder
 from seesay.search.index import Hit, Index
 from seesay.search.store import Item
@@ -159,7 +158,7 @@ def check_reranks(name: str) -> None:
     Raises:
         SeesayError: there is none, it grounds phrases, or its encoder is not here.
     """
-    recipe_encoders(read_recipe(run_folder(name) / RECIPE))
+    recipe_encoders(run_recipe(run_folder(name)))
 
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:

@@ -15,15 +15,18 @@ from safetensors.torch import save_file
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
+from seesay.features.tuned import copy_tuned
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text, replacing
-from seesay.recipes.load import check_member, dump_recipe, member_recipes, read_recipe
-from seesay.recipes.matchers import ComposedSettings, reads_no_words
+from seesay.recipes.encoder_name import untuned
+from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
+from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, reads_no_words
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gate import train_gates
 from seesay.training.runs import REPORT, read_report, write_composed_report
 from seesay.training.sentence_task import SentenceTask
@@ -47,6 +50,8 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
     Raises:
         SeesayError: a member cannot be trained, or its folder holds a run of something else.
     """
+    if isinstance(recipe.matcher, FineTunedSettings):
+        check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
         folder = out / MEMBERS / member.name
@@ -70,27 +75,57 @@ def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phrase
         SeesayError: the members do not go together.
     """
     _check_members(recipe, members)
+    recipe = _with_tuned_encoders(recipe, members)
     vocabulary = _readers(members)[0].vocabulary
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
     task = task_of(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    assert isinstance(matcher, Ensemble | MetricFusion)
-    for mine, member in zip(matcher.members, members, strict=True):
+    parts = matcher.members if isinstance(matcher, Ensemble | MetricFusion) else [matcher]
+    for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    gates = None
+    val: dict[str, Any] | None = None
+    learned: dict[str, Any] = {}
+    if isinstance(task, SentenceTask) and isinstance(recipe.matcher, FineTunedSettings):
+        run.recipe, val, learned = fine_tune(run, task)
     if isinstance(task, SentenceTask) and isinstance(matcher, MetricFusion) and matcher.asks:
-        gates = train_gates(run, task.data, task.val)
-    out.mkdir(parents=True, exist_ok=True)
-    replace_text(out / RECIPE, dump_recipe(recipe))
-    vocabulary.save(out / VOCABULARY)
-    if encoder is not None:
-        save_sentence_encoder(encoder, out / TEXT)
-    with replacing(out / WEIGHTS) as beside:
-        save_file({key: value.contiguous() for key, value in matcher.state_dict().items()}, beside)
+        learned = {"gates": train_gates(run, task.data, task.val)}
+    _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
-    write_composed_report(run, corpus, task, about, task.measure(run), gates)
+    write_composed_report(run, corpus, task, about, val or task.measure(run), learned)
     return Run.load(str(out))
+
+
+def _write(run: Run, members: Sequence[Run]) -> None:
+    """All that the run's folder must hold."""
+    out = run.folder
+    out.mkdir(parents=True, exist_ok=True)
+    for member in members:
+        for name in member.recipe.encoders:
+            copy_tuned(name, member.folder, out)
+    replace_text(out / RECIPE, dump_recipe(run.recipe))
+    run.vocabulary.save(out / VOCABULARY)
+    if run.sentence_encoder is not None:
+        save_sentence_encoder(run.sentence_encoder, out / TEXT)
+    with replacing(out / WEIGHTS) as beside:
+        save_file({key: value.contiguous() for key, value in run.matcher.state_dict().items()}, beside)
+
+
+def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
+    """The recipe with the encoders that its members have fine-tuned in the place of those they began with.
+
+    Raises:
+        SeesayError: one member has fine-tuned an encoder that another takes as it was.
+    """
+    tuned: dict[str, str] = {}
+    for member in members:
+        for name in member.recipe.encoders:
+            if tuned.setdefault(untuned(name), name) != name:
+                raise SeesayError(
+                    f"Recipe '{recipe.name}': one member has fine-tuned {untuned(name)}, another has not, or "
+                    "by itself; let the other begin with another encoder."
+                )
+    return recipe.model_copy(update={"encoders": tuple(tuned[name] for name in recipe.encoders)})
 
 
 def is_put_together(out: Path, members: Sequence[Path]) -> bool:
@@ -102,7 +137,7 @@ def is_put_together(out: Path, members: Sequence[Path]) -> bool:
 
 
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
-    if dump_recipe(read_recipe(folder / RECIPE)) != dump_recipe(recipe):
+    if not is_same(read_recipe(folder / RECIPE), recipe):
         raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another --out.")
     run = Run.load(str(folder))
     if run.vocabulary.words != Vocabulary.of(corpus.split("train").texts(), recipe.least).words:

@@ -50,12 +50,14 @@ def write_composed_report(
     task: Task,
     members: dict[str, dict[str, Any]],
     val: dict[str, Any],
-    gates: dict[str, Any] | None = None,
+    learned: dict[str, Any],
 ) -> None:
-    """`training.json` of an ensemble or a fusion: its members, by recipe, its gates, and its val measures."""
-    seconds = sum(member["seconds"] for member in members.values())
-    course: dict[str, Any] = {"members": members, "seconds": round(seconds, 1)}
-    _write_report(run, corpus, task, course | ({"gates": gates} if gates else {}), val)
+    """`training.json` of what members were put together to: these, by recipe, and its val measures.
+
+    `learned` is what was trained when they were together: gates, or epochs and `seconds`.
+    """
+    seconds = sum(each["seconds"] for each in (*members.values(), learned) if "seconds" in each)
+    _write_report(run, corpus, task, {"members": members} | learned | {"seconds": round(seconds, 1)}, val)
 
 
 def _write_report(

@@ -28,7 +28,7 @@ from seesay.evaluation.protocols import PROTOCOLS
 from seesay.evaluation.results import record_row
 from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run
 from seesay.paths import replace_text
-from seesay.recipes.load import read_recipe
+from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
@@ -39,7 +39,7 @@ from seesay.training.runs import REPORT
 from seesay.training.train import train
 
 MEASURED = "measured.json"
-_WORDS_ABOUT = {"about", "system", "departures"}  # of a recipe; they change no weight
+_WORDS_ABOUT = ("about", "system", "departures")  # of a recipe; they change no weight
 _ROWS = 256
 
 
@@ -186,7 +186,7 @@ class TableRuns:
     def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
         """The recipe of a run that was begun or finished, which must be this one, on these sentences."""
         there = read_recipe(folder / RECIPE)
-        if there.model_dump(exclude=_WORDS_ABOUT) != recipe.model_dump(exclude=_WORDS_ABOUT):
+        if not is_same(there.model_copy(update=_words_about(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
         if Vocabulary.load(folder / VOCABULARY).words != Vocabulary.of(self._texts, recipe.least).words:
             raise SeesayError(
@@ -238,6 +238,10 @@ def measure_table(
     if out is not None:
         table.write(out)
     return table
+
+
+def _words_about(recipe: Recipe) -> dict[str, Any]:
+    return {key: getattr(recipe, key) for key in _WORDS_ABOUT}
 
 
 def _digest_data(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
