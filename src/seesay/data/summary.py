@@ -61,7 +61,7 @@ def summarise(
         summary["features"] = {"shape": list(corpus.features.shape)}
         if check_images:
             _check_features(corpus, faults)
-    elif check_images:
+    elif check_images and any(image.source is not None for image in corpus.images):
         summary["checked"] = _check_images(corpus.images, faults, progress)
     summary["faults"] = _listed(faults)
     return summary

@@ -209,7 +209,7 @@ def _missing_features(
 def bytes_of(image: CorpusImage) -> bytes:
     """The encoded image; raises ImageError where the corpus comes without it."""
     if image.source is None:
-        raise ImageError(f"{image.name}: the corpus comes with features and without this image.")
+        raise ImageError(f"{image.name}: the corpus comes without this image.")
     return image.source.read()
 
 

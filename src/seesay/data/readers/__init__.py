@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import coco, flickr_token, folder, karpathy, precomp, table, webdataset
+from seesay.data.readers import captions, coco, flickr_token, folder, karpathy, precomp, table, webdataset
 from seesay.data.readers._choice import choose
 from seesay.errors import SeesayError
 
@@ -31,7 +31,7 @@ class Reader(Protocol):
 
 
 # In the order in which they are asked: the sure signs first, "any images" last.
-READERS: tuple[Reader, ...] = (karpathy, coco, flickr_token, precomp, table, webdataset, folder)
+READERS: tuple[Reader, ...] = (karpathy, coco, flickr_token, precomp, captions, table, webdataset, folder)
 
 
 def read_corpus(path: Path, format: str | None = None) -> Corpus:
