@@ -14,12 +14,14 @@ from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure_split
 from seesay.evaluation.ranks import ranks
 from seesay.evaluation.recall import mean_recall, retrieval
+from seesay.evaluation.rerank import measure_reranked
 from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.recipes.matchers import FusionSettings
 from seesay.search.index import Index
+from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
 from seesay.training.runs import read_report
 from seesay.training.train import train
@@ -127,6 +129,14 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
     images = run.embed_features(np.concatenate([part.features.numpy() for part in splits]))
     scores = images @ run.embed_sentences([text], query=True)[0]
     assert np.allclose(found, np.sort(scores)[::-1][:5], atol=2e-3)
+
+
+def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
+    run = Run.load(str(fused))
+    with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
+        Reranker(run)
+    with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
+        measure_reranked(run, run, corpus, "test", "standard", 5)
 
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from seesay.evaluation.protocols import (
 from seesay.evaluation.ranks import Ranks, owners_of, ranks
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run
+from seesay.matchers.run import Run, check_one_score
 from seesay.progress import Advance, progress
 
 # Scores (p,) of p pairs, given as their images' and their sentences' rows, (p,) each.
@@ -53,6 +53,8 @@ def measure_reranked(
         raise SeesayError(
             f"protocol '{protocol}': what re-ranking gains is measured by {', '.join(PROTOCOLS)}."
         )
+    for each in (run, other):
+        check_one_score(each)
     inputs, theirs = _both_inputs(run, other, corpus, split)
     owners = inputs.image_of_sentence
 

@@ -210,6 +210,19 @@ def _on_device(embed, batch) -> NDArray[np.float32]:  # type: ignore[no-untyped-
     return vectors
 
 
+def check_one_score(run: Run) -> None:
+    """See that a pair has one score, whichever of the two asks.
+
+    Raises:
+        SeesayError: the run's matcher is a fusion that weighs by its query.
+    """
+    if isinstance(run.matcher, EmbeddingMatcher) and run.matcher.asks:
+        raise SeesayError(
+            f"{run.name}: its scores depend on whether image or sentence asks, and re-ranking has one score "
+            "a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
+        )
+
+
 def default_device() -> str:
     """A GPU where there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"

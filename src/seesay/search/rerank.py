@@ -16,7 +16,14 @@ from seesay.errors import ImageError, SeesayError
 from seesay.features.encode import encode_images, fill_stores
 from seesay.features.encoder import Arrays
 from seesay.matchers.inputs import stores_folder
-from seesay.matchers.run import Run, join_features, recipe_encoders, run_folder, run_recipe
+from seesay.matchers.run import (
+    Run,
+    check_one_score,
+    join_features,
+    recipe_encoders,
+    run_folder,
+    run_recipe,
+)
 from seesay.search.embedder import Embedder
 from seesay.search.index import Hit, Index
 from seesay.search.store import Item
@@ -54,10 +61,12 @@ class Reranker:
         shortlist: hits that are re-ranked, more where more are asked for.
 
     Raises:
-        SeesayError: the run grounds phrases, or was trained on features whose encoder is not here.
+        SeesayError: the run grounds phrases, was trained on features whose encoder is not here, or is of a
+            gated fusion.
     """
 
     def __init__(self, run: Run, shortlist: int = SHORTLIST) -> None:
+        check_one_score(run)
         self.run = run
         self.shortlist = shortlist
         self._encoders = run.encoders

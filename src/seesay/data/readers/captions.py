@@ -37,8 +37,8 @@ def read(path: Path) -> Corpus:
     """
     files = _tables(path) if path.is_dir() else [path]
     if len(files) != 1:
-        names = ", ".join(file.name for file in files) or "none"
-        raise SeesayError(f"{path}: one {LOOKS_LIKE} is wanted there, found {names}.")
+        found = ", ".join(file.name for file in files) or "none"
+        raise SeesayError(f"{path}: one {LOOKS_LIKE} is wanted there, found {found}.")
     (file,) = files
     root = path if path.is_dir() else path.parent
     builder = CorpusBuilder(root.resolve().name, root)
