@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.text import skip_thought
+from seesay.text import quick_thought
 from seesay.text.bags import bags_of_words
 from seesay.text.encoders import (
     SENTENCE_ENCODERS,
@@ -24,9 +24,9 @@ IMAGES = np.arange(100) // 5
 
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(skip_thought, "WIDTH", 64)
-    monkeypatch.setattr(skip_thought, "_STEPS", 10)
-    monkeypatch.setattr(skip_thought, "_BATCH", 16)
+    monkeypatch.setattr(quick_thought, "WIDTH", 64)
+    monkeypatch.setattr(quick_thought, "_STEPS", 10)
+    monkeypatch.setattr(quick_thought, "_BATCH", 16)
 
 
 @pytest.mark.parametrize("name", FITTED)
@@ -64,7 +64,7 @@ def test_sentences_of_like_words_are_near(name: str):
     assert first @ like > first @ other
 
 
-@pytest.mark.parametrize("name", ["hglmm", "mean", "skip-thought"])
+@pytest.mark.parametrize("name", ["hglmm", "mean", "quick-thought"])
 def test_a_word_that_training_never_saw_counts(name: str):
     encoder = fit_sentence_encoder(name, TEXTS, 40, IMAGES)
     puppy, dog, table = encoder.encode(["puppy", "dog", "table"])

@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.paths import cache_dir, replacing
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import (
-    SKIP_THOUGHT,
+    QUICK_THOUGHT,
     SentenceEncoder,
     fit_sentence_encoder,
     load_sentence_encoder,
@@ -36,7 +36,7 @@ def fitted_sentence_encoder(
     if name is None:
         return None
     what = f"{name} {recipe.sentence_dim} v2"
-    if name == SKIP_THOUGHT:  # the others do not ask what is whose
+    if name == QUICK_THOUGHT:  # the others do not ask what is whose
         what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
     path = _cached("text", what, texts, "safetensors")
     if path.is_file():

@@ -156,7 +156,7 @@ class Recipe(Part):
     encoders: tuple[str, ...] = Field(min_length=1)
     arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
     sentence_encoder: (
-        Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf", "skip-thought"] | None
+        Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf", "quick-thought"] | None
     ) = None
     sentence_dim: int = Field(6000, gt=0)
     least: int = Field(1, gt=0)

@@ -19,7 +19,7 @@ from seesay.paths import replacing
 from seesay.text import minilm, word_vectors
 from seesay.text.bags import FisherVectors, MeanVectors, Tensors
 from seesay.text.pca import Pca, fit_pca
-from seesay.text.skip_thought import SkipThought
+from seesay.text.quick_thought import QuickThought
 from seesay.text.tfidf import Tfidf
 
 Vectors = NDArray[np.float32]
@@ -76,8 +76,8 @@ _FIT: dict[str, Callable[[Sequence[str]], Features]] = {
     "mean": MeanVectors.fit,
     "tfidf": Tfidf.fit,
 }
-SKIP_THOUGHT = "skip-thought"
-SENTENCE_ENCODERS = ("minilm", *_FIT, SKIP_THOUGHT)
+QUICK_THOUGHT = "quick-thought"
+SENTENCE_ENCODERS = ("minilm", *_FIT, QUICK_THOUGHT)
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def fit_sentence_encoder(
     _check(name)
     if name == "minilm":
         return MiniLM()
-    if name == SKIP_THOUGHT:
-        features: Features = SkipThought.fit(texts, np.arange(len(texts)) if images is None else images)
+    if name == QUICK_THOUGHT:
+        features: Features = QuickThought.fit(texts, np.arange(len(texts)) if images is None else images)
     else:
         features = _FIT[name](texts)
     known = (rows[rows.any(axis=1)] for rows in _batches(features, texts))
@@ -183,8 +183,8 @@ def load_sentence_encoder(name: str, path: Path) -> SentenceEncoder:
 def _features(name: str, tensors: Tensors) -> Features:
     if name == "mean":
         return MeanVectors.of(tensors)
-    if name == SKIP_THOUGHT:
-        return SkipThought.of(tensors)
+    if name == QUICK_THOUGHT:
+        return QuickThought.of(tensors)
     return Tfidf.of(tensors) if name == "tfidf" else FisherVectors.of(tensors)
 
 
