@@ -27,7 +27,8 @@ SMALL = (
     "matcher.maps=[32, 48, 48]",
     "matcher.image=32",
     "matcher.hidden=64",
-    "schedule.epochs=16",
+    "optimiser.rate=0.1",
+    "schedule.epochs=30",
     "schedule.patience=null",
     "batch=20",
 )
