@@ -75,7 +75,10 @@ def _is_table(path: Path) -> bool:
             first = file.read(_PEEK).decode("utf-8-sig", "replace").split("\n", 1)[0]
     except (OSError, EOFError, zlib.error):
         return False
-    names = _cells(first, "\t" if "\t" in first else ",")
+    try:
+        names = _cells(first, "\t" if "\t" in first else ",")
+    except csv.Error:  # UTF-16, or no text at all: no table of this format
+        return False
     return "image" in names and "cap1" in names
 
 
