@@ -14,10 +14,11 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.evaluation.columns import figures
 from seesay.evaluation.frequency_plot import check_plot, draw_by_frequency
-from seesay.evaluation.k_shot import BANDS, measure_k_shot, measure_shot, train_texts
+from seesay.evaluation.k_shot import BANDS, measure_k_shot, one_shot, train_texts
 from seesay.evaluation.measure import check_protocol
 from seesay.evaluation.report import print_report
 from seesay.evaluation.results import read_rows, record_row
+from seesay.evaluation.split_scores import scores_of_run
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import Run
@@ -102,7 +103,8 @@ def test_recalls_are_those_of_a_loop(matcher, tmp_path, monkeypatch):
         among, own = scores[np.ix_(images, sentences)], [images.index(owners[j]) for j in sentences]
         alone = expected(among, own, range(len(images)), range(len(sentences)))
         assert told["alone"]["mR"] == pytest.approx(alone, abs=1e-3)
-        assert measure_shot(run, inputs, train, "test", k)["mR"] == told["mR"]
+        part = one_shot(scores_of_run(run, inputs).ranks, inputs.corpus, train, "test", k)
+        assert part["mR"] == told["mR"]
 
 
 def test_every_sentence_and_image_is_in_one_band(tmp_path):
@@ -121,7 +123,7 @@ def test_no_uncommon_words_are_a_result_not_a_crash(tmp_path):
     assert figures(measured)["0-shot mR"] is None
     assert printed(measured).count("K = ") >= 4
     with pytest.raises(SeesayError, match="'0-shot'"):
-        measure_shot(run, inputs, [" ".join(WORDS)] * 200, "test", 0)
+        one_shot(scores_of_run(run, inputs).ranks, inputs.corpus, [" ".join(WORDS)] * 200, "test", 0)
 
 
 def test_the_report_and_the_row_and_the_plot(tmp_path):

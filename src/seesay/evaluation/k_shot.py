@@ -25,9 +25,10 @@ from seesay.errors import SeesayError
 from seesay.evaluation.auc import area_under_curve
 from seesay.evaluation.columns import BY_FREQUENCY, BY_K
 from seesay.evaluation.protocols import RanksOfFold
-from seesay.evaluation.ranks import Ranks
+from seesay.evaluation.ranks import NO_ANSWER, Ranks
 from seesay.evaluation.recall import mean_recall, retrieval
-from seesay.evaluation.run_ranks import ranks_of_run
+from seesay.evaluation.split_scores import scores_of_run
+from seesay.evaluation.uncertainty import Answers, intervals
 from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import Run
@@ -65,50 +66,76 @@ def train_texts(corpus: Corpus) -> Sequence[str]:
     return corpus.split("train").texts()
 
 
-def measure_k_shot(run: Run, inputs: Inputs, train: Sequence[str], split: str) -> dict[str, Any]:
-    """A run on the K-shot test sets of a split, K = 0 to 3, and by the frequency of the rarest word.
+def measure_k_shot(
+    run: Run, inputs: Inputs, train: Sequence[str], split: str, resamples: int = 0
+) -> dict[str, Any]:
+    """`k_shot` of a run, and of a gated fusion also `gate AUC`.
+
+    That is how well its t of a `sentence` and of an `image` tells those of K = 3 from the others.
 
     Args:
         run: of whole images and sentences.
         inputs: the split, prepared for the run.
         train: the training sentences, in which words are counted.
         split: its name, for the record.
-
-    Returns:
-        protocol, split, images, sentences, `words` (see `figure_1`) and two tables. `by K`: for each K what
-        `few_shot_recalls` says. `by frequency`: the same but N and `alone` for each band of BANDS, sentences
-        and images by their rarest word. Of a gated fusion also `gate AUC`: how well its t of a `sentence`
-        and of an `image` tells those of K = 3 from the others.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Raises:
         SeesayError: a score is NaN.
     """
-    texts, owners = inputs.corpus.texts(), inputs.image_of_sentence
+    found = k_shot(scores_of_run(run, inputs, keep=True).ranks, inputs.corpus, train, split, resamples)
+    rarest = rarest_words(inputs.corpus.texts(), word_counts(train))
+    of_image = rarest_of_images(rarest, inputs.image_of_sentence, len(inputs.features))
+    return found | _gate_auc(run, inputs, of_image <= max(SHOTS), rarest <= max(SHOTS))
+
+
+def k_shot(
+    ranks_of: RanksOfFold, corpus: Corpus, train: Sequence[str], split: str, resamples: int = 0
+) -> dict[str, Any]:
+    """A split's K-shot test sets, K = 0 to 3, and its recalls by the frequency of the rarest word.
+
+    Args:
+        ranks_of: the ranks of any part of the split.
+        corpus: the split.
+        train: the training sentences, in which words are counted.
+        split: its name, for the record.
+        resamples: of the bootstrap intervals; without them there are none.
+
+    Returns:
+        protocol, split, images, sentences, `words` (see `figure_1`) and two tables. `by K`: for each K what
+        `recalls` says, N and `alone`. `by frequency`: what `recalls` says of each band of BANDS, sentences
+        and images by their rarest word.
+
+    Raises:
+        SeesayError: a score is NaN.
+    """
+    texts, owners = corpus.texts(), corpus.image_of_sentence()
     counts = word_counts(train)
     rarest = rarest_words(texts, counts)
-    of_image = rarest_of_images(rarest, owners, len(inputs.features))
-    ranks_of = ranks_of_run(run, inputs, keep=True)
-    found = ranks_of(slice(None), slice(None), owners)
+    of_image = rarest_of_images(rarest, owners, len(corpus.images))
+    found = Answers(ranks_of(slice(None), slice(None), owners), owners)
     by_k = {}
     for k in SHOTS:
-        chosen = {"N": len(uncommon_words(texts, counts, k))} | recalls(found, of_image <= k, rarest <= k)
+        chosen = {"N": len(uncommon_words(texts, counts, k))}
+        chosen |= recalls(found, of_image <= k, rarest <= k, resamples)
         by_k[str(k)] = chosen | _alone(ranks_of, owners, rarest <= k)
     bands = {
         name: recalls(found, (low <= of_image) & (of_image <= high), (low <= rarest) & (rarest <= high))
         for name, (low, high) in BANDS.items()
     }
     about = {"protocol": K_SHOT, "split": split, "images": len(of_image), "sentences": len(rarest)}
-    found_words = {"words": figure_1(texts, counts), BY_K: by_k, BY_FREQUENCY: bands}
-    return about | found_words | _gate_auc(run, inputs, of_image <= max(SHOTS), rarest <= max(SHOTS))
+    return about | {"words": figure_1(texts, counts), BY_K: by_k, BY_FREQUENCY: bands}
 
 
-def measure_shot(run: Run, inputs: Inputs, train: Sequence[str], split: str, k: int) -> dict[str, Any]:
-    """One K of `measure_k_shot`, as the object of `evaluate_scores`; images and sentences are the queries.
+def one_shot(
+    ranks_of: RanksOfFold, corpus: Corpus, train: Sequence[str], split: str, k: int, resamples: int = 0
+) -> dict[str, Any]:
+    """One K of `k_shot`, as the object of `evaluate_scores`; images and sentences are the queries.
 
     Raises:
         SeesayError: no word of the split is as uncommon.
     """
-    measured: dict[str, Any] = measure_k_shot(run, inputs, train, split)[BY_K][str(k)]
+    measured: dict[str, Any] = k_shot(ranks_of, corpus, train, split, resamples)[BY_K][str(k)]
     if not measured["N"]:
         raise SeesayError(
             f"protocol '{k}-shot': every word of split '{split}' occurs more often in training."
@@ -116,20 +143,25 @@ def measure_shot(run: Run, inputs: Inputs, train: Sequence[str], split: str, k: 
     return {"protocol": f"{k}-shot", "split": split} | measured
 
 
-def recalls(found: Ranks, images: Mask, sentences: Mask) -> dict[str, Any]:
+def recalls(found: Answers, images: Mask, sentences: Mask, resamples: int = 0) -> dict[str, Any]:
     """The chosen queries' part of a split's ranks.
 
     Returns:
         How many `images` and `sentences` were chosen, and where there are some of both `sentence_retrieval`,
-        `image_retrieval` and mR, as of `evaluate_scores`.
+        `image_retrieval` and mR, as of `evaluate_scores`; `intervals` with `resamples`.
     """
-    counts = {"images": int(images.sum()), "sentences": int(sentences.sum())}
+    counts: dict[str, Any] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
     if not all(counts.values()):
         return counts
-    sentence, image = retrieval(found.sentence[images]), retrieval(found.image[sentences])
+    ranks = found.ranks
+    sentence, image = retrieval(ranks.sentence[images]), retrieval(ranks.image[sentences])
     ways = {"sentence_retrieval": sentence.as_dict(), "image_retrieval": image.as_dict()}
-    rounded = {way: {name: round(value, 3) for name, value in of.items()} for way, of in ways.items()}
-    return counts | rounded | {"mR": round(mean_recall(sentence, image), 3)}
+    counts |= {way: {name: round(value, 3) for name, value in of.items()} for way, of in ways.items()}
+    counts["mR"] = round(mean_recall(sentence, image), 3)
+    if not resamples:
+        return counts
+    asked = Ranks(np.where(images, ranks.sentence, NO_ANSWER), np.where(sentences, ranks.image, NO_ANSWER))
+    return counts | {"intervals": intervals([Answers(asked, found.owners)], resamples)}
 
 
 def rarest_of_images(
@@ -147,7 +179,7 @@ def _alone(ranks_of: RanksOfFold, owners: NDArray[np.int64], chosen: Mask) -> di
         return {}
     sentences = np.flatnonzero(chosen)
     images, own = np.unique(owners[sentences], return_inverse=True)
-    among = ranks_of(images, sentences, own)
+    among = Answers(ranks_of(images, sentences, own), own)
     return {"alone": recalls(among, np.ones(len(images), bool), np.ones(len(sentences), bool))}
 
 

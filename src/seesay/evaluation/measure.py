@@ -15,11 +15,12 @@ from seesay.errors import SeesayError
 from seesay.evaluation.composition import COMPOSITION, measure_composition
 from seesay.evaluation.concepts import CONCEPTS, REGIONS, measure_concepts
 from seesay.evaluation.grounding import Convention, baselines, grounding_recall
-from seesay.evaluation.k_shot import K_SHOT, SHOT, measure_k_shot, measure_shot, train_texts
+from seesay.evaluation.k_shot import K_SHOT, SHOT, measure_k_shot, train_texts
 from seesay.evaluation.protocols import PROTOCOLS, evaluate_folds, protocol_named
 from seesay.evaluation.ranks import owners_of
-from seesay.evaluation.run_ranks import ranks_of_run
+from seesay.evaluation.scored import Scored, measure_scored
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
+from seesay.evaluation.split_scores import scores_of_run
 from seesay.matchers.cut import count_cut
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
@@ -63,10 +64,12 @@ def measure_split(
     protocol: str,
     convention: Convention = "enclosing",
     inclusive: bool = False,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """A run on a split of a corpus by any protocol, as `seesay evaluate --json` prints it.
 
-    `convention` and `inclusive` are the grounding protocol's; see `grounding_recall`.
+    `convention` and `inclusive` are the grounding protocol's; see `grounding_recall`. With `resamples`
+    recalls of retrieval come with their `intervals`.
 
     Raises:
         SeesayError: no such protocol, or one that does not go with the run or the corpus.
@@ -95,19 +98,20 @@ def measure_split(
     if protocol == COMPOSITION:
         return measure_composition(run, inputs, split) | _cut(run, inputs)
     if protocol == K_SHOT:
-        return measure_k_shot(run, inputs, train_texts(corpus), split) | _cut(run, inputs)
-    if protocol in SHOT:
-        return measure_shot(run, inputs, train_texts(corpus), split, SHOT[protocol]) | _cut(run, inputs)
-    return measure(run, inputs, split, protocol, keep=True) | _cut(run, inputs)
+        return measure_k_shot(run, inputs, train_texts(corpus), split, resamples) | _cut(run, inputs)
+    return measure_scored(score_run(run, inputs, split), protocol, lambda: train_texts(corpus), resamples)
 
 
-def measure(
-    run: Run, inputs: Inputs, split: str, protocol: str = "standard", keep: bool = False
-) -> dict[str, Any]:
-    """The run's matcher on one split, as `seesay evaluate --json` prints it; `keep` is `Run.scores`'."""
+def score_run(run: Run, inputs: Inputs, split: str) -> Scored:
+    """A split as a run scores it; all pairs of a pair matcher are kept in the cache, see `Run.scores`."""
+    return Scored(run.name, split, inputs.corpus, scores_of_run(run, inputs, keep=True), _cut(run, inputs))
+
+
+def measure(run: Run, inputs: Inputs, split: str) -> dict[str, Any]:
+    """The recalls of a run's matcher on one split, or on its first images alone."""
     owners = owners_of(inputs.image_of_sentence, len(inputs.features), len(inputs.sentences))
-    chosen = protocol_named(protocol)
-    return evaluate_folds(ranks_of_run(run, inputs, keep), owners, len(inputs.features), chosen, split)
+    ranks_of = scores_of_run(run, inputs).ranks
+    return evaluate_folds(ranks_of, owners, len(inputs.features), protocol_named("standard"), split)
 
 
 def _cut(run: Run, inputs: Inputs) -> dict[str, int]:

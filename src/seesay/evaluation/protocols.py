@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.evaluation.ranks import Ranks, embedding_ranks, owners_of, ranks
+from seesay.evaluation.ranks import NO_ANSWER, Ranks, embedding_ranks, owners_of, ranks
 from seesay.evaluation.recall import mean_of, mean_recall, retrieval
+from seesay.evaluation.uncertainty import Answers, intervals
 
 # Ranks of one fold: from its images, its sentences (slices or positions) and, for each of these, its image.
 Part = slice | NDArray[np.int64]
@@ -54,7 +55,11 @@ def protocol_named(name: str) -> Protocol:
 
 
 def evaluate_scores(
-    scores: ArrayLike, image_of_sentence: ArrayLike, protocol: str = "standard", split: str = "test"
+    scores: ArrayLike,
+    image_of_sentence: ArrayLike,
+    protocol: str = "standard",
+    split: str = "test",
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """Measure a score matrix: the object that `seesay evaluate --json` prints.
 
@@ -63,10 +68,12 @@ def evaluate_scores(
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
         protocol: a name in PROTOCOLS.
         split: the split that the scores are of, for the record.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         protocol, split, images, sentences, sentence_retrieval and image_retrieval (R@1, R@5, R@10 in
-        percent and Med r) and mR; also `images_without_sentences` where there are some: candidates only.
+        percent and Med r) and mR; also `images_without_sentences` where there are some: candidates only;
+        and `intervals`, see there.
 
     Raises:
         SeesayError: see `ranks`; an unknown protocol; a protocol for another number of images.
@@ -81,6 +88,7 @@ def evaluate_scores(
         len(matrix),
         protocol_named(protocol),
         split,
+        resamples,
     )
 
 
@@ -90,6 +98,7 @@ def evaluate_embeddings(
     image_of_sentence: ArrayLike,
     protocol: str = "standard",
     split: str = "test",
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """As `evaluate_scores` of all inner products, which are never held at once.
 
@@ -99,6 +108,7 @@ def evaluate_embeddings(
         image_of_sentence: (n_sentences,), for each sentence the row of its image.
         protocol: a name in PROTOCOLS.
         split: the split that the embeddings are of, for the record.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Raises:
         SeesayError: see `evaluate_scores`.
@@ -111,13 +121,34 @@ def evaluate_embeddings(
         len(rows),
         protocol_named(protocol),
         split,
+        resamples,
     )
 
 
 def evaluate_folds(
-    ranks_of: RanksOfFold, owners: NDArray[np.int64], n_images: int, protocol: Protocol, split: str
+    ranks_of: RanksOfFold,
+    owners: NDArray[np.int64],
+    n_images: int,
+    protocol: Protocol,
+    split: str,
+    resamples: int = 0,
 ) -> dict[str, Any]:
-    """As `evaluate_scores`, from the ranks of each fold of the protocol; `owners` are checked already."""
+    """As `evaluate_scores`, from the ranks of each fold of the protocol; `owners` are checked already.
+
+    With `resamples` also `intervals`, see there.
+    """
+    folds = answers_of_folds(ranks_of, owners, n_images, protocol, split)
+    return summary_of_folds(folds, protocol, split, resamples)
+
+
+def answers_of_folds(
+    ranks_of: RanksOfFold, owners: NDArray[np.int64], n_images: int, protocol: Protocol, split: str
+) -> list[Answers]:
+    """The ranks of each fold of the protocol.
+
+    Raises:
+        SeesayError: the protocol is for another number of images.
+    """
     if protocol.images not in (None, n_images):
         raise SeesayError(
             f"protocol '{protocol.name}' is for {protocol.images} images; split '{split}' has {n_images}. "
@@ -127,17 +158,26 @@ def evaluate_folds(
     folds = []
     for start in range(0, n_images, size):
         chosen = _sentences_of(owners, start, start + size)
-        folds.append(ranks_of(slice(start, start + size), chosen, owners[chosen] - start))
-    sentence = mean_of([retrieval(fold.sentence) for fold in folds])
-    image = mean_of([retrieval(fold.image) for fold in folds])
+        own = owners[chosen] - start
+        folds.append(Answers(ranks_of(slice(start, start + size), chosen, own), own))
+    return folds
+
+
+def summary_of_folds(
+    folds: Sequence[Answers], protocol: Protocol, split: str, resamples: int = 0
+) -> dict[str, Any]:
+    """What `evaluate_folds` returns, from the ranks of each fold."""
+    sentence = mean_of([retrieval(fold.ranks.sentence) for fold in folds])
+    image = mean_of([retrieval(fold.ranks.image) for fold in folds])
     result: dict[str, Any] = {"protocol": protocol.name, "split": split}
-    result |= {"images": n_images, "sentences": len(owners)}
-    if without := n_images - len(np.unique(owners)):
+    result["images"] = sum(len(fold.ranks.sentence) for fold in folds)
+    result["sentences"] = sum(len(fold.owners) for fold in folds)
+    if without := sum(int((fold.ranks.sentence == NO_ANSWER).sum()) for fold in folds):
         result["images_without_sentences"] = without
     result["sentence_retrieval"] = {name: round(value, 3) for name, value in sentence.as_dict().items()}
     result["image_retrieval"] = {name: round(value, 3) for name, value in image.as_dict().items()}
     result["mR"] = round(mean_recall(sentence, image), 3)
-    return result
+    return result | ({"intervals": intervals(folds, resamples)} if resamples else {})
 
 
 def _sentences_of(owners: NDArray[np.int64], start: int, stop: int) -> Part:
