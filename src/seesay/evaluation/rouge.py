@@ -1,0 +1,96 @@
+"""ROUGE-L of sentences against an image's sentences: how much of one is said, in order, by the others.
+
+Lin, "ROUGE: A Package for Automatic Evaluation of Summaries" (2004), with several references as the
+captioning field has it (Chen et al., "Microsoft COCO Captions", 2015): the best precision and the best
+recall over the references, and their F with β = 1.2. Words are the tokenizer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.progress import progress
+from seesay.text.tokenizer import tokenize
+
+_BETA = 1.2
+_BITS = 64  # of a machine word; a longer sentence takes Python's integers
+
+
+def rouge_l(
+    candidates: Sequence[str], references: Sequence[str], image_of_reference: NDArray[np.int64], n_images: int
+) -> NDArray[np.float32]:
+    """ROUGE-L, 0 to 1, of every candidate against the references of every image.
+
+    Args:
+        candidates: m sentences.
+        references: k sentences.
+        image_of_reference: (k,), for each reference the number of its image.
+        n_images: of which those without references score 0, as do candidates without words.
+
+    Returns:
+        (n_images, m).
+    """
+    scores = np.zeros((n_images, len(candidates)), np.float32)
+    order = np.argsort(image_of_reference, kind="stable")
+    texts = _References([references[i] for i in order])
+    images, starts = np.unique(image_of_reference[order], return_index=True)
+    with progress("Comparing", len(candidates), "sentences") as advance:
+        for column, candidate in enumerate(candidates):
+            words = texts.numbered(candidate)
+            advance(1)
+            if not words or not len(images):
+                continue
+            common = texts.common(words)
+            precision = np.maximum.reduceat(common, starts) / len(words)
+            recall = np.maximum.reduceat(common / texts.lengths, starts)
+            below = recall + _BETA**2 * precision
+            scores[images, column] = (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1)
+    return scores
+
+
+class _References:
+    """Sentences laid out by the position of the word, so that one sentence is compared with all at once.
+
+    Attributes:
+        lengths: in words, (k,); 1 for a sentence without words, which has nothing in common with any.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._numbers: dict[str, int] = {}
+        sentences = [
+            [self._numbers.setdefault(word, len(self._numbers)) for word in tokenize(text)] for text in texts
+        ]
+        counts = np.array([len(sentence) for sentence in sentences], np.int64)
+        self.lengths = np.maximum(counts, 1)
+        self._order = np.argsort(-counts, kind="stable")  # the longest first: shorter ones end before
+        longest = int(counts.max(initial=0))
+        self._words = [
+            np.array([sentences[i][at] for i in self._order[: int((counts > at).sum())]], np.int64)
+            for at in range(longest)
+        ]
+
+    def numbered(self, text: str) -> list[int]:
+        """A sentence's words; -1 for those that no reference has."""
+        return [self._numbers.get(word, -1) for word in tokenize(text)]
+
+    def common(self, words: Sequence[int]) -> NDArray[np.int64]:
+        """The length of the longest common subsequence with each reference, (k,).
+
+        Bits stand for the words, a whole row of the dynamic programme in one number (Hyyrö, "Bit-parallel
+        LCS-length computation revisited", 2004): row = (row + met) | (row - met) with met = row & matches.
+        """
+        matches = np.zeros(len(self._numbers) + 1, np.uint64 if len(words) <= _BITS else object)
+        for at, word in enumerate(words):
+            matches[word] = int(matches[word]) | 1 << at  # the last is for words that no reference has
+        full = (1 << len(words)) - 1
+        rows = np.full(len(self._order), full, matches.dtype)
+        for column in self._words:
+            row = rows[: len(column)]
+            met = row & matches[column]
+            rows[: len(column)] = (row + met) | (row - met)
+        found = np.empty(len(rows), np.int64)
+        found[self._order] = len(words) - np.bitwise_count(rows & full).astype(np.int64)
+        return found
