@@ -24,10 +24,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, use_cores
 from seesay.data.pixels import decode
-from seesay.features.concept_regions import concept_regions
+from seesay.features.concept_regions import SIDE, concept_regions
 from seesay.features.efficientnet import load_lite
 from seesay.features.encoder import load_encoder
-from seesay.features.instances import COUNT, SIDE
+from seesay.features.instances import COUNT
 from seesay.features.regions import load_region_encoder
 
 IMAGES = 4

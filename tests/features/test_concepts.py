@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,13 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
-from seesay.features.concept_regions import concept_regions
-from seesay.features.concepts import ConceptHead, load_concept_encoder
+from seesay.features.concept_regions import SIDE, concept_regions
+from seesay.features.concepts import ConceptHead, keep_concepts, load_concept_encoder
 from seesay.features.encode import encode_images, fill_stores
-from seesay.features.encoder import load_encoder
+from seesay.features.encoder import lite_encoder, load_encoder
 from seesay.features.store import FeatureStore
+from seesay.features.tuned import adopt_tuned
+from seesay.recipes.encoder_name import untuned
 from seesay.recipes.load import dump_recipe, load_recipe
 
 K = 6
@@ -90,7 +93,7 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(
 
 
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
-    encoder, one = load_encoder(f"concepts-regions:{run}"), load_encoder("efficientnet-lite0")
+    encoder, one = load_encoder(f"concepts-regions:{run}"), lite_encoder("efficientnet-lite0", "cpu", SIDE)
     pixels = decode(photo.read_bytes(), "a", 320)
     expected = np.zeros(K)
     for x1, y1, x2, y2 in concept_regions(pixels):
@@ -105,7 +108,7 @@ def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
 def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path) -> None:
     Image.new("RGB", (80, 60), (9, 99, 200)).save(tmp_path / "flat.png")
     data = (tmp_path / "flat.png").read_bytes()
-    regions, whole = (load_encoder(name) for name in (f"concepts-regions:{run}", "efficientnet-lite0"))
+    regions, whole = load_encoder(f"concepts-regions:{run}"), lite_encoder("efficientnet-lite0", "cpu", SIDE)
     scores, features = encode_images([regions, whole], [data], ["flat"]).arrays
     np.testing.assert_allclose(scores["pooled"], _by_hand(run, features["pooled"]), rtol=1e-3)
 
@@ -140,6 +143,27 @@ def test_what_is_no_run_of_concepts_is_told(run: Path, tmp_path: Path) -> None:
     (run / "recipe.yaml").write_text(dump_recipe(load_recipe("vse++")))
     with pytest.raises(SeesayError, match="predicts no concepts"):
         load_concept_encoder(f"concepts:{run}", "cpu")
+
+
+@pytest.mark.parametrize("kind", ["concepts", "concepts-regions"])
+def test_a_run_that_reads_concepts_keeps_them(
+    run: Path, tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
+    there = load_concept_encoder(f"{kind}:{run}", "cpu")
+    kept = keep_concepts(f"{kind}:{run}", tmp_path / "reader")
+    assert untuned(kept) == f"{kind}:{run}"
+    assert keep_concepts(kept, tmp_path / "reader") == kept
+    assert keep_concepts("efficientnet-lite0:ten", tmp_path / "reader") == "efficientnet-lite0:ten"
+    for folder in (run, tmp_path / "cache" / "encoders"):
+        shutil.rmtree(folder)
+    with pytest.raises(SeesayError, match="load that run"):
+        load_concept_encoder(kept, "cpu")
+    adopt_tuned(kept, tmp_path / "reader")
+    here = load_encoder(kept)
+    assert here.fingerprint == there.fingerprint
+    encoded = [encode_images([each], [photo.read_bytes()], ["a"]).arrays[0] for each in (here, there)]
+    np.testing.assert_array_equal(encoded[0]["pooled"], encoded[1]["pooled"])
 
 
 def test_damaged_weights_are_told(run: Path) -> None:

@@ -13,12 +13,12 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError
-from seesay.features.concept_regions import concept_regions
+from seesay.features.concept_regions import SIDE, concept_regions
 from seesay.features.crops import resize
 from seesay.features.efficientnet import load_lite
 from seesay.features.encode import encode_images, fill_stores
 from seesay.features.encoder import load_encoder
-from seesay.features.instances import CLASSES, COUNT, SIDE
+from seesay.features.instances import CLASSES, COUNT
 
 
 @pytest.fixture(scope="module")

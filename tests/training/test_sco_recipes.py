@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
+from seesay.evaluation.measure import encoder_and_crops
+from seesay.features.encoder import load_encoder
 from seesay.matchers.build import build_matcher
 from seesay.matchers.inputs import split_inputs
 from seesay.matchers.run import Run
@@ -149,6 +152,23 @@ def test_resumed_it_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -
     train(recipe, corpus, tmp_path / "cut", resume=True)
     whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
     assert all(torch.equal(whole[key], cut[key]) for key in whole)
+
+
+def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> None:
+    seen = load_recipe("concepts", changes=[*SMALL[:2], "matcher.hidden=0", "schedule.epochs=1"])
+    train(seen, corpus, tmp_path / "concepts")
+    names = f"encoders=[efficientnet-lite0, 'concepts:{tmp_path / 'concepts'}']"
+    recipe = load_recipe("sco-cnp-ctx", changes=[names, *SMALL[1:], "schedule.epochs=1"])
+    train(recipe, corpus, tmp_path / "run")
+    shutil.rmtree(tmp_path / "concepts")
+    moved = (tmp_path / "run").rename(tmp_path / "moved")
+    load_encoder.cache_clear()
+    run = Run.load(str(moved))
+    data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
+    vectors, errors = run.embed_images([data, b"none"], [name, "b"])
+    assert [error is None for error in errors] == [True, False]
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 0], atol=1e-5)
+    assert encoder_and_crops(run.recipe)[0] == "efficientnet-lite0+concepts"
 
 
 def test_captions_of_a_trained_run(full: Run, corpus: Corpus) -> None:

@@ -2,12 +2,14 @@
 
 `concepts:RUN` is the run's head on the features that it was trained on, computed from those in the feature
 store; `concepts-regions:RUN` shows the network 50 regions and takes each concept's highest score, and is
-stored itself. Without `:RUN` the run is `runs/concepts`.
+stored itself. Without `:RUN` the run is `runs/concepts`. A run that is trained on either keeps the head
+(`keep_concepts`), and its recipe names the encoder by it: `concepts@HASH:RUN`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,11 +22,15 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.features import concept_regions, proposals
-from seesay.features.concept_regions import REGIONS
+from seesay.features.concept_regions import REGIONS, SIDE
 from seesay.features.crops import Pixels, resize
-from seesay.features.encoder import Arrays, Encoder, load_encoder
-from seesay.recipes.load import read_recipe
-from seesay.recipes.matchers import ConceptSettings
+from seesay.features.efficientnet import LITE
+from seesay.features.encoder import CONCEPTS, Arrays, Encoder, lite_encoder, load_encoder
+from seesay.features.tuned import READS, adopt_tuned, copy_tuned, metadata, own_file, save_own
+from seesay.recipes.encoder_name import TunedName
+from seesay.recipes.load import dump_recipe, parse_recipe, read_recipe
+from seesay.recipes.matchers import ConceptSettings, FineTunedSettings
+from seesay.recipes.schema import Recipe
 
 DEFAULT_RUN = Path("runs/concepts")
 _RECIPE, _WEIGHTS = "recipe.yaml", "weights.safetensors"
@@ -123,29 +129,75 @@ def load_concept_encoder(name: str, device: str) -> Encoder:
     Raises:
         SeesayError: there is no such run, it predicts no concepts, or a file of it is damaged.
     """
-    kind, _, where = name.partition(":")
-    folder = Path(where) if where else DEFAULT_RUN
+    recipe, weights = _recipe_and_weights(name)
+    base = load_encoder(recipe.encoders[0], device)
+    head = _load_head(weights, concept_settings(recipe), sum(base.dims[each] for each in recipe.arrays))
+    digest = hashlib.blake2b(digest_size=16)
+    for tensor in head.state_dict().values():
+        digest.update(tensor.numpy().tobytes())
+    what = f"{base.fingerprint} {','.join(recipe.arrays)} {digest.hexdigest()}"
+    if kind_of(name) == "concepts":
+        return ConceptEncoder(base, recipe.arrays, head, what)
+    network = recipe.encoders[0].partition(":")[0]
+    lite = network.partition("@")[0] in LITE
+    one_crop = lite_encoder(network, device, SIDE) if lite else load_encoder(network, device)
+    return ConceptRegionsEncoder(one_crop, recipe.arrays, head, what)
+
+
+def keep_concepts(name: str, folder: Path) -> str:
+    """Write the head that an encoder of concepts is into a run's folder, so that the run needs no other.
+
+    Returns:
+        The encoder's new name; that name itself where it is another encoder, or kept already.
+
+    Raises:
+        SeesayError: see `load_concept_encoder`.
+    """
+    if kind_of(name) not in CONCEPTS or TunedName.of(name) is not None:
+        return name
+    recipe, weights = _recipe_and_weights(name)
+    base = recipe.encoders[0]
+    copy_tuned(base, weights.parent, folder)
+    about = {_RECIPE: dump_recipe(recipe)} | ({READS: base} if TunedName.of(base) else {})
+    kept = save_own(name, load_file(weights), folder, about)
+    adopt_tuned(kept, folder)
+    return kept
+
+
+def kind_of(name: str) -> str:
+    """An encoder's name up to weights, run or crop."""
+    return re.split("[@:]", name, maxsplit=1)[0]
+
+
+def concept_settings(recipe: Recipe) -> ConceptSettings | None:
+    """Those of a recipe that predicts concepts, its network fine-tuned or not; None of any other."""
+    matcher = recipe.matcher
+    one = matcher.matchers[0] if isinstance(matcher, FineTunedSettings) else matcher
+    return one if isinstance(one, ConceptSettings) else None
+
+
+def _recipe_and_weights(name: str) -> tuple[Recipe, Path]:
+    """The recipe of the run of concepts, and the file of its weights."""
+    if (kept := TunedName.of(name)) is not None:
+        path = own_file(kept)
+        return parse_recipe(metadata(path).get(_RECIPE, ""), str(path)), path
+    folder = Path(name.partition(":")[2] or DEFAULT_RUN)
     if not (folder / _WEIGHTS).is_file():
         raise SeesayError(
             f"Encoder '{name}': no trained run at {folder}; `seesay train concepts --out {folder}` makes one."
         )
     recipe = read_recipe(folder / _RECIPE)
-    if not isinstance(recipe.matcher, ConceptSettings):
+    if concept_settings(recipe) is None:
         raise SeesayError(f"Encoder '{name}': {folder} predicts no concepts; train the recipe 'concepts'.")
-    base = load_encoder(recipe.encoders[0], device)
-    head = _load_head(folder / _WEIGHTS, recipe.matcher, sum(base.dims[each] for each in recipe.arrays))
-    digest = hashlib.blake2b((folder / _WEIGHTS).read_bytes(), digest_size=16).hexdigest()
-    weights = f"{base.fingerprint} {','.join(recipe.arrays)} {digest}"
-    if kind == "concepts":
-        return ConceptEncoder(base, recipe.arrays, head, weights)
-    network = recipe.encoders[0].partition(":")[0]
-    return ConceptRegionsEncoder(load_encoder(network, device), recipe.arrays, head, weights)
+    for encoder in recipe.encoders:
+        adopt_tuned(encoder, folder)
+    return recipe, folder / _WEIGHTS
 
 
-def _load_head(path: Path, settings: ConceptSettings, image_dim: int) -> ConceptHead:
+def _load_head(path: Path, settings: ConceptSettings | None, image_dim: int) -> ConceptHead:
     try:
         given = {key.removeprefix("head."): value.float() for key, value in load_file(path).items()}
-        head = ConceptHead(image_dim, len(next(reversed(given.values()))), settings.hidden)
+        head = ConceptHead(image_dim, len(next(reversed(given.values()))), settings.hidden if settings else 0)
         head.load_state_dict(given)
     except (OSError, SafetensorError, RuntimeError, StopIteration) as failure:
         raise SeesayError(f"{path}: no weights of a concept head ({failure}); train again.") from failure

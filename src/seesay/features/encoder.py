@@ -99,7 +99,7 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.hub import load_hub_encoder
 
         return load_hub_encoder(name, device)
-    if network in CONCEPTS:
+    if network.partition("@")[0] in CONCEPTS:
         from seesay.features.concepts import load_concept_encoder
 
         return load_concept_encoder(name, device)
@@ -107,17 +107,23 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.instances import load_instance_encoder
 
         return load_instance_encoder(device)
-    network, _, tuned = network.partition("@")
-    if network not in LITE or (crop or "squash") not in CROPS:
+    if network.partition("@")[0] not in LITE or (crop or "squash") not in CROPS:
         raise SeesayError(
             f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
             f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra; "
             f"{' and '.join(CONCEPTS)}, each with an optional :RUN; and {INSTANCES}."
         )
+    return lite_encoder(name, device, LITE[network].size)
+
+
+def lite_encoder(name: str, device: str, side: int) -> Encoder:
+    """The packaged or fine-tuned network of that name, seeing squares of `side` pixels."""
+    where, _, crop = name.partition(":")
+    network, _, tuned = where.partition("@")
     lite = LITE[network]
-    run = lite_network(f"{network}@{tuned}" if tuned else network, device, lite.size)
     dims = {"pooled": lite.dim, "logits": 1000}
-    return Encoder(name, tuned or lite.sha256, lite.size, dims, run, crop or "squash")
+    run = lite_network(where, device, side)
+    return Encoder(name, tuned or lite.sha256, side, dims, run, crop or "squash")
 
 
 def lite_network(name: str, device: str, side: int) -> Network:

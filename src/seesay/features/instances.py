@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.features import concept_regions, proposals
+from seesay.features.concept_regions import SIDE
 from seesay.features.concept_regions import concept_regions as instance_boxes
 from seesay.features.crops import Pixels, resize
 from seesay.features.efficientnet import LITE
@@ -23,9 +24,8 @@ from seesay.features.encoder import INSTANCES, Arrays, Encoder, Network, lite_ne
 VERSION = 1
 COUNT = 36  # the paper's I, the whole image among them
 CLASSES = 1000
-# Of the squares that the network sees. At 160 class names find sentences as well as at 224, in half the time;
-# maps of one pass over the image, pooled under each box, do little better than the whole image alone.
-SIDE = 160
+# Maps of one pass over the image, pooled under each box, do little better than the whole image alone; so each
+# box is a pass of its own.
 _NETWORK = "efficientnet-lite0"
 _AT_ONCE = 12  # squares that the network sees at a time
 

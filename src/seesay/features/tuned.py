@@ -1,6 +1,6 @@
-"""Fine-tuned networks: an encoder's weights as a run trained them further.
+"""Encoders of a run's own: networks that it fine-tuned, and the head of the concepts that it sees.
 
-They lie in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
+Their weights lie in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
 `efficientnet-lite0@HASH:ten`. Loading a run copies them to the cache, where the name is enough to find them.
 """
 
@@ -8,29 +8,41 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from seesay.errors import SeesayError
 from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.paths import cache_dir, replacing
 from seesay.recipes.encoder_name import TunedName, untuned
 
+READS = "reads"  # in a file's metadata: the encoder whose features these weights read
+
 
 def save_tuned(encoder: str, network: PixelsToFeatures, folder: Path) -> str:
     """Write a network's weights into a run's folder; returns the encoder's new name."""
-    network_name, _, crop = untuned(encoder).partition(":")
+    return save_own(encoder, network.state_dict(), folder)
+
+
+def save_own(
+    encoder: str, tensors: Mapping[str, Tensor], folder: Path, about: dict[str, str] | None = None
+) -> str:
+    """Write an encoder's weights into a run's folder, `about` with them; returns the encoder's new name."""
+    network, _, crop = untuned(encoder).partition(":")
+    folder.mkdir(parents=True, exist_ok=True)
     beside = folder / "encoder.safetensors"
-    save_file({key: value.cpu().contiguous() for key, value in network.state_dict().items()}, beside)
+    save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, beside, about)
     digest = _digest(beside)
     beside.replace(_file(folder, digest))
-    return str(TunedName(network_name, digest, crop))
+    return str(TunedName(network, digest, crop))
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
-    """Copy an encoder's weights from one run to another; nothing where it is not fine-tuned.
+    """Copy an encoder's weights from one run to another; nothing where they are not a run's own.
 
     Raises:
         SeesayError: the source has not got them.
@@ -42,13 +54,14 @@ def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
     if there.is_file():
         return
     try:
+        if base := metadata(here).get(READS):  # what a head of concepts reads may be fine-tuned itself
+            copy_tuned(base, source, folder)
         there.parent.mkdir(parents=True, exist_ok=True)
         with replacing(there) as beside:
             shutil.copyfile(here, beside)
-    except OSError as error:
-        raise SeesayError(
-            f"{here}: the fine-tuned encoder's weights cannot be had ({error.strerror})."
-        ) from error
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SeesayError(f"{here}: the fine-tuned encoder's weights cannot be had ({reason}).") from error
 
 
 def adopt_tuned(encoder: str, folder: Path) -> None:
@@ -65,20 +78,36 @@ def load_tuned(encoder: str) -> PixelsToFeatures:
     name = TunedName.of(encoder)
     if name is None or name.network not in LITE:
         raise SeesayError(f"No encoder '{encoder}': what stands behind @ names no fine-tuned weights.")
-    path = _file(_kept(), name.weights)
-    if not path.is_file():
-        raise SeesayError(
-            f"Encoder '{encoder}': its weights come with the run that fine-tuned it; load that run."
-        )
-    if _digest(path) != name.weights:
-        path.unlink()  # the run's own is copied again
-        raise SeesayError(f"{path}: damaged; it is removed. Do the same again.")
+    path = own_file(name)
     network = load_lite(name.network)
     try:
         network.load_state_dict(load_file(path))
     except (RuntimeError, SafetensorError) as failure:
         raise SeesayError(f"{path}: not the weights of {name.network}; train again.") from failure
     return network.eval()
+
+
+def own_file(name: TunedName) -> Path:
+    """Where the cache keeps an adopted encoder's weights.
+
+    Raises:
+        SeesayError: they are not there, or damaged.
+    """
+    path = _file(_kept(), name.weights)
+    if not path.is_file():
+        raise SeesayError(
+            f"Encoder '{name}': its weights come with the run that fine-tuned it; load that run."
+        )
+    if _digest(path) != name.weights:
+        path.unlink()  # the run's own is copied again
+        raise SeesayError(f"{path}: damaged; it is removed. Do the same again.")
+    return path
+
+
+def metadata(path: Path) -> dict[str, str]:
+    """What was written with the weights."""
+    with safe_open(path, "pt") as file:
+        return file.metadata() or {}
 
 
 def _kept() -> Path:

@@ -1,15 +1,19 @@
-"""Names of encoders: `network`, `network:crop`, and `network@weights:crop` where it was fine-tuned."""
+"""Names of encoders: `network`, `network:crop`, and `network@weights:crop` where its weights are a run's own.
+
+A run's own are those of a network that it fine-tuned, and of the concepts that it sees (`concepts@weights`,
+with the run that they came from behind the colon).
+"""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-_TUNED = re.compile(r"([\w-]+)@([0-9a-f]{16})(?::(\w+))?")
+_TUNED = re.compile(r"([\w-]+)@([0-9a-f]{16})(?::(.+))?")
 
 
 class TunedName(NamedTuple):
-    """The name of a fine-tuned encoder in its parts; `weights` are 16 hexadecimal digits."""
+    """The name of an encoder of a run's own in its parts; `weights` are 16 hexadecimal digits."""
 
     network: str
     weights: str
@@ -21,13 +25,13 @@ class TunedName(NamedTuple):
 
     @classmethod
     def of(cls, encoder: str) -> TunedName | None:
-        """The parts of a name; None of one that is not fine-tuned."""
+        """The parts of a name; None where no weights are named."""
         found = _TUNED.fullmatch(encoder)
         return cls(found[1], found[2], found[3] or "") if found else None
 
 
 def untuned(encoder: str) -> str:
-    """The encoder that was fine-tuned; the name itself of any other.
+    """The name without weights: the encoder that was fine-tuned; the name itself of any other.
 
     >>> untuned("efficientnet-lite0@0123456789abcdef:ten")
     'efficientnet-lite0:ten'

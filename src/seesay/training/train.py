@@ -13,7 +13,17 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
+from seesay.features.concepts import keep_concepts
+from seesay.matchers.run import (
+    RECIPE,
+    TEXT,
+    VOCABULARY,
+    WEIGHTS,
+    Run,
+    default_device,
+    new_matcher,
+    run_recipe,
+)
 from seesay.matchers.text_inputs import fitted_sentence_encoder
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
@@ -46,6 +56,8 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     _check_folder(recipe, out, resume)
     if isinstance(recipe.matcher, ComposedSettings):
         return train_composed(recipe, corpus, out, train)
+    if resume and (out / RECIPE).is_file():
+        recipe = run_recipe(out)  # which names the encoders that the run keeps
     split = corpus.split("train")
     texts = split.texts()
     concepts = _concepts(recipe, texts)
@@ -58,6 +70,8 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     matcher.prepare(vocabulary)
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
+    kept = tuple(keep_concepts(name, out) for name in recipe.encoders)
+    recipe = recipe.model_copy(update={"encoders": kept})
     replace_text(out / RECIPE, dump_recipe(recipe))
     vocabulary.save(out / VOCABULARY)
     if concepts is not None:
