@@ -8,11 +8,15 @@ from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.cca import CCA
 from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.dcca import DCCA
+from seesay.matchers.devise import DeViSE
+from seesay.matchers.dvsa import DVSA
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
+from seesay.matchers.order import OrderEmbeddings
 from seesay.matchers.projection import Projection
 from seesay.matchers.sco import SCO
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
@@ -21,6 +25,9 @@ from seesay.recipes.matchers import (
     CcaSettings,
     ComposedSettings,
     ConceptSettings,
+    DccaSettings,
+    DeviseSettings,
+    DvsaSettings,
     EmbeddingNetworkSettings,
     EnsembleSettings,
     FineTunedSettings,
@@ -28,6 +35,7 @@ from seesay.recipes.matchers import (
     IRMatchSettings,
     MatcherSettings,
     McnnSettings,
+    OrderSettings,
     ScoSettings,
     SimilarityNetworkSettings,
     UncommonVseSettings,
@@ -67,6 +75,14 @@ def build_matcher(
         return SCO(settings, image_parts, words)
     if isinstance(settings, UncommonVseSettings):
         return UncommonVSE(settings, sum(image_parts), sentence_dim)
+    if isinstance(settings, DeviseSettings):
+        return DeViSE(sum(image_parts), sentence_dim)
+    if isinstance(settings, OrderSettings):
+        return OrderEmbeddings(settings, sum(image_parts), words)
+    if isinstance(settings, DccaSettings):
+        return DCCA(settings, sum(image_parts), sentence_dim)
+    if isinstance(settings, DvsaSettings):
+        return DVSA(settings, sum(image_parts), words)
     if isinstance(settings, ConceptSettings):
         return ConceptPredictor(settings, sum(image_parts), words - 1)
     if isinstance(settings, EnsembleSettings):

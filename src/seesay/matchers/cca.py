@@ -8,7 +8,7 @@ covariances, which are streamed: the features are never all in memory.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -256,13 +256,14 @@ class CCA(EmbeddingMatcher):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Unit vectors, (n, dim) from (n, p)."""
-        return self._embed(images, "image")
+        return self.embed(images, "image")
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Unit vectors, (m, dim) from the sentence encoder's vectors."""
-        return self._embed(sentences.vectors, "sentence")
+        return self.embed(sentences.vectors, "sentence")
 
-    def _embed(self, features: Tensor, side: str) -> Tensor:
+    def embed(self, features: Tensor, side: Literal["image", "sentence"]) -> Tensor:
+        """Unit vectors of one side's features."""
         centred = features.float() - self.get_buffer(f"{side}_mean")
         projected = centred @ self.get_buffer(f"{side}_map")
         return functional.normalize(projected * (1 + self.get_buffer("correlations")) ** self.power, dim=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seesay.matchers.mcnn import LONGEST
-from seesay.recipes.matchers import ComposedSettings, MatcherSettings, McnnSettings, ScoSettings
+from seesay.recipes.matchers import ComposedSettings, DvsaSettings, MatcherSettings, McnnSettings, ScoSettings
 from seesay.text.sentences import Sentences
 
 
@@ -11,7 +11,7 @@ def longest_read(settings: MatcherSettings) -> int | None:
     """How many words of a sentence a matcher reads, or the members of a composed one; None: all."""
     if isinstance(settings, McnnSettings):
         return LONGEST
-    if isinstance(settings, ScoSettings):
+    if isinstance(settings, ScoSettings | DvsaSettings):
         return settings.longest
     if isinstance(settings, ComposedSettings):
         found = [longest_read(member) for member in getattr(settings, "matchers", ())]

@@ -44,13 +44,13 @@ class AttentionalLSTM(nn.Module):
 
     def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
         """Of instances (n, I, F) the state h_T, (n, H), and the saliencies p, (n, T, I)."""
-        absent = _absent(instances)
+        missing = absent(instances)
         mapped = self.image_map(instances)
         hidden = memory = instances.new_zeros(len(instances), self.dim)
         saliencies = []
         for _ in range(self.steps):
             scores = self.saliency(torch.tanh(mapped + self.state_map(hidden)[:, None]))[..., 0]
-            saliencies.append(scores.masked_fill(absent, -torch.inf).softmax(dim=1))
+            saliencies.append(scores.masked_fill(missing, -torch.inf).softmax(dim=1))
             attended = torch.bmm(saliencies[-1][:, None], instances)[:, 0]
             hidden, memory = self.lstm(attended, (hidden, memory))
         return hidden, torch.stack(saliencies, dim=1)
@@ -71,11 +71,7 @@ class UncommonVSE(EmbeddingMatcher):
     def __init__(self, settings: UncommonVseSettings, image_dim: int, sentence_dim: int) -> None:
         super().__init__()
         self.instances = settings.instances
-        if image_dim % self.instances:
-            raise SeesayError(
-                f"matcher.instances: features of {image_dim} numbers are not {self.instances} instances."
-            )
-        width = image_dim // self.instances
+        width = split_instances(image_dim, self.instances)
         self.relation = (
             AttentionalLSTM(width, settings.dim, settings.attention, settings.steps)
             if settings.steps
@@ -90,7 +86,7 @@ class UncommonVSE(EmbeddingMatcher):
         if self.relation is not None:
             return functional.normalize(self.relation(instances)[0], dim=1)
         assert self.image_map is not None
-        there = (~_absent(instances)).to(instances.dtype)
+        there = (~absent(instances)).to(instances.dtype)
         mean = (instances * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
         return functional.normalize(self.image_map(mean), dim=1)
 
@@ -111,11 +107,29 @@ class UncommonVSE(EmbeddingMatcher):
         return found
 
     def _instances(self, images: Tensor) -> Tensor:
-        rows = images.view(len(images), self.instances, -1).to(self.sentence_map.weight.dtype)
-        return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2)
+        return described(images, self.instances, self.sentence_map.weight.dtype)
 
 
-def _absent(instances: Tensor) -> Tensor:
+def split_instances(image_dim: int, instances: int) -> int:
+    """The width of one of so many instances laid end to end.
+
+    Raises:
+        SeesayError: the features are not so many.
+    """
+    if image_dim % instances:
+        raise SeesayError(
+            f"matcher.instances: features of {image_dim} numbers are not {instances} instances."
+        )
+    return image_dim // instances
+
+
+def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
+    """Instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length."""
+    rows = images.view(len(images), instances, -1).to(dtype)
+    return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2)
+
+
+def absent(instances: Tensor) -> Tensor:
     """Which of the instances (n, I, F) are padding, (n, I); where all are zeros, none is."""
     empty = (instances == 0).all(dim=2)
     return empty & ~empty.all(dim=1, keepdim=True)

@@ -18,7 +18,7 @@ from seesay.features.encoder import Arrays, Encoder
 from seesay.matchers.run import PRECOMPUTED, join_features, recipe_encoders
 from seesay.matchers.text_inputs import sentence_vectors
 from seesay.paths import cache_dir
-from seesay.recipes.matchers import UncommonVseSettings
+from seesay.recipes.matchers import InstanceSettings
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences, number_words
@@ -114,7 +114,7 @@ def _given_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], 
     if not (finite := np.isfinite(given).reshape(len(given), -1).all(axis=1)).all():
         name = part.images[kept[int(np.argmin(finite))]].name
         raise SeesayError(f"{part.root}: the features of image {name} are no numbers (NaN or infinite).")
-    if isinstance(recipe.matcher, UncommonVseSettings):
+    if isinstance(recipe.matcher, InstanceSettings):
         return _joined_instances(given, recipe.matcher.instances, part.root), kept, missing
     # Regions (n, r, d) become one global vector: their mean.
     return (given.mean(axis=1) if given.ndim == 3 else given), kept, missing

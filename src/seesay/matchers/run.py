@@ -36,7 +36,7 @@ from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.score_file import matrix_name
 from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
-from seesay.recipes.matchers import UncommonVseSettings
+from seesay.recipes.matchers import InstanceSettings
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder
 from seesay.text.sentences import Sentences, prepare_sentences
@@ -267,7 +267,7 @@ def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
         return 0
     width = next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
     settings = recipe.matcher
-    return width * settings.instances if isinstance(settings, UncommonVseSettings) else width
+    return width * settings.instances if isinstance(settings, InstanceSettings) else width
 
 
 def shipped_runs() -> list[Path]:

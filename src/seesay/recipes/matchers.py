@@ -141,7 +141,13 @@ class ConceptSettings(Part):
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
-class UncommonVseSettings(Part):
+class InstanceSettings(Part):
+    """A matcher of `instances` vectors an image, which the encoder lays end to end."""
+
+    instances: int = Field(36, gt=0)
+
+
+class UncommonVseSettings(InstanceSettings):
     """GVSE's uncommon VSE: an attentional LSTM over instances, and a linear map of a frozen sentence vector.
 
     `dim` is H, `instances` I and `steps` T; 0 steps average the instances, without relation. `attention` is
@@ -150,9 +156,44 @@ class UncommonVseSettings(Part):
 
     kind: Literal["uncommon-vse"] = "uncommon-vse"
     dim: int = Field(1024, gt=0)
-    instances: int = Field(36, gt=0)
     steps: int = Field(3, ge=0)
     attention: int = Field(512, gt=0)
+
+
+class DeviseSettings(Part):
+    """DeViSE: a linear map of image features into the space of the sentence encoder's vectors."""
+
+    kind: Literal["devise"] = "devise"
+
+
+class OrderSettings(Part):
+    """Order embeddings: a linear image map and a GRU into the non-negative part of R^dim's unit sphere."""
+
+    kind: Literal["order-embeddings"] = "order-embeddings"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+
+
+class DccaSettings(Part):
+    """Deep CCA: a perceptron a side, its hidden layers of these widths, and CCA of what they give, R^dim."""
+
+    kind: Literal["dcca"] = "dcca"
+    hidden: tuple[PositiveInt, ...] = (1024,)
+    dim: int = Field(128, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+
+class DvsaSettings(InstanceSettings):
+    """DVSA: regions and words of a bidirectional network into R^dim.
+
+    `hidden` is the width of the recurrent states. Sentences are cut after `longest` words.
+    """
+
+    kind: Literal["dvsa"] = "dvsa"
+    dim: int = Field(1000, gt=0)
+    hidden: int = Field(300, gt=0)
+    longest: int = Field(30, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
 
 
 TunableSettings = VsePlusPlusSettings | IRMatchSettings | ScoSettings
@@ -190,6 +231,8 @@ EmbeddingSettings = (
     | CcaSettings
     | ScoSettings
     | UncommonVseSettings
+    | DeviseSettings
+    | DccaSettings
     | FineTunedSettings
 )
 
@@ -244,6 +287,10 @@ MatcherSettings = Annotated[
     | ScoSettings
     | ConceptSettings
     | UncommonVseSettings
+    | DeviseSettings
+    | OrderSettings
+    | DccaSettings
+    | DvsaSettings
     | EnsembleSettings
     | FusionSettings
     | FineTunedSettings,
@@ -254,4 +301,4 @@ MatcherSettings = Annotated[
 def reads_no_words(matcher: MatcherSettings) -> bool:
     """Whether it takes a sentence's vector alone."""
     by_branch = isinstance(matcher, BranchSettings) and not matcher.lstm
-    return by_branch or isinstance(matcher, CcaSettings | UncommonVseSettings)
+    return by_branch or isinstance(matcher, CcaSettings | UncommonVseSettings | DeviseSettings | DccaSettings)

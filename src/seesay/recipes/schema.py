@@ -28,6 +28,13 @@ class MarginSettings(Part):
     slack: int | None = Field(None, gt=0)
 
 
+class HingeRankSettings(Part):
+    """Hinge rank loss of DeViSE: all sentences of the batch against each image; sentences do not ask."""
+
+    kind: Literal["hinge-rank"] = "hinge-rank"
+    margin: float = Field(0.1, gt=0)
+
+
 class ContrastiveSettings(Part):
     """Cross-entropy over the batch in both directions, scores times `scale`."""
 
@@ -78,14 +85,23 @@ class CorrelationSettings(Part):
     ridges: tuple[PositiveFloat, ...] = Field((0.01, 0.1, 1.0), min_length=1)
 
 
+class TotalCorrelationSettings(Part):
+    """The correlation of a mini-batch, which deep CCA trains by; `ridge` is added to each variance."""
+
+    kind: Literal["total-correlation"] = "total-correlation"
+    ridge: float = Field(1e-4, gt=0)
+
+
 ObjectiveSettings = Annotated[
     MarginSettings
+    | HingeRankSettings
     | ContrastiveSettings
     | TripletSettings
     | LogisticSettings
     | MultiLabelSettings
     | PairMarginSettings
-    | CorrelationSettings,
+    | CorrelationSettings
+    | TotalCorrelationSettings,
     Field(discriminator="kind"),
 ]
 

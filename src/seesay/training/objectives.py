@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.recipes.schema import ContrastiveSettings, MarginSettings
+from seesay.recipes.schema import ContrastiveSettings, HingeRankSettings, MarginSettings
 
 
 def violations(scores: Tensor, images: Tensor, margin: float) -> tuple[Tensor, Tensor]:
@@ -46,6 +46,12 @@ def soft_margin(scores: Tensor, images: Tensor, margin: float, slack: int) -> Te
     return (by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()) / len(scores)
 
 
+def hinge_rank(scores: Tensor, images: Tensor, margin: float) -> Tensor:
+    """The hinge rank loss of DeViSE: the hard margin's violations where an image asks, and they alone."""
+    by_image, _ = violations(scores, images, margin)
+    return by_image.sum() / len(scores)
+
+
 def contrastive(scores: Tensor, images: Tensor, scale: float) -> Tensor:
     """Cross-entropy of the matching pair among the batch, the mean of both directions."""
     same = images[:, None] == images[None, :]
@@ -55,8 +61,12 @@ def contrastive(scores: Tensor, images: Tensor, scale: float) -> Tensor:
     return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
 
 
-def objective_value(settings: MarginSettings | ContrastiveSettings, scores: Tensor, images: Tensor) -> Tensor:
+def objective_value(
+    settings: MarginSettings | HingeRankSettings | ContrastiveSettings, scores: Tensor, images: Tensor
+) -> Tensor:
     """The objective that the recipe names."""
+    if isinstance(settings, HingeRankSettings):
+        return hinge_rank(scores, images, settings.margin)
     if isinstance(settings, ContrastiveSettings):
         return contrastive(scores, images, settings.scale)
     if settings.slack is None:

@@ -16,15 +16,18 @@ from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.cut import count_cut
+from seesay.matchers.dcca import DCCA
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run
 from seesay.matchers.sco import SCO
 from seesay.recipes.schema import (
     ContrastiveSettings,
+    HingeRankSettings,
     LogisticSettings,
     MarginSettings,
     PairMarginSettings,
     Recipe,
+    TotalCorrelationSettings,
     TripletSettings,
 )
 from seesay.text.encoders import SentenceEncoder
@@ -33,6 +36,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.objectives import objective_value
 from seesay.training.pair_margin import pair_margin
 from seesay.training.sampler import pair_batches, random_batches
+from seesay.training.total_correlation import total_correlation
 from seesay.training.triplets import Relations, logistic_objective, triplet_objective
 
 Batch = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -68,9 +72,14 @@ class SentenceTask:
         recipe, owners = self.recipe, self.data.image_of_sentence
         self.passed = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
         if recipe.sampler == "rounds":
-            return list(pair_batches(owners, recipe.batch, recipe.seed, epoch))
-        neighbours = recipe.sampler == "neighbourhood"
-        return list(random_batches(owners, recipe.batch, recipe.seed, epoch, neighbours))
+            batches = list(pair_batches(owners, recipe.batch, recipe.seed, epoch))
+        else:
+            neighbours = recipe.sampler == "neighbourhood"
+            batches = list(random_batches(owners, recipe.batch, recipe.seed, epoch, neighbours))
+        if isinstance(recipe.objective, TotalCorrelationSettings):
+            # The fewer pairs, the more of their correlation is chance.
+            return [each for each in batches if len(each[0]) >= recipe.batch] or batches
+        return batches
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
         """The recipe's objective on one mini-batch; eq. 4 of SCO where the matcher generates sentences."""
@@ -95,11 +104,13 @@ class SentenceTask:
             return [_balanced_logistic(matcher, features, sentences, images.to(device))]
         if isinstance(objective, PairMarginSettings) and isinstance(matcher, PairMatcher):
             return [pair_margin(matcher, features, sentences, images.to(device), objective)]
-        if not isinstance(objective, MarginSettings | ContrastiveSettings):
+        if isinstance(objective, TotalCorrelationSettings) and isinstance(matcher, DCCA):
+            return [-total_correlation(*matcher.outputs(features, sentences), objective.ridge)]
+        if not isinstance(objective, MarginSettings | HingeRankSettings | ContrastiveSettings):
             raise SeesayError(
                 f"Recipe '{self.recipe.name}': objective '{objective.kind}' does not go with matcher "
                 f"'{self.recipe.matcher.kind}': triplets need an embedding matcher, logistic and "
-                "pair-margin a pair matcher."
+                "pair-margin a pair matcher, total-correlation dcca."
             )
         scores = matcher.training_scores(features, sentences)
         return [objective_value(objective, each.float(), images.to(device)) for each in scores]
@@ -116,8 +127,15 @@ class SentenceTask:
 
         All its pairs would take longer than the epoch.
         """
+        self._fit_projections(run)
         few = isinstance(run.matcher, PairMatcher)
         return measure(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
+
+    def _fit_projections(self, run: Run) -> None:
+        objective = self.recipe.objective
+        if isinstance(run.matcher, DCCA) and isinstance(objective, TotalCorrelationSettings):
+            pairs = ((images.to(run.device), texts.to(run.device)) for images, texts in self.pairs())
+            run.matcher.fit_projections(pairs, objective.ridge)
 
     def about(self) -> dict[str, Any]:
         """Sizes of the splits, and broken images."""

@@ -1,0 +1,50 @@
+"""DeViSE (Frome, Corrado, Shlens, Bengio, Dean, Ranzato, Mikolov 2013): images in the space of word vectors.
+
+    loss(image, text) = Σ_{j ≠ text} max[0, margin - t_text M v + t_j M v]
+
+v is what a frozen CNN makes of the image, t a word vector of unit length that is not learned, M a matrix:
+all that is. As the matching papers do, a sentence is the mean of its words' vectors. What the paper leaves
+open, since there an image asks and words answer:
+
+* Where a sentence asks, products with M v would rank images by its length too: scores are cosines. Training
+  sees the products, as printed; an image ranks sentences by both alike.
+* v has unit length.
+* The sentence encoder `mean` takes the mean over the train split off, so that t is about 0.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.matchers.base import EmbeddingMatcher
+from seesay.text.sentences import Sentences
+
+
+class DeViSE(EmbeddingMatcher):
+    """The score is the cosine of M v and t.
+
+    Args:
+        image_dim: width of the image features.
+        sentence_dim: width of the sentence encoder's vectors.
+    """
+
+    def __init__(self, image_dim: int, sentence_dim: int) -> None:
+        super().__init__()
+        self.image_map = nn.Linear(image_dim, sentence_dim, bias=False)
+
+    def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
+        """The products t M v, (n, m)."""
+        return [self._project(images) @ self.embed_sentences(sentences).T]
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """M v brought to unit length, (n, sentence_dim)."""
+        return functional.normalize(self._project(images), dim=1)
+
+    def embed_sentences(self, sentences: Sentences) -> Tensor:
+        """t, (m, sentence_dim)."""
+        return functional.normalize(sentences.vectors, dim=1)
+
+    def _project(self, images: Tensor) -> Tensor:
+        projected: Tensor = self.image_map(functional.normalize(images, dim=1))
+        return projected

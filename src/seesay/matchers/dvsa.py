@@ -1,0 +1,134 @@
+"""DVSA (Karpathy, Fei-Fei 2015): a sentence's words, each aligned with the region that fits it best.
+
+    v_i = W_m a_i + b_m                                                    regions     (eq. 1)
+    e_t = f(W_e x_t + b_e),   h_t = f(W_d (h_t^f + h_t^b) + b_d)           words       (eq. 2-6)
+    h_t^f = f(e_t + W_f h_(t-1)^f + b_f),   h_t^b = f(e_t + W_b h_(t+1)^b + b_b)
+    score = Σ_t max_i v_i·h_t                                                          (eq. 8)
+
+f is the rectifier, x_t a word vector that is not learned. Here the regions are the instances that the
+encoder lays end to end, the whole image among them, each brought to the square roots of its numbers and to
+unit length as GVSE's are. What the paper leaves open: W_f and W_b start orthogonal, the others as Glorot and
+Bengio 2010 propose, biases at 0; a word that GloVe lacks is a vector of zeros; dropout acts on a_i and e_t.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.matchers.base import PairMatcher
+from seesay.matchers.gvse import absent, described, split_instances
+from seesay.matchers.sco import cut
+from seesay.matchers.two_branch import xavier
+from seesay.recipes.matchers import DvsaSettings
+from seesay.text.sentences import Sentences
+from seesay.text.vocabulary import Vocabulary
+from seesay.text.word_vectors import DIM, word_vectors
+
+_WORDS = 256  # that meet all regions at a time
+
+
+class BRNN(nn.Module):
+    """The bidirectional recurrent network over words, eq. 2-6.
+
+    Args:
+        words: rows of the word embedding.
+        settings: of the recipe.
+    """
+
+    def __init__(self, words: int, settings: DvsaSettings) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, DIM)
+        nn.init.zeros_(self.embedding.weight)
+        self.embedding.weight.requires_grad_(False)
+        self.word_map = xavier(DIM, settings.hidden)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.ahead, self.back = (_recurrent(settings.hidden) for _ in range(2))
+        self.output = xavier(settings.hidden, settings.dim)
+
+    def forward(self, sentences: Sentences, longest: int) -> Tensor:
+        """h_t of each word, (m, longest, dim); zeros behind the last word."""
+        places = torch.arange(int(sentences.lengths.max()), device=sentences.lengths.device)
+        there = places < sentences.lengths[:, None]
+        padded = self.embedding.weight.new_zeros(*there.shape, DIM)
+        padded[there] = self.embedding(sentences.words)
+        e = self.dropout(functional.relu(self.word_map(padded)))
+        # Behind the last word the backward state stays 0, as it is in front of the first one it reads.
+        e, mask = e.unbind(dim=1), there[:, :, None].to(e.dtype).unbind(dim=1)
+        ahead = _states(e, self.ahead, mask)
+        back = _states(e[::-1], self.back, mask[::-1])[::-1]
+        states = torch.stack([f + b for f, b in zip(ahead, back, strict=True)], dim=1)
+        h = functional.relu(self.output(states)) * there[:, :, None]
+        return functional.pad(h, (0, 0, 0, longest - h.shape[1]))
+
+
+class DVSA(PairMatcher):
+    """The score is the sum over a sentence's words of their products with the regions that fit them best.
+
+    Args:
+        settings: of the recipe.
+        image_dim: width of the joined instances.
+        words: rows of the word embedding.
+
+    Raises:
+        SeesayError: the features are not so many instances.
+    """
+
+    def __init__(self, settings: DvsaSettings, image_dim: int, words: int) -> None:
+        super().__init__()
+        self.instances, self.longest = settings.instances, settings.longest
+        # Named so that a run on features given as files finds their width.
+        self.image_map = xavier(split_instances(image_dim, self.instances), settings.dim)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.reader = BRNN(words, settings)
+
+    def prepare(self, vocabulary: Vocabulary) -> None:
+        """Take the words' vectors from GloVe; they are not learned."""
+        self.reader.embedding.weight[1:] = torch.from_numpy(word_vectors(vocabulary.words)[0])
+
+    def encode_images(self, images: Tensor) -> Tensor:
+        """The regions v_i, (n, instances, dim); in the place of one that an image lacks, its first again."""
+        regions = described(images, self.instances, self.image_map.weight.dtype)
+        first = regions[:, :1].expand_as(regions)
+        vectors: Tensor = self.image_map(
+            self.dropout(torch.where(absent(regions)[:, :, None], first, regions))
+        )
+        return vectors
+
+    def encode_sentences(self, sentences: Sentences) -> Tensor:
+        """The words h_t, (m, longest, dim); zeros behind the last, which add nothing to a score."""
+        vectors: Tensor = self.reader(cut(sentences, self.longest), self.longest)
+        return vectors
+
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """The score matrix (n, m), so many words of all sentences at a time."""
+        words = sentences.flatten(0, 1)
+        there = words.any(dim=1).nonzero()[:, 0]
+        regions = images.flatten(0, 1).T
+        best = [
+            (words[some] @ regions).view(len(some), *images.shape[:2]).amax(dim=2)
+            for some in torch.split(there, _WORDS)
+        ]
+        scores = images.new_zeros(len(sentences), len(images), dtype=torch.float32)
+        return scores.index_add(0, there // sentences.shape[1], torch.cat(best).float()).T
+
+    def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """Scores (n,) of encoded images and sentences side by side."""
+        return torch.bmm(sentences, images.transpose(1, 2)).amax(dim=2).float().sum(dim=1)
+
+
+def _recurrent(width: int) -> nn.Linear:
+    layer = nn.Linear(width, width)
+    nn.init.orthogonal_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _states(inputs: tuple[Tensor, ...], layer: nn.Linear, mask: tuple[Tensor, ...]) -> list[Tensor]:
+    """The states (m, width) behind each of the inputs, which are read one after the other."""
+    state, states = torch.zeros_like(inputs[0]), []
+    for each, there in zip(inputs, mask, strict=True):
+        state = functional.relu(each + layer(state)) * there
+        states.append(state)
+    return states
