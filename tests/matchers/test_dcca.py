@@ -1,0 +1,84 @@
+"""DCCA: what its projections are of, against scikit-learn's linear CCA."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from seesay.matchers.dcca import DCCA
+from seesay.recipes.matchers import DccaSettings
+from seesay.text.sentences import Sentences
+from seesay.training.total_correlation import total_correlation
+
+N, P, Q, K = 200, 6, 5, 3
+
+
+def sentences(vectors: Tensor) -> Sentences:
+    ones = torch.ones(len(vectors), dtype=torch.int64)
+    return Sentences(ones, ones, vectors)
+
+
+@pytest.fixture
+def pairs() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    shared = torch.randn(N, 4)
+    images, texts = (shared @ torch.randn(4, width) + 0.3 * torch.randn(N, width) for width in (P, Q))
+    return images + 10, 100 * texts
+
+
+@pytest.fixture
+def matcher(pairs: tuple[Tensor, Tensor]) -> DCCA:
+    torch.manual_seed(1)
+    built = DCCA(DccaSettings(hidden=(16, 8), dim=K), P, Q)
+    built.train()
+    for _ in range(60):  # until the statistics of the inputs are those of all pairs
+        built.outputs(pairs[0], sentences(pairs[1]))
+    return built.eval()
+
+
+def test_inputs_are_brought_to_mean_0_and_variance_1(matcher: DCCA, pairs: tuple[Tensor, Tensor]) -> None:
+    for side, features in zip((matcher.image_map, matcher.sentence_map), pairs, strict=True):
+        standard = side[0](features)
+        torch.testing.assert_close(standard.mean(dim=0), torch.zeros(features.shape[1]), atol=0.1, rtol=0)
+        torch.testing.assert_close(standard.std(dim=0), torch.ones(features.shape[1]), atol=0.1, rtol=0)
+
+
+@pytest.mark.parametrize("ridge", [1e-6, 0.5])
+def test_the_projections_are_those_that_the_objective_sees(
+    matcher: DCCA, pairs: tuple[Tensor, Tensor], ridge: float
+) -> None:
+    """Their correlations add up to ‖T‖_tr of all pairs by the same r."""
+    batches = [(part, sentences(text)) for part, text in zip(*(p.split(70) for p in pairs), strict=True)]
+    matcher.fit_projections(batches, ridge)
+    with torch.inference_mode():
+        h = matcher.outputs(pairs[0], sentences(pairs[1]))
+    expected = total_correlation(*h, ridge * N / (N - 1))  # `Covariances` divides by m, not by m - 1
+    got = matcher.projections.get_buffer("correlations").sum()
+    assert float(got) == pytest.approx(float(expected), rel=1e-4)
+
+
+def test_projected_outputs_correlate_as_scikit_learns_do(matcher: DCCA, pairs: tuple[Tensor, Tensor]) -> None:
+    from sklearn.cross_decomposition import CCA
+
+    texts = sentences(pairs[1])
+    matcher.fit_projections([(pairs[0], texts)], 1e-7)
+    h = [side.detach().double().numpy() for side in matcher.outputs(pairs[0], texts)]
+    theirs = CCA(n_components=K, max_iter=5000, tol=1e-12).fit_transform(*h)
+    expected = [abs(np.corrcoef(a, b)[0, 1]) for a, b in zip(theirs[0].T, theirs[1].T, strict=True)]
+    ours = matcher.projections.get_buffer("correlations").numpy()
+    np.testing.assert_allclose(ours, expected, atol=1e-3)
+
+
+def test_scores_are_cosines_of_projections(matcher: DCCA, pairs: tuple[Tensor, Tensor]) -> None:
+    texts = sentences(pairs[1])
+    matcher.fit_projections([(pairs[0], texts)], 1e-3)
+    sides = []
+    for side, h in zip(("image", "sentence"), matcher.outputs(pairs[0], texts), strict=True):
+        held = matcher.projections
+        sides.append((h - held.get_buffer(f"{side}_mean")) @ held.get_buffer(f"{side}_map"))
+    expected = torch.nn.functional.cosine_similarity(sides[0][:, None], sides[1][None], dim=2)
+    torch.testing.assert_close(matcher.score(pairs[0], texts), expected, atol=1e-5, rtol=0)
+    scores = matcher.score(pairs[0], texts).detach()
+    assert scores.diagonal().mean() > scores.mean() + 0.2
