@@ -29,7 +29,7 @@ SENTENCES = st.lists(st.lists(st.sampled_from("abcdefg"), max_size=9), min_size=
 
 
 @given(SENTENCES, SENTENCES, st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_is_the_definition(candidates, references, data):
     images = data.draw(st.lists(st.integers(0, 3), min_size=len(references), max_size=len(references)))
     texts = [[" ".join(words) for words in some] for some in (candidates, references)]

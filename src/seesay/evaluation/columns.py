@@ -3,7 +3,8 @@
 In both directions of retrieval S stands for sentence retrieval (image query), I for image retrieval
 (sentence query). Protocols with one direction have their recalls, and what else they measure.
 Composition has, for each kind of reordering, how often the true order scores higher, and by how many
-standard deviations. K-shot has mR by K.
+standard deviations. K-shot has mR by K. Graded relevance has, for both directions, nDCG, R-precision and
+mAP@R; agreement with people has Kendall's τ.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ Figures = dict[str, float | None]
 
 SENTENCE, IMAGE = "sentence_retrieval", "image_retrieval"
 MEDIAN_RANK = "Med r"
-_ONE_DIRECTION = (*MEASURES, "upper bound", "mAP", "image mAP")
+_ONE_DIRECTION = (*MEASURES, "upper bound", "mAP", "image mAP", "nDCG@25", "tau-b", "tau-c")
 BY_KIND, TRUE_ORDER, DIFFERENCE = "by kind", "true order", "difference"  # of composition
 BY_K, BY_FREQUENCY = "by K", "by frequency"  # of K-shot
+BY_DIRECTION = "by direction"  # of graded relevance
 _PLOTTED = ("R@1", "%")  # how the headings of columns end that a plot shows
 _PUBLISHED_AS = {"grounding": "phrase-localization"}  # where the measured protocol has a name of its own
 
@@ -38,6 +40,11 @@ def figures(row: Mapping[str, Any]) -> Figures:
         return shares | {f"{kind}: {DIFFERENCE}": values[DIFFERENCE] for kind, values in kinds}
     if BY_K in row:
         return {f"{k}-shot mR": values.get("mR") for k, values in row[BY_K].items()}
+    if BY_DIRECTION in row:
+        ways = row[BY_DIRECTION].items()
+        return {
+            f"{way[0].upper()} {name}": x for way, of in ways for name, x in of.items() if name != "queries"
+        }
     return {name: row[name] for name in _ONE_DIRECTION if row.get(name) is not None}
 
 

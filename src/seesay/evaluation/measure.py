@@ -12,10 +12,14 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
+from seesay.evaluation.agreement import AGREEMENT, measure_agreement
 from seesay.evaluation.composition import COMPOSITION, measure_composition
 from seesay.evaluation.concepts import CONCEPTS, REGIONS, measure_concepts
 from seesay.evaluation.grounding import Convention, baselines, grounding_recall
+from seesay.evaluation.image_to_image import IMAGE_TO_IMAGE, image_to_image
 from seesay.evaluation.k_shot import K_SHOT, SHOT, measure_k_shot, train_texts
+from seesay.evaluation.pair_scores import pairs_of_run
+from seesay.evaluation.people import NOBODY, RELEVANCE, People, judged_by
 from seesay.evaluation.protocols import PROTOCOLS, evaluate_folds, protocol_named
 from seesay.evaluation.ranks import owners_of
 from seesay.evaluation.scored import Scored, measure_scored
@@ -38,7 +42,7 @@ def check_protocol(name: str) -> None:
     Raises:
         SeesayError: there is none.
     """
-    names = (*PROTOCOLS, PROTOCOL, COMPOSITION, K_SHOT, *SHOT, CONCEPTS, REGIONS, GROUNDING)
+    names = (*PROTOCOLS, PROTOCOL, *RELEVANCE, COMPOSITION, K_SHOT, *SHOT, CONCEPTS, REGIONS, GROUNDING)
     if name not in names:
         raise SeesayError(f"no protocol '{name}'; there are: {', '.join(names)}.")
 
@@ -65,11 +69,12 @@ def measure_split(
     convention: Convention = "enclosing",
     inclusive: bool = False,
     resamples: int = 0,
+    people: People = NOBODY,
 ) -> dict[str, Any]:
     """A run on a split of a corpus by any protocol, as `seesay evaluate --json` prints it.
 
     `convention` and `inclusive` are the grounding protocol's; see `grounding_recall`. With `resamples`
-    recalls of retrieval come with their `intervals`.
+    recalls of retrieval come with their `intervals`; `people` is what agreement is with, see `read_people`.
 
     Raises:
         SeesayError: no such protocol, or one that does not go with the run or the corpus.
@@ -95,11 +100,19 @@ def measure_split(
     if protocol == PROTOCOL:
         vectors = run.embed_prepared(inputs.sentences)
         return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}
+    if protocol == IMAGE_TO_IMAGE:
+        features = np.asarray(inputs.features)
+        asking = run.embed_features(features, query=True)
+        return image_to_image(run.embed_features(features), inputs.corpus, split, asking)
+    if protocol == AGREEMENT:
+        score_pairs = pairs_of_run(run, inputs)
+        return measure_agreement(score_pairs, inputs.corpus, judged_by(people), split) | _cut(run, inputs)
     if protocol == COMPOSITION:
         return measure_composition(run, inputs, split) | _cut(run, inputs)
     if protocol == K_SHOT:
         return measure_k_shot(run, inputs, train_texts(corpus), split, resamples) | _cut(run, inputs)
-    return measure_scored(score_run(run, inputs, split), protocol, lambda: train_texts(corpus), resamples)
+    scored = score_run(run, inputs, split)
+    return measure_scored(scored, protocol, lambda: train_texts(corpus), resamples, people)
 
 
 def score_run(run: Run, inputs: Inputs, split: str) -> Scored:

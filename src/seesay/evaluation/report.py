@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seesay.evaluation.columns import (
+    BY_DIRECTION,
     BY_FREQUENCY,
     BY_K,
     BY_KIND,
@@ -20,6 +21,7 @@ from seesay.evaluation.columns import (
 )
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
+from seesay.evaluation.relevance_report import graded_report, said_beside
 
 
 def print_report(
@@ -44,6 +46,9 @@ def print_report(
     if BY_K in result:
         (console or Console()).print(k_shot_report(result, system))
         return
+    if BY_DIRECTION in result:
+        (console or Console()).print(graded_report(result, _title(result), system))
+        return
     if SENTENCE not in result:
         (console or Console()).print(one_direction_report(result, system))
         return
@@ -62,8 +67,7 @@ def one_direction_report(result: Mapping[str, Any], system: str | None = None) -
         table.add_column(name, justify="right")
     for label, row in rows.items():
         table.add_row(label, *(number(row.get(name)) for name in columns))
-    named = [f"{key}: {result[key]}" for key in ("convention", "IoU") if key in result]
-    return Group(table, Text(", ".join(named)) if named else Text())
+    return Group(table, Text(said_beside(result)))
 
 
 def composition_report(result: Mapping[str, Any], system: str | None = None) -> Group:

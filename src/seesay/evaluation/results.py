@@ -15,14 +15,14 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from seesay.errors import SeesayError
-from seesay.evaluation.columns import BY_K, BY_KIND
+from seesay.evaluation.columns import BY_DIRECTION, BY_K, BY_KIND
 from seesay.evaluation.composition import COMPOSITION
 from seesay.paths import replace_text
 
 # Two rows that agree in all of these are measurements of the same thing; the later one stays.
 IDENTITY = (
     *("recipe", "seed", "encoder", "crops", "changes", "split", "protocol"),
-    *("convention", "IoU", "shortlist"),  # of some protocols
+    *("convention", "IoU", "shortlist", "judgements", "answers"),  # of some protocols
 )
 
 
@@ -94,6 +94,33 @@ class CompositionRow(_Row):
     by_kind: dict[str, TrueOrder] = Field(alias=BY_KIND, min_length=1)
 
 
+class AgreementRow(_Row):
+    """A row of agreement with people: Kendall's τ times 100 over that many judged pairs."""
+
+    judgements: str
+    pairs: int = Field(gt=0)
+    tau_b: float = Field(alias="tau-b", ge=-100, le=100)
+    tau_c: float = Field(alias="tau-c", ge=-100, le=100)
+
+
+class Graded(_Part):
+    """nDCG, and precisions over several right answers, of one direction, in percent."""
+
+    ndcg: float | None = Field(alias="nDCG@25", ge=0, le=100)
+    r_precision: float | None = Field(alias="R-precision", ge=0, le=100)
+    map_at_r: float | None = Field(alias="mAP@R", ge=0, le=100)
+    r1: float | None = Field(alias="R@1", ge=0, le=100)
+    queries: int = Field(ge=0)
+
+
+class GradedRow(_Row):
+    """A row of graded relevance, a direction each."""
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    by_direction: dict[str, Graded] = Field(alias=BY_DIRECTION, min_length=1)
+
+
 class FewShot(_Part):
     """The recalls of one K, where some word is as uncommon."""
 
@@ -134,6 +161,10 @@ def _shape(row: Any) -> type[_Row]:
         return CompositionRow
     if BY_K in row:
         return KShotRow
+    if BY_DIRECTION in row:
+        return GradedRow
+    if "tau-b" in row:
+        return AgreementRow
     return RecallRow if "R@1" in row else ResultRow
 
 

@@ -16,7 +16,7 @@ from seesay.progress import progress
 from seesay.text.tokenizer import tokenize
 
 _BETA = 1.2
-_BITS = 64  # of a machine word; a longer sentence takes Python's integers
+_WORDS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers
 
 
 def rouge_l(
@@ -82,15 +82,19 @@ class _References:
         Bits stand for the words, a whole row of the dynamic programme in one number (Hyyrö, "Bit-parallel
         LCS-length computation revisited", 2004): row = (row + met) | (row - met) with met = row & matches.
         """
-        matches = np.zeros(len(self._numbers) + 1, np.uint64 if len(words) <= _BITS else object)
+        dtype = next((each for bits, each in _WORDS if len(words) <= bits), object)
+        matches = np.zeros(len(self._numbers) + 1, dtype)
         for at, word in enumerate(words):
             matches[word] = int(matches[word]) | 1 << at  # the last is for words that no reference has
         full = (1 << len(words)) - 1
-        rows = np.full(len(self._order), full, matches.dtype)
+        rows = np.full(len(self._order), full, dtype)
         for column in self._words:
             row = rows[: len(column)]
-            met = row & matches[column]
-            rows[: len(column)] = (row + met) | (row - met)
+            met = matches[column]
+            met &= row
+            rest = row - met
+            row += met
+            row |= rest
         found = np.empty(len(rows), np.int64)
         found[self._order] = len(words) - np.bitwise_count(rows & full).astype(np.int64)
         return found

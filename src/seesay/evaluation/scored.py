@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.evaluation.k_shot import K_SHOT, SHOT, k_shot, one_shot
+from seesay.evaluation.people import NOBODY, RELEVANCE, People, measure_relevance
 from seesay.evaluation.protocols import PROTOCOLS, answers_of_folds, protocol_named, summary_of_folds
 from seesay.evaluation.ranks import owners_of
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
@@ -51,7 +52,11 @@ def answers(scored: Scored, protocol: str) -> list[Answers]:
 
 
 def measure_scored(
-    scored: Scored, protocol: str, train_texts: Callable[[], Sequence[str]], resamples: int = 0
+    scored: Scored,
+    protocol: str,
+    train_texts: Callable[[], Sequence[str]],
+    resamples: int = 0,
+    people: People = NOBODY,
 ) -> dict[str, Any]:
     """A scored split by a protocol, as `seesay evaluate --json` prints it.
 
@@ -60,6 +65,7 @@ def measure_scored(
         protocol: one that needs scores alone, or the vectors behind them.
         train_texts: gives the sentences that the K-shot protocols count words in.
         resamples: of the bootstrap intervals; without them there are none.
+        people: what they said, for the protocols that compare with it.
 
     Raises:
         SeesayError: the protocol needs more than there is, see also there.
@@ -77,4 +83,6 @@ def measure_scored(
         if not isinstance(scores, EmbeddingScores):
             raise SeesayError(f"{scored.name}: protocol '{PROTOCOL}' compares vectors; it has scores alone.")
         return sentence_to_sentence(scores.sentences, scored.owners) | {"split": split} | scored.about
+    if protocol in RELEVANCE:
+        return measure_relevance(scores, scored.corpus, split, protocol, people) | scored.about
     raise SeesayError(f"{scored.name}: protocol '{protocol}' needs one run, not scores.")
