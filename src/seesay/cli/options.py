@@ -10,6 +10,29 @@ import typer
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")
 ]
+Entries = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RUN...",
+        help="A run's folder, or shipped weights: seesay-small. Or another model's scores of the split: a "
+        "matrix, SCORES.npy (images, sentences), or embeddings, IMAGES.npy,SENTENCES.npy, both in the "
+        "order of the corpus.",
+    ),
+]
+CombineOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="Measure several RUNs as one: mean of standardised scores, rank (reciprocal rank fusion), or "
+        "learned (a mean with weights chosen on val; files then are named scores-{split}.npy).",
+    ),
+]
+AgainstOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN", help="Also compare with this one, on the same queries: differences and p-values."
+    ),
+]
 DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
 FormatOption = Annotated[
     str | None, typer.Option("--format", help="The corpus's format, where looking at it does not tell.")

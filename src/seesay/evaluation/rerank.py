@@ -23,6 +23,7 @@ from seesay.evaluation.protocols import (
     protocol_named,
 )
 from seesay.evaluation.ranks import Ranks, owners_of, ranks
+from seesay.evaluation.uncertainty import RESAMPLES
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run, check_one_score
@@ -42,9 +43,9 @@ def measure_reranked(
     """An embedding run on a split, each query's `shortlist` best re-ranked by the run `other`.
 
     Returns:
-        What `evaluate_scores` gives of the re-ranked answers, and: `shortlist`; under `baselines` the
-        same of the embedding alone; `gain` in mR; `cost`, the pairs scored and the milliseconds a query of
-        either run, image features at hand.
+        What `evaluate_scores` gives of the re-ranked answers, with `intervals`, and: `shortlist`; under
+        `baselines` the same of the embedding alone; `gain` in mR; `cost`, the pairs scored and the
+        milliseconds a query of either run, image features at hand.
 
     Raises:
         SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is another's.
@@ -73,7 +74,7 @@ def measure_reranked(
             score_pairs = pairs.within(of_images, of_sentences, advance)
             return reranked_ranks(scores, own, score_pairs, shortlist)
 
-    result = evaluate_folds(fold, owners, len(images), protocol_named(protocol), split)
+    result = evaluate_folds(fold, owners, len(images), protocol_named(protocol), split, RESAMPLES)
     queries = len(images) + len(sentences)
     return result | {
         "shortlist": shortlist,
