@@ -27,10 +27,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, use_cores
 from seesay.data.pixels import decode
-from seesay.features.concept_regions import REGIONS, concept_regions
+from seesay.features.concept_regions import REGIONS, SIDE, concept_regions
 from seesay.features.crops import resize
 from seesay.features.efficientnet import load_lite
-from seesay.features.encoder import load_encoder
+from seesay.features.encoder import lite_encoder
 from seesay.matchers.sco import SCO
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import ScoSettings
@@ -148,7 +148,7 @@ def measure_step() -> list[dict[str, Any]]:
 
 def measure_regions(data: Path) -> dict[str, Any]:
     images = [decode(jpeg, "image") for jpeg in jpegs(data, IMAGES)]
-    encoder = load_encoder(NETWORK)
+    encoder = lite_encoder(NETWORK, "cpu", SIDE)
     squares = np.stack(
         [resize(pixels, encoder.size, encoder.size) for pixels in images for _ in range(REGIONS)]
     )
