@@ -22,6 +22,7 @@ from seesay.evaluation.columns import (
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
 from seesay.evaluation.relevance_report import graded_report, said_beside
+from seesay.evaluation.uncertainty_report import interval, uncertainty_tables
 
 
 def print_report(
@@ -96,13 +97,15 @@ def k_shot_report(result: Mapping[str, Any], system: str | None = None) -> Group
         table.add_column(label)
         counts = [name for name in ("N", "sentences", "images") if name in next(iter(result[key].values()))]
         columns = [f"{way} {name}" for way in "SI" for name in MEASURES[:3]]
-        for name in (*counts, *columns, "mR"):
+        known = any("intervals" in row for row in result[key].values())
+        for name in (*counts, *columns, "mR", *(["95 % of mR"] if known else [])):
             table.add_column(name, justify="right")
         for name, row in result[key].items():
             shown = figures(row) if SENTENCE in row else {}
             cells = [
                 *(str(row[count]) for count in counts),
                 *(number(shown.get(c)) for c in (*columns, "mR")),
+                *([interval(row["intervals"]["mR"])] if "intervals" in row else []),
             ]
             table.add_row(f"K = {name}" if key == BY_K else name, *cells)
         tables.append(table)
@@ -131,19 +134,30 @@ def evaluation_report(
         table.add_column(name)
     for name in (*MEASURES, "mR"):
         table.add_column(name, justify="right")
-    for label, row in result.get("baselines", {}).items():
+    for label, row in (result.get("baselines", {}) | _members(result)).items():
         _add_rows(table, label, row["sentence_retrieval"], row["image_retrieval"], row["mR"])
     reranked = "shortlist" in result
-    label = "re-ranked" if reranked else f"{system}, measured" if system else "measured"
+    label = "re-ranked" if reranked else result.get("combined") or "measured"
+    label = f"{system}, {label}" if system and not reranked else label
     _add_rows(table, label, result["sentence_retrieval"], result["image_retrieval"], result["mR"])
+    lines = list(result.get("notes", ()))
     if reranked:
-        return Group(table, Text(gain_and_cost(result)))
-    if published is None:
-        return Group(table)
-    label = f"{published.system}, {published.source}"
-    ways = (published.sentence_retrieval, published.image_retrieval)
-    _add_rows(table, label, *ways, published.mean_recall)
-    return Group(table, Text(what_differs(result, published, differences)))
+        lines.append(gain_and_cost(result))
+    elif published is not None:
+        label = f"{published.system}, {published.source}"
+        ways = (published.sentence_retrieval, published.image_retrieval)
+        _add_rows(table, label, *ways, published.mean_recall)
+        lines.append(what_differs(result, published, differences))
+    return Group(table, *uncertainty_tables(result), *(Text(line) for line in lines))
+
+
+def _members(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """An ensemble's members by name, with their weights where these were learned."""
+    weights = result.get("weights", {})
+    return {
+        f"{name}, weight {weights[name]:.2f}" if name in weights else name: row
+        for name, row in result.get("members", {}).items()
+    }
 
 
 def gain_and_cost(result: Mapping[str, Any]) -> str:
