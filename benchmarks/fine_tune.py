@@ -1,0 +1,116 @@
+"""A step of fine-tuning the CNN with the matcher, in parts that fit memory, against the whole batch at once.
+
+Parts are encoded twice, once for the scores and once for the gradient; the whole batch keeps all its
+activations instead. Each way has a process of its own, whose growth beyond its imports is its memory. The
+floor is the multiplications and additions of the network's layers, forward and twice that for the gradient,
+at the rate of a large fp32 product. Times are processor time on one core.
+
+    python -m benchmarks.fine_tune
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import torch
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from torch import Tensor
+
+from benchmarks._harness import arguments, peak_mib, report
+from benchmarks.encoding import PRODUCT, flops
+from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
+from seesay.matchers.sco import SCO
+from seesay.recipes.load import load_recipe
+from seesay.recipes.matchers import FineTunedSettings, ScoSettings
+from seesay.text.sentences import Sentences
+from seesay.training.fine_tune import FromPixels
+from seesay.training.objectives import soft_margin
+
+NETWORK, WORDS, BATCH = "efficientnet-lite0", 2900, 128
+PARTS = (8, 32, 128)  # images at a time
+WHOLE = 0  # the whole batch, encoded once
+MOST_OVER_WHOLE, MOST_DIFFERENCE = 1.6, 1e-3  # in time, of the largest gradient
+
+
+class EncodedOnce(FromPixels):
+    """The whole batch, with all its activations in memory."""
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """As of the base, nothing computed again."""
+        return self._part(pixels)
+
+
+def step(at_once: int) -> tuple[dict[str, float], np.ndarray[Any, np.dtype[np.float32]]]:
+    """What one step costs in this process, and the gradient of the network's first layer."""
+    with threadpool_limits(1):
+        torch.set_num_threads(1)
+        module = _module(at_once)
+        before, size = peak_mib(), LITE[NETWORK].size
+        draw = torch.Generator().manual_seed(1)
+        pixels = torch.randint(0, 256, (BATCH, size, size, 3), dtype=torch.uint8, generator=draw)
+        lengths = torch.randint(6, 16, (BATCH,), generator=draw)
+        words = torch.randint(1, WORDS, (int(lengths.sum()),), generator=draw)
+        sentences = Sentences(words, lengths, torch.zeros(BATCH, 0))
+        started = time.process_time()
+        soft_margin(module.score(pixels, sentences), torch.arange(BATCH), 0.2, 1).backward()  # type: ignore[no-untyped-call]
+        spent = time.process_time() - started
+        grown = peak_mib() - before
+        floor = 3 * BATCH * flops(load_lite(NETWORK), pixels[:1]) / _rate()
+    gradient = next(each.grad for each in module.network.parameters() if each.grad is not None)
+    return {"s": spent, "floor s": floor, "MiB": grown}, gradient.numpy()
+
+
+def _module(at_once: int) -> FromPixels:
+    settings = load_recipe("flickr8k/gvse-common-finetuned").matcher
+    assert isinstance(settings, FineTunedSettings)
+    reader = settings.matchers[0]
+    assert isinstance(reader, ScoSettings)
+    torch.manual_seed(1)
+    network: PixelsToFeatures = load_lite(NETWORK)
+    kind = FromPixels if at_once else EncodedOnce
+    matcher = SCO(reader, (LITE[NETWORK].dim,), WORDS)
+    return kind(network, matcher, ("pooled",), at_once or BATCH).train()
+
+
+def _rate() -> float:
+    a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
+    times = []
+    for _ in range(4):
+        started = time.process_time()
+        a @ b
+        times.append(time.process_time() - started)
+    return 2 * PRODUCT**3 / min(times)
+
+
+def main() -> int:
+    options = arguments(__doc__ or "").parse_args()
+    found = {}
+    for at_once in (WHOLE, *PARTS):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+            found[at_once] = process.submit(step, at_once).result()
+    whole, gradient = found[WHOLE]
+    rows: list[dict[str, Any]] = []
+    for at_once, (cost, theirs) in found.items():
+        rows.append(
+            {
+                "images at a time": f"{at_once}, encoded twice" if at_once else f"{BATCH}, all kept",
+                "s a step": cost["s"],
+                "times the whole": cost["s"] / whole["s"],
+                "floor s": cost["floor s"],
+                "times the floor": cost["s"] / cost["floor s"],
+                "grown MiB": cost["MiB"],
+                "gradients differ by": float(np.abs(theirs - gradient).max() / np.abs(gradient).max()),
+            }
+        )
+    report("fine-tune", rows, options)
+    fast = all(row["times the whole"] <= MOST_OVER_WHOLE for row in rows)
+    return 0 if fast and all(row["gradients differ by"] <= MOST_DIFFERENCE for row in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

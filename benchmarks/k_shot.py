@@ -1,0 +1,56 @@
+"""The K-shot protocol, with its word counts, bands and four test sets, against the ranks that it is made of.
+
+python -m benchmarks.k_shot [--data shared/flickr8k]
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks._harness import arguments, report
+from benchmarks.encoding import best_of_turns
+from seesay.data.readers import read_corpus
+from seesay.evaluation.k_shot import k_shot, train_texts
+from seesay.evaluation.ranks import ranks
+from seesay.text.rare_words import word_counts
+
+MOST_SECONDS = 5.0
+
+
+def main() -> int:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--data", type=Path, default=Path("../shared/flickr8k"), help="a captioned corpus")
+    options = parser.parse_args()
+    corpus = read_corpus(options.data)
+    train, test = train_texts(corpus), corpus.split("test")
+    owners = test.image_of_sentence()
+    draw = np.random.default_rng(1)
+    scores = draw.standard_normal((len(test.images), len(owners))).astype(np.float32)
+    load = os.getloadavg()[0]
+    times = best_of_turns(
+        {
+            "protocol": lambda: k_shot(lambda i, s, own: ranks(scores[i][:, s], own), test, train, "test"),
+            "counts": lambda: (word_counts(train), word_counts(test.texts())),
+            "ranks": lambda: ranks(scores, owners),
+        },
+        time.process_time,
+    )
+    row = {
+        "scores": f"{scores.shape[0]} × {scores.shape[1]}",
+        "training sentences": len(train),
+        "load before": load,
+        "protocol s": times["protocol"],
+        "of it counting words s": times["counts"],
+        "ranks alone s": times["ranks"],
+    }
+    report("k-shot", [row], options)
+    return 0 if times["protocol"] <= MOST_SECONDS else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
