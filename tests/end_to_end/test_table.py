@@ -54,7 +54,7 @@ def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         (("two-branch-7",), "No table 'two-branch-7'"),
         (("two-branch-2", "--seeds", "x"), "--seeds x"),
         (("two-branch-2", "--rows", "x"), "no row 'x'"),
-        (("two-branch-2", "--data", "SCENES", "--out", "table.png"), "name the Markdown file"),
+        (("two-branch-2", "--data", "SCENES", "--out", "table.png"), "table.png: a table is written as one of"),
         (("two-branch-3", "--data", "SCENES"), "5000 images"),
         (("two-branch-1", "--data", "nowhere"), "nowhere"),
     ],

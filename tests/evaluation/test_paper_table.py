@@ -10,7 +10,8 @@ from PIL import Image
 from rich.console import Console
 
 from seesay.errors import SeesayError
-from seesay.evaluation.paper_table import Outcome, PaperTable, plot_beside
+from seesay.evaluation.paper_table import Outcome, PaperTable
+from seesay.evaluation.table_formats import as_markdown, terminal, write_table
 from seesay.recipes.table import TableRow, load_table
 
 
@@ -45,7 +46,7 @@ def table():
 
 
 def markdown_lines(table):
-    lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
+    lines = [line for line in as_markdown(table).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
@@ -68,7 +69,7 @@ def test_the_notes_say_whose_figures_they_are_and_what_failed(table):
     assert "3 seeds" in notes
     assert "another encoder" in notes
     assert table.failures == ["two-branch-full seed 3 failed: the loss is nan"]
-    assert table.failures[0] in table.markdown()
+    assert table.failures[0] in as_markdown(table)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_the_notes_say_whose_figures_they_are_and_what_failed(table):
 )
 def test_the_papers_figures_are_of_the_corpus_at_hand_where_it_has_them(corpus, paper):
     table = composed("two-branch-4", corpus, ["two-branch"])
-    assert table.paper_corpus == paper
+    assert table.paper_corpora == [paper]
     assert table.lines[0].printed()["R@1"] == {"coco": 54.4, "flickr30k": 60.5}[paper]
 
 
@@ -125,7 +126,7 @@ def test_a_row_without_a_measure_keeps_its_place(table):
 @pytest.mark.parametrize("width", [80, 140])
 def test_the_terminal_shows_every_figure(table, width):
     console = Console(file=io.StringIO(), width=width)
-    console.print(table.terminal())
+    console.print(terminal(table))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
@@ -136,16 +137,18 @@ def test_the_terminal_shows_every_figure(table, width):
 
 def test_markdown_and_plot_are_written(table, tmp_path):
     path = tmp_path / "below" / "table.md"
-    table.write(path)
+    write_table(table, path)
     assert "![R@1](table.png)" in path.read_text(encoding="utf-8")
     with Image.open(path.with_suffix(".png")) as plot:
         assert min(plot.size) > 100
     assert len(list(path.parent.iterdir())) == 2
-    composed().write(path)  # nothing measured: the paper's alone
+    write_table(composed(), path)  # nothing measured: the paper's alone
     with pytest.raises(SeesayError, match="cannot be written"):
-        table.write(path / "deeper.md")
-    with pytest.raises(SeesayError, match=r"name the Markdown file, such as plot\.md"):
-        plot_beside(tmp_path / "plot.png")
+        write_table(table, path / "deeper.md")
+    with pytest.raises(
+        SeesayError, match=r"plot\.png: a table is written as one of \.md, \.tex, \.csv, \.json"
+    ):
+        write_table(table, tmp_path / "plot.png")
 
 
 def test_a_published_row_that_is_not_there_is_said():
@@ -161,4 +164,5 @@ def test_json_holds_rows_and_the_papers(table):
     whole = table.as_json()
     assert [len(line["measured"]) for line in whole["rows"]] == [3, 2]
     assert whole["rows"][0]["paper"]["S R@1"] == 40.5
-    assert (whole["table"], whole["paper_corpus"]) == ("two-branch-2", "flickr30k")
+    assert (whole["table"], whole["corpus"]) == ("two-branch-2", "flickr8k")
+    assert whole["rows"][0]["published"]["corpus"] == "flickr30k"

@@ -14,10 +14,16 @@ from seesay.evaluation.measure import GROUNDING
 from seesay.evaluation.protocols import PROTOCOLS
 from seesay.evaluation.sentence_to_sentence import PROTOCOL as SENTENCES
 from seesay.recipes.load import list_recipes, load_recipe
-from seesay.recipes.table import list_tables, load_table, parse_seeds
+from seesay.recipes.table import is_table, list_tables, load_table, parse_seeds
 
 TABLES = list_tables()
-ROWS = [pytest.param(table, row, id=f"{table.name} {row.name}") for table in TABLES for row in table.rows]
+ROWS = [
+    pytest.param(table, row, id=f"{table.name} {row.name}")
+    for table in TABLES
+    if table.of
+    for row in table.rows
+]
+FLICKR8K = load_table("flickr8k")
 
 MINE = """
 name: mine
@@ -103,6 +109,47 @@ def test_every_row_has_recipes_and_a_published_row(table, row) -> None:
     assert (published is not None) == (table.protocol != COMPOSITION)
 
 
+def test_the_readmes_table_has_every_recipe_of_sentences_on_flickr8k() -> None:
+    assert FLICKR8K.of is None
+    recipes = {name for row in FLICKR8K.rows for name in row.recipes}
+    matched = {r.name for r in list_recipes() if r.corpus == "flickr8k" and r.name != "concepts"}
+    assert matched <= recipes
+    assert recipes - matched == {"ground-full"}
+    assert all(row.group for row in FLICKR8K.rows)
+
+
+@pytest.mark.parametrize("row", FLICKR8K.rows, ids=lambda row: row.name)
+def test_a_row_of_several_papers_stands_beside_the_system_that_its_recipe_names(row) -> None:
+    recipe = FLICKR8K.recipe(row.recipes[0], "flickr8k", row.changes, seed=1)
+    if row.published:
+        assert row.published == recipe.system
+    assert recipe.changes == tuple(sorted(row.changes))
+    assert bool(row.changes) == (row.name not in {*row.recipes, "two-branch-regions"})
+
+
+def test_rows_stand_under_headings(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "name: mine\ntitle: t\ncorpus: flickr8k\nprotocol: standard\nrows:\n"
+        "  Ours: [seesay-small, {name: v, recipe: vse++, changes: [batch=64]}]\n  Theirs: [cca-mean]\n",
+        encoding="utf-8",
+    )
+    table = load_table(str(path))
+    assert [(row.group, row.name) for row in table.rows] == [
+        ("Ours", "seesay-small"),
+        ("Ours", "v"),
+        ("Theirs", "cca-mean"),
+    ]
+    assert table.of is None
+    assert table.recipe("vse++", "flickr8k", table.rows[1].changes, seed=2).batch == 64
+
+
+def test_what_is_a_table() -> None:
+    assert is_table("flickr8k")
+    assert is_table("mine.yaml")
+    assert not is_table("runs/flickr8k")
+
+
 def test_rows_are_chosen_in_the_tables_order() -> None:
     table = load_table("two-branch-2")
     chosen = table.only(["two-branch-full", "cca-mean"])
@@ -121,6 +168,9 @@ def test_rows_are_chosen_in_the_tables_order() -> None:
         (MINE.replace("[two-branch]", "two-branch"), "key 'rows'"),
         (MINE.replace("[two-branch]", "[7]"), r"key 'rows\.0"),
         (MINE.replace("table: 2", "table: two"), "key 'table'"),
+        (MINE.replace("table: 2\n", ""), "source and table go together"),
+        (MINE.replace("[two-branch]", "{A: two-branch}"), r"key 'rows\.0"),
+        (MINE.replace("[two-branch]", "[{name: x, recipe: vse++, changes: [batch=no]}]"), "batch"),
         (MINE + "colour: red\n", "key 'colour'"),
         ("- a list\n", "table"),
         ("{", "cannot be read"),

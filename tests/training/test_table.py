@@ -20,7 +20,8 @@ from seesay.recipes.table import TableRow, load_table
 from seesay.training import loop
 from seesay.training import table as table_of_runs
 from seesay.training import train as training
-from seesay.training.table import MEASURED, TableRuns, measure_table
+from seesay.training.measured import MEASURED
+from seesay.training.table import TableRuns, measure_table
 
 CHANGES = (
     "encoders=[efficientnet-lite0]",

@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import typer
 
-from seesay.cli import learn, look, use
+from seesay.cli import learn, look, report, table, use
 from seesay.cli.app import app
 from seesay.errors import SeesayError
 
-__all__ = ["app", "learn", "look", "main", "use"]
+__all__ = ["app", "learn", "look", "main", "report", "table", "use"]
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ from seesay.cli.app import app
 from seesay.cli.options import (
     DEFAULT_RUNS,
     HERE,
-    NOTHING_FOUND,
     SHORTLIST,
     AnyBoxOption,
     ChangeOption,
@@ -115,42 +114,3 @@ def evaluate(
     else:
         system = None if other else loaded.recipe.system
         print_report(measured, system, corpus.name, differences(loaded.recipe), console.wide())
-
-
-@app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.md")
-def table(
-    name: Annotated[
-        str | None, typer.Argument(help="A table's name or YAML file; lists them without.")
-    ] = None,
-    data: DataOption = HERE,
-    images: ImagesOption = None,
-    data_format: FormatOption = None,
-    folder: Annotated[Path, typer.Option("--runs", help="The folder of runs.")] = DEFAULT_RUNS,
-    seeds: Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")] = "1",
-    change: ChangeOption = None,
-    rows: Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")] = None,
-    split: SplitOption = "test",
-    may_train: Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")] = True,
-    record: RecordOption = None,
-    out: Annotated[Path | None, typer.Option(help="Also write Markdown, and a plot beside it.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Train and measure the rows of a paper's table; run again, it goes on where it stopped."""
-    from seesay.recipes.table import list_tables, load_table, parse_seeds
-
-    if name is None:
-        lines = [{"name": each.name, "about": each.title} for each in list_tables()]
-        console.show(lines, as_json, console.print_lines)
-        return
-    from seesay.data.open import open_corpus
-    from seesay.evaluation.results import source_commit
-    from seesay.training.table import TableRuns, measure_table
-
-    definition = load_table(name).only(rows.split(",") if rows else ())
-    numbers, commit = parse_seeds(seeds), source_commit(HERE.resolve())
-    corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
-    runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
-    measured = measure_table(runs, numbers, console.tell, record, out)
-    console.show(measured.as_json(), as_json, lambda _: console.wide().print(measured.terminal()))
-    if measured.failures:
-        raise typer.Exit(NOTHING_FOUND)

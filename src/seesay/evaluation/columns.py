@@ -120,8 +120,17 @@ def corpus_title(name: str) -> str:
 
 def features(row: Mapping[str, Any]) -> str:
     """What a measured row saw of the images, and what the command line changed."""
-    changes = [change for change in row.get("changes") or () if not change.startswith("seed=")]
-    return ", ".join(part for part in (row["encoder"], row.get("crops"), *changes) if part)
+    return ", ".join([image_features(row), *changes_of(row)])
+
+
+def image_features(row: Mapping[str, Any]) -> str:
+    """The encoders of a measured row, and their crops."""
+    return ", ".join(part for part in (row["encoder"], row.get("crops")) if part)
+
+
+def changes_of(row: Mapping[str, Any]) -> list[str]:
+    """What the command line changed of a measured row's recipe, but for the seed, which is the row's own."""
+    return [change for change in row.get("changes") or () if not change.startswith("seed=")]
 
 
 def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Iterable[str]) -> str:

@@ -1,38 +1,32 @@
-"""A paper's table measured again: ours as mean ± standard deviation beside the paper's figures.
+"""A table of measured rows beside published ones: ours as mean ± standard deviation, the papers' figures.
 
-The same cells go to the terminal, into Markdown, and R@1 of them into a plot.
+The same cells go to the terminal and into every format of `table_formats`, R@1 of them into a plot.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from statistics import fmean, stdev
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from statistics import fmean
 from typing import Any
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
 
 from seesay.errors import SeesayError
 from seesay.evaluation.columns import (
     MEDIAN_RANK,
     Figures,
     Published,
+    changes_of,
     conventions,
     corpus_title,
     figures,
     find_published,
-    is_plotted,
+    image_features,
     is_published,
-    markdown,
     number,
     published_figures,
     spreads,
 )
-from seesay.paths import replace_text, replacing
 from seesay.recipes.table import TableDefinition, TableRow
 
 PAPER = "paper"
@@ -58,10 +52,20 @@ class Outcome:
 class Line:
     """One row of the table: the paper's, measured ones, a seed each, and what failed."""
 
-    name: str
+    row: TableRow
     published: Published | None
     rows: list[dict[str, Any]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The row's."""
+        return self.row.name
+
+    @property
+    def label(self) -> str:
+        """The name, and whether the row failed."""
+        return self.name + (", failed" if self.failures and not self.rows else "")
 
     def measured(self, column: str) -> list[float]:
         """The column's numbers, a seed each."""
@@ -83,16 +87,22 @@ class Cell:
 class PaperTable:
     """The lines of a table in the definition's order, which outcomes are added to as they come.
 
+    Args:
+        definition: the table.
+        corpus: on which it is measured.
+        split: that is measured.
+        measures: the columns to show: `S R@1`, or `R@1` for both directions; the definition's without it.
+
     Raises:
         SeesayError: a row names a published row that is not in the paper's table.
     """
 
-    def __init__(self, definition: TableDefinition, corpus: str, split: str) -> None:
+    def __init__(
+        self, definition: TableDefinition, corpus: str, split: str, measures: Sequence[str] = ()
+    ) -> None:
         self.definition, self.corpus, self.split = definition, corpus, split
-        self.source = (definition.source, definition.table)
-        same = is_published(corpus, definition.protocol, self.source)
-        self.paper_corpus = corpus if same else definition.corpus
-        self.lines = [Line(row.name, self._published(row)) for row in definition.rows]
+        self.measures = tuple(measures) or definition.measures
+        self.lines = [Line(row, self._published(row)) for row in definition.rows]
 
     def add(self, outcome: Outcome) -> None:
         """Put an outcome into its line."""
@@ -102,171 +112,194 @@ class PaperTable:
         if outcome.failure is not None:
             line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
 
+    def only_measured(self) -> PaperTable:
+        """The table without the rows that have no figures of ours.
+
+        Raises:
+            SeesayError: none has.
+        """
+        kept = tuple(line.row for line in self.lines if line.rows)
+        if not kept:
+            raise SeesayError(f"table {self.definition.name}: no row is measured on {self.corpus}.")
+        definition = self.definition.model_copy(update={"rows": kept})
+        table = PaperTable(definition, self.corpus, self.split, self.measures)
+        table.lines = [replace(line) for line in self.lines if line.rows]
+        return table
+
     @property
     def failures(self) -> list[str]:
         """What failed and why, in the lines' order."""
         return [failure for line in self.lines for failure in line.failures]
 
     @property
-    def columns(self) -> list[str]:
-        """The measures; Med r only where the paper prints it."""
+    def all_columns(self) -> list[str]:
+        """Every measure."""
         known = dict.fromkeys(column for line in self.lines for row in line.rows for column in figures(row))
-        known |= dict.fromkeys(column for line in self.lines for column in line.printed())
-        return [c for c in known if not c.endswith(MEDIAN_RANK) or self._printed(c)]
+        return list(known | dict.fromkeys(column for line in self.lines for column in line.printed()))
+
+    @property
+    def columns(self) -> list[str]:
+        """The measures to show; those of the definition, or all, Med r where every paper prints it."""
+        if wanted := set(self.measures):
+            return [c for c in self.all_columns if c in wanted or c.partition(" ")[2] in wanted]
+        papers = [printed for line in self.lines if (printed := line.printed())]
+        return [
+            column
+            for column in self.all_columns
+            if not column.endswith(MEDIAN_RANK)
+            or (papers and all(printed.get(column) is not None for printed in papers))
+        ]
 
     def headings(self) -> list[str]:
-        """The row's name, then each measure with the paper's beside it where the paper has it."""
-        beside = ([column, PAPER] if self._printed(column) else [column] for column in self.columns)
+        """The row's name, then each measure with the paper's beside it where a paper has it."""
+        beside = ([column, PAPER] if self.is_printed(column) else [column] for column in self.columns)
         return ["recipe", *(heading for pair in beside for heading in pair)]
 
     def cells(self) -> list[list[Cell]]:
-        """A list of cells for each line, under `headings`."""
-        lines = [[Cell(_label(line))] for line in self.lines]
+        """A list of cells for each line, under `headings`.
+
+        The best of a column stands out; of the papers', where they are of one table.
+        """
+        lines = [[Cell(line.label)] for line in self.lines]
         for column in self.columns:
             ours = [fmean(values) if (values := line.measured(column)) else None for line in self.lines]
             for cells, line, best in zip(lines, self.lines, _best(ours, column), strict=True):
                 cells.append(Cell(spreads(line.rows, [column])[0], best))
-            if not self._printed(column):
+            if not self.is_printed(column):
                 continue
             theirs = [line.printed().get(column) for line in self.lines]
-            for cells, value, best in zip(lines, theirs, _best(theirs, column), strict=True):
+            best_of_theirs = _best(theirs, column) if self.definition.of else [False] * len(theirs)
+            for cells, value, best in zip(lines, theirs, best_of_theirs, strict=True):
                 cells.append(Cell(number(value), best))
         return lines
 
+    def groups(self) -> Iterator[tuple[str, str, list[tuple[Line, list[Cell]]]]]:
+        """Each heading, where its published rows are from, and its lines with their cells.
+
+        Lines without a heading are one group, whose heading is empty.
+        """
+        both = zip(self.lines, self.cells(), strict=True)
+        for group, below in groupby(both, key=lambda each: each[0].row.group):
+            lines = list(below)
+            known = [line.published for line, _ in lines if line.published]
+            yield group or "", _sources(known, self.corpus) if group else "", lines
+
     def notes(self) -> list[str]:
         """What the figures are of, how ours depart from the paper, and what failed."""
-        source, table = self.source
-        protocols = dict.fromkeys(self.definition.protocol_of(row) for row in self.definition.rows)
-        named = f"{', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}"
-        paper = f"{source}, table {table}, on {corpus_title(self.paper_corpus)}"
-        printed = any(line.printed() for line in self.lines)
-        notes = [f"Ours: {named}. Paper: {paper}." if printed else f"Ours: {named}, after {paper}."]
         rows = [row for line in self.lines for row in line.rows]
-        if (seeds := max(len(line.rows) for line in self.lines)) > 1:
-            notes.append(f"Ours are the mean ± the standard deviation of {seeds} seeds.")
+        notes = [self._whose()]
+        seeds = sorted({len(line.rows) for line in self.lines} - {0, 1})
+        if seeds:
+            counts = " or ".join(map(str, seeds))
+            alone = any(len(line.rows) == 1 for line in self.lines)
+            where = "With ± they" if alone else "Ours"
+            notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
         if convention := conventions(rows):
             notes.append(convention)
         departures = dict.fromkeys(d for row in rows for d in row.get("departures", ()))
-        if departures:
+        if departures and self.definition.of:
             notes.append(f"Ours depart: {'; '.join(departures)}.")
-        if changes := dict.fromkeys(change for row in rows for change in row.get("changes") or ()):
-            notes.append(f"Changed: {', '.join(changes)}.")
+        notes += self._seen()
+        variants = [line.row for line in self.lines if line.row.changes]
+        notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
+        told = {change for row in variants for change in row.changes}
+        changes = dict.fromkeys(change for row in rows for change in changes_of(row))
+        if changed := [change for change in changes if change not in told]:
+            notes.append(f"Changed: {', '.join(changed)}.")
+        if missing := [line.name for line in self.lines if not line.rows and not line.failures]:
+            notes.append(f"Not measured: {', '.join(missing)}.")
         return notes + self.failures
-
-    def markdown(self) -> str:
-        """A title, the table with the paper's names of its rows, and the notes below."""
-        lines = []
-        for line, cells in zip(self.lines, self.cells(), strict=True):
-            name, *rest = (f"**{cell.text}**" if cell.best else cell.text for cell in cells)
-            lines.append([f"`{line.name}`{name.removeprefix(line.name)}", *rest, _system(line)])
-        headings = [*self.headings(), "in the paper"]
-        table = markdown(headings, lines, left=("recipe", "in the paper"))
-        notes = "\n".join(f"- {note}" for note in self.notes())
-        return f"## {self.definition.title}\n\n{table}\n{notes}\n"
 
     def as_json(self) -> dict[str, Any]:
         """Every measured row beside the paper's figures, and what failed."""
-        lines = [{"row": line.name, "measured": line.rows, PAPER: line.printed()} for line in self.lines]
+        lines = [
+            {
+                "row": line.name,
+                **({"group": line.row.group} if line.row.group else {}),
+                "measured": line.rows,
+                PAPER: line.printed(),
+                "published": _origin(line.published),
+            }
+            for line in self.lines
+        ]
         about = {"table": self.definition.name, "corpus": self.corpus, "split": self.split}
-        return {**about, "paper_corpus": self.paper_corpus, "rows": lines, "failures": self.failures}
+        return {**about, "rows": lines, "failures": self.failures}
 
-    def terminal(self) -> Group:
-        """The same for a terminal; the best of each column is bold."""
-        table = Table(
-            title=Text(self.definition.title),
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            padding=0,
-            pad_edge=False,
-        )
-        for position, heading in enumerate(self.headings()):
-            dim = "dim" if heading == PAPER else ""
-            table.add_column(heading, justify="right" if position else "left", style=dim, overflow="fold")
-        for cells in self.cells():
-            # Narrow, so that seven measures and the paper's seven fit.
-            shown = ((cell.text.replace(" ± ", "±"), "bold not dim" if cell.best else "") for cell in cells)
-            table.add_row(*(Text(*each) for each in shown))
-        return Group(table, *(Text(note) for note in self.notes()))
+    def is_printed(self, column: str) -> bool:
+        """Whether a paper has a figure there."""
+        return any(line.printed().get(column) is not None for line in self.lines)
 
-    def write(self, path: Path) -> None:
-        """The Markdown, and the plot beside it.
+    @property
+    def paper_corpora(self) -> list[str]:
+        """The corpora of the published rows."""
+        return list(dict.fromkeys(line.published.corpus for line in self.lines if line.published))
 
-        Raises:
-            SeesayError: there is no place to write to.
-        """
-        picture = plot_beside(path)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.plot(picture)
-            replace_text(path, f"{self.markdown()}\n![R@1]({picture.name})\n")
-        except OSError as error:
-            raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
+    def _whose(self) -> str:
+        protocols = dict.fromkeys(self.definition.protocol_of(row) for row in self.definition.rows)
+        named = f"{', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}"
+        if self.definition.of is None:
+            known = [line.published for line in self.lines if line.published and not line.row.group]
+            return f"Ours: {named}." + (f" Paper: {_sources(known, self.corpus)}." if known else "")
+        source, table = self.definition.of
+        if not any(line.printed() for line in self.lines):
+            on = corpus_title(self._fallbacks()[0])
+            return f"Ours: {named}, after {source}, table {table}, on {on}."
+        on = " and ".join(map(corpus_title, self.paper_corpora))
+        return f"Ours: {named}. Paper: {source}, table {table}, on {on}."
 
-    def plot(self, path: Path) -> None:
-        """R@1, or the true order's share, of every row: ours, its deviation, and the paper's, as a PNG."""
-        from matplotlib.figure import Figure
-
-        recalls = [column for column in self.columns if is_plotted(column)]
-        size = (1.5 + 4 * len(recalls), 1.5 + 0.35 * len(self.lines))
-        figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(1, len(recalls), sharey=True, squeeze=False)[0] if recalls else []
-        for axes, column in zip(panels, recalls, strict=True):
-            self._draw(axes, column)
-        if recalls:
-            handles, labels = panels[0].get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-        with replacing(path) as beside:
-            figure.savefig(beside, format="png", dpi=110)
-
-    def _draw(self, axes: Any, column: str) -> None:
-        ours = [(y, line.measured(column)) for y, line in enumerate(self.lines) if line.rows]
-        spreads = [stdev(values) if len(values) > 1 else 0.0 for _, values in ours]
-        means = [fmean(values) for _, values in ours]
-        label = f"ours, {corpus_title(self.corpus)}"
-        axes.errorbar(means, [y for y, _ in ours], xerr=spreads, fmt="o", capsize=3, label=label)
-        theirs = [(y, value) for y, line in enumerate(self.lines) if (value := line.printed().get(column))]
-        label = f"paper, {corpus_title(self.paper_corpus)}"
-        if theirs:
-            axes.plot([v for _, v in theirs], [y for y, _ in theirs], "D", mfc="none", label=label)
-        axes.set_yticks(range(len(self.lines)), [line.name for line in self.lines])
-        axes.set(
-            xlabel=column if column.endswith("%") else f"{column}, %", ylim=(len(self.lines) - 0.5, -0.5)
-        )
-        axes.grid(alpha=0.3)
+    def _seen(self) -> list[str]:
+        """What each row saw of the images, where not all saw the same."""
+        seen: dict[str, list[str]] = {}
+        for line in self.lines:
+            for what in dict.fromkeys(image_features(row) for row in line.rows):
+                seen.setdefault(what, []).append(line.name)
+        if len(seen) < 2:
+            return []
+        usual = max(seen, key=lambda what: len(seen[what]))
+        others = [f"{what} in {', '.join(names)}" for what, names in seen.items() if what != usual]
+        return [f"Images seen by {usual}; by {'; by '.join(others)}."]
 
     def _published(self, row: TableRow) -> Published | None:
         wanted = row.published or row.recipe or row.name
         protocol = self.definition.protocol_of(row)
-        published = find_published(wanted, self.paper_corpus, protocol, self.source)
-        if row.published and published is None:
-            source, table = self.source
+        for corpus in self._fallbacks():
+            if row.changes and not row.published:
+                break  # a variant is not what the paper measured
+            if published := find_published(wanted, corpus, protocol, self.definition.of):
+                return published
+        if row.published:
+            of = f"table {self.definition.table} of {self.definition.source}" if self.definition.of else "any"
             raise SeesayError(
-                f"table {self.definition.name}: row '{row.name}': no row '{row.published}' "
-                f"in table {table} of {source} on {self.paper_corpus}."
+                f"table {self.definition.name}: row '{row.name}': no row '{row.published}' in {of} "
+                f"on {', '.join(self._fallbacks())}."
             )
-        return published
+        return None
 
-    def _printed(self, column: str) -> bool:
-        return any(line.printed().get(column) is not None for line in self.lines)
-
-
-def plot_beside(path: Path) -> Path:
-    """Where the plot of a Markdown file goes.
-
-    Raises:
-        SeesayError: the Markdown itself is to be a picture.
-    """
-    if path.suffix.lower() == ".png":
-        raise SeesayError(f"{path}: name the Markdown file, such as {path.stem}.md; the plot goes beside it.")
-    return path.with_suffix(".png")
+    def _fallbacks(self) -> list[str]:
+        """The corpora whose published rows stand beside; the first that has one."""
+        if of := self.definition.of:
+            same = is_published(self.corpus, self.definition.protocol, of)
+            return [self.corpus if same else self.definition.corpus]
+        return list(dict.fromkeys((self.corpus, self.definition.corpus, *self.definition.beside)))
 
 
-def _label(line: Line) -> str:
-    return line.name + (", failed" if line.failures and not line.rows else "")
+def _origin(published: Published | None) -> dict[str, Any] | None:
+    if published is None:
+        return None
+    keys = ("system", "source", "table", "corpus", "protocol", "note")
+    return {key: getattr(published, key) for key in keys}
 
 
-def _system(line: Line) -> str:
-    return line.published.system if line.published else ""
+def _sources(known: Sequence[Published], corpus: str) -> str:
+    """Which tables rows are of, and on which corpus where that is another."""
+    tables: dict[tuple[str, str], dict[int, None]] = {}
+    for row in known:
+        tables.setdefault((row.source, row.corpus), {})[row.table] = None
+    return "; ".join(
+        f"{source}, table{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
+        + (f", on {corpus_title(there)}" if there != corpus else "")
+        for (source, there), numbers in tables.items()
+    )
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:

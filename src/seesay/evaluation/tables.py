@@ -6,7 +6,9 @@ A document holds a block that this module fills:
     <!-- /table -->
 
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
-the corpus whose published rows stand under them, and `benchmark` one of `benchmarks.jsonl`.
+the corpus whose published rows stand under them, and `benchmark` one of `benchmarks.jsonl`. `definition`
+names a table of `seesay table`, of which the block holds the rows that are measured, and `measures` its
+columns.
 """
 
 from __future__ import annotations
@@ -31,10 +33,13 @@ from seesay.evaluation.columns import (
     published_figures,
     spreads,
 )
+from seesay.evaluation.recorded import recorded_table
 from seesay.evaluation.results import kind, read_rows
+from seesay.evaluation.table_formats import markdown_lines
 from seesay.paths import replace_text
+from seesay.recipes.table import load_table
 
-_CHOICES = {"split", "protocol", "recipes", "beside", "benchmark"}
+_CHOICES = {"split", "protocol", "recipes", "beside", "benchmark", "definition", "measures"}
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
 
@@ -127,6 +132,11 @@ def _table(spec: str, results: Path, document: Path) -> str:
     path = results / f"{name}.jsonl"
     if "benchmark" in chosen:
         return benchmark_table(path, chosen["benchmark"])
+    if "definition" in chosen:
+        measures = tuple(filter(None, chosen.get("measures", "").split(",")))
+        split, definition = chosen.get("split", "test"), load_table(chosen["definition"])
+        table = recorded_table(definition, path, split, measures)
+        return markdown_lines(table.only_measured(), names=False)
     recipes = chosen.pop("recipes", "")
     return results_table(read_rows(path), name, recipes=recipes.split(",") if recipes else (), **chosen)
 

@@ -1,6 +1,6 @@
-"""Tables of papers as data: which recipes are their rows, and what the paper printed them as.
+"""Tables as data: which recipes are their rows, and which published rows stand beside.
 
-One YAML a table, below `tables/<paper>/`.
+One YAML a table: a paper's below `tables/<paper>/`, those of several papers below `tables/all/`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
@@ -27,6 +27,9 @@ class TableRow(BaseModel):
         protocol: what it is measured by, where that is not the table's.
         published: the paper's row beside it, by its printed name; by default the one of that recipe.
         combine: a recipe for sentences and one for phrases, whose distances are weighed against each other.
+        changes: `key=value`, for a variant of the recipe; the row's name is then the variant's, and its
+            run's.
+        group: the heading it stands under.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -36,6 +39,8 @@ class TableRow(BaseModel):
     protocol: str | None = None
     published: str | None = None
     combine: tuple[str, str] | None = None
+    changes: tuple[str, ...] = ()
+    group: str | None = None
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -44,31 +49,50 @@ class TableRow(BaseModel):
 
 
 class TableDefinition(BaseModel):
-    """A table of a paper; in YAML a row that is a recipe and no more is its bare name.
+    """A table; in YAML a row that is a recipe and no more is its bare name.
+
+    Rows may be a mapping from headings to the rows below them.
 
     Attributes:
-        source: the paper, as the published rows name it.
+        source: the paper, as the published rows name it; without it, rows of every paper stand beside.
         table: its number there.
         corpus: the paper's, whose published rows stand beside where there are none for the corpus at hand.
+        beside: further corpora, in whose published rows a row is looked for that has none on that one.
         protocol: what rows are measured by that name none of their own.
+        measures: the columns to show, such as `R@1`; all without it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     title: str
-    source: str
-    table: int = Field(gt=0)
+    source: str | None = None
+    table: int | None = Field(None, gt=0)
     corpus: str
+    beside: tuple[str, ...] = ()
     protocol: str
+    measures: tuple[str, ...] = ()
     rows: tuple[TableRow, ...] = Field(min_length=1)
 
     @field_validator("rows", mode="before")
     @classmethod
     def _named(cls, rows: Any) -> Any:
+        if isinstance(rows, dict):
+            return [row for group, below in rows.items() for row in _below(group, below)]
         if not isinstance(rows, list | tuple):
             return rows
         return [{"name": row} if isinstance(row, str) else row for row in rows]
+
+    @model_validator(mode="after")
+    def _of_one_paper_or_of_many(self) -> TableDefinition:
+        if (self.source is None) != (self.table is None):
+            raise ValueError("source and table go together: a paper, and which of its tables")
+        return self
+
+    @property
+    def of(self) -> tuple[str, int] | None:
+        """The paper and its table's number; None for a table of several papers."""
+        return (self.source, self.table) if self.source is not None and self.table is not None else None
 
     def protocol_of(self, row: TableRow) -> str:
         """What that row is measured by."""
@@ -104,6 +128,11 @@ class TableDefinition(BaseModel):
             raise SeesayError(f"table {self.name}: {error}") from error
 
 
+def is_table(name: str) -> bool:
+    """Whether that is a table's name, or could be its YAML file."""
+    return name in _shipped() or Path(name).suffix in (".yaml", ".yml")
+
+
 def list_tables() -> list[TableDefinition]:
     """Every table that comes with seesay, by name."""
     return [load_table(name) for name in sorted(_shipped())]
@@ -129,7 +158,7 @@ def load_table(name: str) -> TableDefinition:
         raise SeesayError(f"table {name}: cannot be read ({' '.join(str(failure).split())}).") from failure
     for row in definition.rows:
         for recipe in row.recipes:
-            definition.recipe(recipe, definition.corpus, (), seed=1)
+            definition.recipe(recipe, definition.corpus, row.changes, seed=1)
     return definition
 
 
@@ -143,6 +172,13 @@ def parse_seeds(text: str) -> list[int]:
     if not all(part.isascii() and part.isdigit() for part in parts) or len(set(map(int, parts))) < len(parts):
         raise SeesayError(f"--seeds {text}: write different whole numbers, such as 1,2,3.")
     return [int(part) for part in parts]
+
+
+def _below(group: Any, rows: Any) -> list[Any]:
+    rows = (
+        [{"name": row} if isinstance(row, str) else row for row in rows] if isinstance(rows, list) else [rows]
+    )
+    return [row | {"group": group} if isinstance(row, dict) else row for row in rows]
 
 
 def _shipped() -> dict[str, Path]:

@@ -1,14 +1,11 @@
 """The rows of a paper's table: each run trained, resumed or taken as it is, then measured.
 
 Runs lie in `RUNS/<corpus>/<recipe>-seed<k>`, so tables share them, as do composed matchers their members;
-what was measured is kept in the run's `measured.json` and holds as long as its weights and the data are the
-same.
+what was measured is kept with them (`measured`).
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,18 +13,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import SeesayError
 from seesay.evaluation.combine import measure_combined
 from seesay.evaluation.measure import GROUNDING, check_protocol, measure_split, provenance
-from seesay.evaluation.paper_table import Outcome, PaperTable, plot_beside
+from seesay.evaluation.paper_table import Outcome, PaperTable
 from seesay.evaluation.protocols import PROTOCOLS
 from seesay.evaluation.results import record_row
-from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run
-from seesay.paths import replace_text
+from seesay.matchers.run import RECIPE, VOCABULARY, Run
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import Recipe
@@ -35,12 +29,11 @@ from seesay.recipes.table import TableDefinition, TableRow
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.composed import is_put_together, put_together
+from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.runs import REPORT
 from seesay.training.train import train
 
-MEASURED = "measured.json"
 _WORDS_ABOUT = ("about", "system", "departures")  # of a recipe; they change no weight
-_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -92,28 +85,28 @@ class TableRuns:
         Raises:
             SeesayError: it cannot be trained or measured.
         """
-        folders = [self.run(row.recipes[0], seed)]
+        if row.changes:
+            folders = [self.run(row.recipes[0], seed, row.changes, row.name)]
+        else:
+            folders = [self.run(row.recipes[0], seed)]
         folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
-        path = folders[0] / MEASURED
-        protocol = self.definition.protocol_of(row)
-        name = f"{row.name} {protocol} {self.split}"
-        of = _digest([folder / file for folder in folders for file in (RECIPE, VOCABULARY, WEIGHTS)])
-        of += self._data_digest
-        kept = _read(path)
-        if kept.get(name, {}).get("of") != of:
-            kept[name] = {"of": of, "row": self._measure(row, folders)}
-            replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
-        found: dict[str, Any] = kept[name]["row"]
-        return found
+        name = f"{row.name} {self.definition.protocol_of(row)} {self.split}"
+        return kept_or_measured(folders, name, self._data_digest, lambda: self._measure(row, folders))
 
-    def run(self, name: str, seed: int) -> Path:
+    def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
         """The folder of a recipe's finished run, which is trained or resumed where it is not there.
+
+        Args:
+            name: the recipe's.
+            seed: of the run.
+            changes: `key=value`, before those of the whole table.
+            called: what its folder is named after; by default the recipe.
 
         Raises:
             SeesayError: it cannot be trained, or the folder holds a run of something else.
         """
-        recipe = self.definition.recipe(name, self.corpus.name, self.changes, seed)
-        folder = self.folder / self.corpus.name / f"{recipe.name}-seed{seed}"
+        recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
+        folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
             return self._composed(recipe, recipe.matcher.members, folder)
         finished = (folder / REPORT).is_file()
@@ -201,11 +194,7 @@ class TableRuns:
 
     @cached_property
     def _data_digest(self) -> str:
-        """Of the measured split and of val, on which eq. 8's weight is chosen: images, texts and boxes."""
-        digest = hashlib.blake2b(digest_size=16)
-        for split in sorted({self.split, "val"} & {image.split for image in self.corpus.images}):
-            _digest_data(digest, self.corpus.split(split))
-        return digest.hexdigest()
+        return data_digest(self.corpus, self.split)
 
 
 def measure_table(
@@ -213,7 +202,6 @@ def measure_table(
     seeds: Sequence[int],
     tell: Callable[[str], None],
     record: Path | None = None,
-    out: Path | None = None,
 ) -> PaperTable:
     """The whole table.
 
@@ -222,62 +210,18 @@ def measure_table(
         seeds: of each row.
         tell: is given a line before and after each row.
         record: the folder of results that each row is put into.
-        out: the Markdown file that the table is written to at the end, with a plot beside it.
 
     Raises:
-        SeesayError: the table does not go with the corpus, or what it gives cannot be written.
+        SeesayError: the table does not go with the corpus, or a row cannot be recorded.
     """
-    if out is not None:
-        plot_beside(out)  # a mistake there is told before anything is trained
     table = PaperTable(runs.definition, runs.corpus.name, runs.split)
     for outcome in runs.outcomes(seeds, tell):
         table.add(outcome)
         tell(f"  {outcome.summary()}")
         if record is not None and outcome.measured is not None:
             record_row(record, runs.corpus.name, outcome.measured)
-    if out is not None:
-        table.write(out)
     return table
 
 
 def _words_about(recipe: Recipe) -> dict[str, Any]:
     return {key: getattr(recipe, key) for key in _WORDS_ABOUT}
-
-
-def _digest_data(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
-    for image in part.images:
-        try:
-            content = image.source.read() if image.source else b""
-        except ImageError as error:
-            content = str(error).encode()
-        digest.update(repr((image.name, image.split, hashlib.blake2b(content).digest())).encode())
-    if isinstance(part, PhraseCorpus):
-        digest.update(repr((part.phrases, part.sizes.tolist())).encode())
-        return
-    digest.update(repr(part.sentences).encode())
-    if part.features is not None:
-        rows = [image.row for image in part.images if image.row is not None]
-        for start in range(0, len(rows), _ROWS):
-            digest.update(
-                np.ascontiguousarray(part.features[np.array(rows[start : start + _ROWS])]).tobytes()
-            )
-
-
-def _digest(files: Sequence[Path]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        try:
-            with file.open("rb") as opened:
-                digest.update(hashlib.file_digest(opened, "blake2b").digest())
-        except OSError as error:
-            raise SeesayError(f"{file}: cannot be read ({error.strerror}); train again.") from error
-    return digest.hexdigest()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """What was measured of a run before; nothing where the file is missing or damaged."""
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return kept if isinstance(kept, dict) else {}

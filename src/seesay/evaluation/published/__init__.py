@@ -90,6 +90,11 @@ def published_row(system: str, corpus: str, protocol: str = "standard") -> Publi
     return min(found, key=lambda row: row.protocol != protocol, default=None)
 
 
+def corpora() -> list[str]:
+    """The corpora of the published rows, small ones first."""
+    return ["flickr8k", "flickr30k", "flickr30k-entities", "coco"]
+
+
 @cache
 def _all_rows() -> tuple[PublishedRow | PublishedRecalls, ...]:
     rows: list[PublishedRow | PublishedRecalls] = []

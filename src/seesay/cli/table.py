@@ -1,0 +1,128 @@
+"""The command that puts what was measured beside what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from seesay import console
+from seesay.cli.app import app
+from seesay.cli.options import (
+    DEFAULT_RUNS,
+    HERE,
+    NOTHING_FOUND,
+    ChangeOption,
+    FormatOption,
+    ImagesOption,
+    JsonOption,
+    ProtocolOption,
+    RecordOption,
+    SplitOption,
+)
+from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from seesay.recipes.table import TableDefinition
+
+
+@app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
+def table(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE | RUN...]",
+            help="A table's name or YAML file, or runs to put beside each other; lists the tables without.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="The corpus to train and measure on. Without it, a table is of recorded rows, and runs are "
+            "measured on the corpus that they learned from."
+        ),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="The file of recorded rows; results/CORPUS.jsonl by default.")
+    ] = None,
+    images: ImagesOption = None,
+    data_format: FormatOption = None,
+    folder: Annotated[Path, typer.Option("--runs", help="The folder of a table's runs.")] = DEFAULT_RUNS,
+    seeds: Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")] = "1",
+    change: ChangeOption = None,
+    rows: Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")] = None,
+    split: SplitOption = "test",
+    protocol: ProtocolOption = None,
+    may_train: Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")] = True,
+    record: RecordOption = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Also write it: .md with a plot beside it, .tex, .csv or .json.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put runs, or the recipes of a paper's table, beside the published rows.
+
+    With --data what is missing is trained, and measured; run again, a table goes on where it stopped.
+    """
+    if not what:
+        _list_tables(as_json)
+        return
+    from seesay.data.open import open_corpus
+    from seesay.evaluation.recorded import recorded_table
+    from seesay.evaluation.results import source_commit
+    from seesay.evaluation.table_formats import check_format, terminal, write_table
+    from seesay.recipes.table import parse_seeds
+    from seesay.training.table import TableRuns, measure_table
+    from seesay.training.table_of_runs import load_runs, measure_runs, open_corpus_of
+
+    if out is not None:
+        check_format(out)  # a mistake there is told before anything is trained
+    numbers, commit = parse_seeds(seeds), source_commit(HERE.resolve())
+    definition = _definition(what, rows, protocol)
+    if definition is None:
+        _only_of_tables({"--rows": rows, "--set": change, "--results": results})
+        loaded = load_runs(what)
+        corpus = open_corpus_of(loaded, data, images, data_format)
+        shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
+    elif data is None:
+        shown = recorded_table(definition, results, split)
+    else:
+        corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
+        shown = measure_table(runs, numbers, console.tell, record)
+    if out is not None:
+        write_table(shown, out)
+    console.show(shown.as_json(), as_json, lambda _: console.wide().print(terminal(shown)))
+    if shown.failures:
+        raise typer.Exit(NOTHING_FOUND)
+
+
+def _list_tables(as_json: bool) -> None:
+    from seesay.recipes.table import list_tables
+
+    lines = [{"name": each.name, "about": each.title} for each in list_tables()]
+    console.show(lines, as_json, console.print_lines)
+
+
+def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
+    """The table that is named; None where runs are."""
+    from seesay.matchers.run import shipped_runs
+    from seesay.recipes.table import is_table, load_table
+
+    if not is_table(what[0]):
+        known = {run.name for run in shipped_runs()}
+        if len(what) > 1 or what[0] in known or Path(what[0]).is_dir():
+            return None
+    elif len(what) > 1:
+        raise SeesayError(f"{what[0]} is a table, which is shown alone; name ./{what[0]} where it is a run.")
+    if protocol is not None:
+        raise SeesayError("--protocol is of runs; a table names its own.")
+    return load_table(what[0]).only(rows.split(",") if rows else ())
+
+
+def _only_of_tables(options: dict[str, object]) -> None:
+    for option, value in options.items():
+        if value:
+            raise SeesayError(f"{option} is of a table; runs are measured as they are.")

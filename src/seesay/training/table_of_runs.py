@@ -1,0 +1,133 @@
+"""Any runs beside the published rows of their systems: measured now, or as they were kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from seesay.data.corpus import Corpus
+from seesay.data.open import open_corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.errors import SeesayError
+from seesay.evaluation.columns import changes_of, corpus_title, find_published
+from seesay.evaluation.measure import chosen_protocol, measure_split, provenance
+from seesay.evaluation.paper_table import Outcome, PaperTable
+from seesay.evaluation.published import corpora
+from seesay.evaluation.results import record_row
+from seesay.matchers.run import Run, shipped_runs
+from seesay.recipes.table import TableDefinition, TableRow
+from seesay.training.measured import data_digest, kept_or_measured
+from seesay.training.runs import trained_on
+
+
+def load_runs(names: Sequence[str]) -> list[Run]:
+    """The runs in those folders, or the shipped ones of those names.
+
+    Raises:
+        SeesayError: one is not there, or stands twice.
+    """
+    runs = [Run.load(name) for name in names]
+    folders = [run.folder.resolve() for run in runs]
+    if twice := [str(folder) for folder in folders if folders.count(folder) > 1]:
+        raise SeesayError(f"{twice[0]}: stands there twice.")
+    return runs
+
+
+def open_corpus_of(
+    runs: Sequence[Run], data: Path | None, images: Path | None = None, format: str | None = None
+) -> Corpus | PhraseCorpus:
+    """The corpus that runs are measured on: the one named, or the one that all of them learned from.
+
+    Raises:
+        SeesayError: it cannot be read, or without `data` the runs do not say, or name several.
+    """
+    phrases = {run.recipe.regions is not None for run in runs}
+    if len(phrases) > 1:
+        raise SeesayError("Runs that ground phrases and runs that match sentences share no table.")
+    if data is not None:
+        return open_corpus(data, phrases=phrases.pop(), images=images, format=format)
+    places = {trained_on(run) for run in runs if run.folder not in shipped_runs()}
+    if len(places) != 1:
+        roots = ", ".join(sorted(str(root) for root, _ in places)) or "none that they tell"
+        raise SeesayError(f"The runs learned from {roots}; name the corpus to measure on with --data.")
+    root, beside = places.pop()
+    return open_corpus(root, phrases=phrases.pop(), images=images or beside, format=format)
+
+
+def measure_runs(
+    runs: Sequence[Run],
+    corpus: Corpus | PhraseCorpus,
+    split: str,
+    protocol: str | None,
+    tell: Callable[[str], None],
+    record: Path | None = None,
+    commit: str | None = None,
+) -> PaperTable:
+    """A table of the runs, those that differ in their seed alone in one row.
+
+    Args:
+        runs: in the order of the rows.
+        corpus: to measure on.
+        split: of it.
+        protocol: how; without it, what the first run is measured by.
+        tell: is given a line about each run that is measured.
+        record: the folder of results that each row is put into.
+        commit: of the source, for the record.
+
+    Raises:
+        SeesayError: the protocol does not go with a run or with the corpus.
+    """
+    chosen = chosen_protocol(runs[0].recipe, protocol)
+    data = data_digest(corpus, split)
+    rows = _rows(runs, corpus.name, chosen)
+    definition = TableDefinition(
+        name="runs",
+        title=f"Runs on {corpus_title(corpus.name)}",
+        corpus=corpus.name,
+        beside=tuple(corpora()),
+        protocol=chosen,
+        rows=tuple(dict.fromkeys(rows)),
+    )
+    table = PaperTable(definition, corpus.name, split)
+    for number, (run, row) in enumerate(zip(runs, rows, strict=True), start=1):
+        tell(f"run {number}/{len(runs)} {run.name}")
+        name = f"{run.recipe.name} {chosen} {split}"
+        measure = partial(_measure, run, corpus, split, chosen, commit)
+        shipped = run.folder in shipped_runs()  # whose folder is the package's
+        measured = measure() if shipped else kept_or_measured([run.folder], name, data, measure)
+        table.add(Outcome(row.name, run.recipe.seed, measured))
+        if record is not None:
+            record_row(record, corpus.name, measured)
+    return table
+
+
+def _measure(
+    run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str, commit: str | None
+) -> dict[str, Any]:
+    started = time.monotonic()
+    measured = measure_split(run, corpus, split, protocol)
+    return measured | provenance(run, time.monotonic() - started, commit)
+
+
+def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:
+    """Each run's row, named after its recipe and what changed of it, or its folder where seeds repeat."""
+    kinds = [(run.recipe.name, *changes_of({"changes": run.recipe.changes})) for run in runs]
+    seeds = [(kind, run.recipe.seed) for kind, run in zip(kinds, runs, strict=True)]
+    repeated = {kind for kind, seed in seeds if seeds.count((kind, seed)) > 1}
+    rows = []
+    for run, kind in zip(runs, kinds, strict=True):
+        name = run.name if kind in repeated else " ".join(kind)
+        rows.append(TableRow(name=name, recipe=run.recipe.name, published=_published(run, corpus, protocol)))
+    return rows
+
+
+def _published(run: Run, corpus: str, protocol: str) -> str | None:
+    """The printed name of the run's system, where a paper has a row of it."""
+    for name in filter(None, (run.recipe.system, run.recipe.name)):
+        for there in dict.fromkeys((corpus, *corpora())):
+            if found := find_published(name, there, protocol):
+                return found.system
+    return None
