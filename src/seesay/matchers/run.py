@@ -262,9 +262,11 @@ def new_matcher(
 
 
 def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
-    """The width of the precomputed features a run was trained on, read off its image map."""
+    """The width of the precomputed features a run was trained on, read off its weights."""
     if PRECOMPUTED not in recipe.encoders:
         return 0
+    if "image_mean" in weights:  # CCA's maps stand the other way round
+        return len(weights["image_mean"])
     width = next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
     settings = recipe.matcher
     return width * settings.instances if isinstance(settings, InstanceSettings) else width
