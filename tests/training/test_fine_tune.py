@@ -239,7 +239,7 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(corpus: Corpus, tuned: Pa
     [
         ("encoders=[precomputed]", "what can be fine-tuned is"),
         ("encoders=[efficientnet-lite0, efficientnet-lite1]", "what can be fine-tuned is"),
-        ("objective={kind: correlation}", "fine-tuning takes margin or contrastive"),
+        ("objective={kind: correlation}", "fine-tuning takes margin, contrastive or multi-label"),
         ("matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),
         ("matcher.at_once=0", r"matcher\.fine-tuned\.at_once"),
     ],

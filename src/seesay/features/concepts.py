@@ -29,7 +29,7 @@ from seesay.features.encoder import CONCEPTS, Arrays, Encoder, lite_encoder, loa
 from seesay.features.tuned import READS, adopt_tuned, copy_tuned, metadata, own_file, save_own
 from seesay.recipes.encoder_name import TunedName
 from seesay.recipes.load import dump_recipe, parse_recipe, read_recipe
-from seesay.recipes.matchers import ConceptSettings, FineTunedSettings
+from seesay.recipes.matchers import ConceptSettings, concept_settings
 from seesay.recipes.schema import Recipe
 
 DEFAULT_RUN = Path("runs/concepts")
@@ -131,7 +131,9 @@ def load_concept_encoder(name: str, device: str) -> Encoder:
     """
     recipe, weights = _recipe_and_weights(name)
     base = load_encoder(recipe.encoders[0], device)
-    head = _load_head(weights, concept_settings(recipe), sum(base.dims[each] for each in recipe.arrays))
+    head = _load_head(
+        weights, concept_settings(recipe.matcher), sum(base.dims[each] for each in recipe.arrays)
+    )
     digest = hashlib.blake2b(digest_size=16)
     for tensor in head.state_dict().values():
         digest.update(tensor.numpy().tobytes())
@@ -169,13 +171,6 @@ def kind_of(name: str) -> str:
     return re.split("[@:]", name, maxsplit=1)[0]
 
 
-def concept_settings(recipe: Recipe) -> ConceptSettings | None:
-    """Those of a recipe that predicts concepts, its network fine-tuned or not; None of any other."""
-    matcher = recipe.matcher
-    one = matcher.matchers[0] if isinstance(matcher, FineTunedSettings) else matcher
-    return one if isinstance(one, ConceptSettings) else None
-
-
 def _recipe_and_weights(name: str) -> tuple[Recipe, Path]:
     """The recipe of the run of concepts, and the file of its weights."""
     if (kept := TunedName.of(name)) is not None:
@@ -187,7 +182,7 @@ def _recipe_and_weights(name: str) -> tuple[Recipe, Path]:
             f"Encoder '{name}': no trained run at {folder}; `seesay train concepts --out {folder}` makes one."
         )
     recipe = read_recipe(folder / _RECIPE)
-    if concept_settings(recipe) is None:
+    if concept_settings(recipe.matcher) is None:
         raise SeesayError(f"Encoder '{name}': {folder} predicts no concepts; train the recipe 'concepts'.")
     for encoder in recipe.encoders:
         adopt_tuned(encoder, folder)

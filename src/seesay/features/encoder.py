@@ -107,13 +107,13 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.instances import load_instance_encoder
 
         return load_instance_encoder(device)
-    if network.partition("@")[0] not in LITE or (crop or "squash") not in CROPS:
+    if (known := network.partition("@")[0]) not in LITE or (crop or "squash") not in CROPS:
         raise SeesayError(
             f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
             f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra; "
             f"{' and '.join(CONCEPTS)}, each with an optional :RUN; and {INSTANCES}."
         )
-    return lite_encoder(name, device, LITE[network].size)
+    return lite_encoder(name, device, LITE[known].size)
 
 
 def lite_encoder(name: str, device: str, side: int) -> Encoder:

@@ -51,17 +51,18 @@ def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
     if name is None:
         return
     here, there = _file(source, name.weights), _file(folder, name.weights)
+    if base := _base(there if there.is_file() else here):
+        copy_tuned(base, source, folder)
     if there.is_file():
         return
     try:
-        if base := metadata(here).get(READS):  # what a head of concepts reads may be fine-tuned itself
-            copy_tuned(base, source, folder)
         there.parent.mkdir(parents=True, exist_ok=True)
         with replacing(there) as beside:
             shutil.copyfile(here, beside)
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise SeesayError(f"{here}: the fine-tuned encoder's weights cannot be had ({reason}).") from error
+    except OSError as error:
+        raise SeesayError(
+            f"{here}: the fine-tuned encoder's weights cannot be had ({error.strerror})."
+        ) from error
 
 
 def adopt_tuned(encoder: str, folder: Path) -> None:
@@ -108,6 +109,14 @@ def metadata(path: Path) -> dict[str, str]:
     """What was written with the weights."""
     with safe_open(path, "pt") as file:
         return file.metadata() or {}
+
+
+def _base(path: Path) -> str | None:
+    """The encoder that a head reads; a damaged file is told when it is loaded."""
+    try:
+        return metadata(path).get(READS)
+    except (OSError, SafetensorError):
+        return None
 
 
 def _kept() -> Path:

@@ -18,6 +18,7 @@ from seesay.recipes.matchers import (
     FusionSettings,
     PairSettings,
     TunableSettings,
+    concept_settings,
     reads_no_words,
 )
 from seesay.recipes.schema import Recipe
@@ -29,7 +30,7 @@ _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once="
 _MEMBERS: dict[str, tuple[Any, str]] = {
     "ensemble": (PairSettings, "an ensemble is of pair matchers (mcnn, similarity-network)"),
     "metric-fusion": (EmbeddingSettings, "a fusion is of embedding matchers (sco, uncommon-vse, vse++)"),
-    "fine-tuned": (TunableSettings, "fine-tuning goes on with sco, vse++ or irmatch"),
+    "fine-tuned": (TunableSettings, "fine-tuning goes on with sco, vse++, irmatch or concepts"),
 }
 _WHO = {
     "ensemble": "members of an ensemble",
@@ -87,7 +88,8 @@ def check_member(composed: Recipe, member: Recipe) -> None:
     """
     kind = composed.matcher.kind
     wanted, said = _MEMBERS[kind]
-    if not isinstance(member.matcher, wanted):
+    fused_concepts = kind == "metric-fusion" and concept_settings(member.matcher) is not None
+    if fused_concepts or not isinstance(member.matcher, wanted):
         raise SeesayError(
             f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; {said}."
         )
@@ -119,7 +121,9 @@ def _resolved(recipe: Recipe) -> Recipe:
     if isinstance(recipe.matcher, FusionSettings):
         arrays = _arrays(recipe)
         filled["parts"] = tuple(tuple(map(arrays.index, _arrays(member))) for member in members)
-    return recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
+    whole = recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
+    # Again: whether the objective goes with the matcher is known only now.
+    return _validate(whole.model_dump(), f"Recipe '{recipe.name}'")
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:

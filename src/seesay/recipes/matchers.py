@@ -196,7 +196,7 @@ class DvsaSettings(InstanceSettings):
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
-TunableSettings = VsePlusPlusSettings | IRMatchSettings | ScoSettings
+TunableSettings = VsePlusPlusSettings | IRMatchSettings | ScoSettings | ConceptSettings
 PairSettings = McnnSettings | SimilarityNetworkSettings
 
 
@@ -212,6 +212,8 @@ class ComposedSettings(Part):
 
 class FineTunedSettings(ComposedSettings):
     """The second step of learning (GVSE, section on the common VSE): the CNN and the matcher end to end.
+
+    Or, of concepts, the CNN and its output layer (SCO, section 3.2).
 
     The one member is the first step's recipe, which holds the CNN fixed. The recipe's objective, optimiser,
     schedule and batch are the second step's; `at_once` images have their activations in memory at a time.
@@ -296,6 +298,12 @@ MatcherSettings = Annotated[
     | FineTunedSettings,
     Field(discriminator="kind"),
 ]
+
+
+def concept_settings(matcher: MatcherSettings) -> ConceptSettings | None:
+    """Those of a matcher that predicts concepts, its CNN fine-tuned or not; None of any other."""
+    one = next(iter(matcher.matchers), None) if isinstance(matcher, FineTunedSettings) else matcher
+    return one if isinstance(one, ConceptSettings) else None
 
 
 def reads_no_words(matcher: MatcherSettings) -> bool:

@@ -13,8 +13,9 @@ from pydantic import (
 )
 
 from seesay.recipes.matchers import (
-    ConceptSettings,
+    FineTunedSettings,
     MatcherSettings,
+    concept_settings,
     reads_no_words,
 )
 from seesay.recipes.part import Part
@@ -199,8 +200,9 @@ class Recipe(Part):
     def _concepts_have_their_own(
         cls, objective: ObjectiveSettings, info: ValidationInfo
     ) -> ObjectiveSettings:
-        labels = isinstance(objective, MultiLabelSettings)
-        if isinstance(info.data.get("matcher"), ConceptSettings) != labels:
+        labels, matcher = isinstance(objective, MultiLabelSettings), info.data.get("matcher")
+        unresolved = isinstance(matcher, FineTunedSettings) and not matcher.matchers
+        if matcher and not unresolved and labels != (concept_settings(matcher) is not None):
             raise ValueError("multi-label is what concepts are learned with, and they alone")
         if labels and len(info.data.get("encoders", ())) > 1:
             raise ValueError("concepts are predicted from the features of one encoder; name a single one")

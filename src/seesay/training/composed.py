@@ -18,14 +18,17 @@ from seesay.errors import SeesayError
 from seesay.features.tuned import copy_tuned
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.image_concepts import run_concepts
 from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text, replacing
 from seesay.recipes.encoder_name import untuned
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
-from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, reads_no_words
+from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, concept_settings, reads_no_words
 from seesay.recipes.schema import Recipe
+from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.encoders import save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.concept_task import ConceptTask, learned_concepts
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gate import train_gates
 from seesay.training.runs import REPORT, read_report, write_composed_report
@@ -86,7 +89,10 @@ def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phrase
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
     val: dict[str, Any] | None = None
     learned: dict[str, Any] = {}
-    if isinstance(task, SentenceTask) and isinstance(recipe.matcher, FineTunedSettings):
+    if concept_settings(recipe.matcher) is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
+    if isinstance(task, SentenceTask | ConceptTask) and isinstance(recipe.matcher, FineTunedSettings):
         run.recipe, val, learned = fine_tune(run, task)
     if isinstance(task, SentenceTask) and isinstance(matcher, MetricFusion) and matcher.asks:
         learned = {"gates": train_gates(run, task.data, task.val)}
@@ -139,8 +145,10 @@ def is_put_together(out: Path, members: Sequence[Path]) -> bool:
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
     if not is_same(read_recipe(folder / RECIPE), recipe):
         raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another --out.")
-    run = Run.load(str(folder))
-    if run.vocabulary.words != Vocabulary.of(corpus.split("train").texts(), recipe.least).words:
+    run, texts = Run.load(str(folder)), corpus.split("train").texts()
+    concepts = learned_concepts(recipe, texts)
+    vocabulary = concepts.vocabulary() if concepts else Vocabulary.of(texts, recipe.least)
+    if run.vocabulary.words != vocabulary.words:
         raise SeesayError(
             f"{folder}: was trained on other sentences than those of {corpus.root}; choose another --out."
         )

@@ -19,9 +19,9 @@ from seesay.matchers.base import Matcher
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run
-from seesay.recipes.matchers import ConceptSettings
+from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
-from seesay.text.concepts import concept_targets
+from seesay.text.concepts import ConceptVocabulary, concept_targets
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -43,6 +43,12 @@ def multi_label_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.softplus(-signs * logits).sum(dim=1).mean()
 
 
+def learned_concepts(recipe: Recipe, texts: Sequence[str]) -> ConceptVocabulary | None:
+    """What a recipe of concepts learns to predict: its vocabulary, in the place of all words."""
+    settings = concept_settings(recipe.matcher)
+    return ConceptVocabulary.of(texts, settings.count, recipe.least) if settings is not None else None
+
+
 @dataclass
 class ConceptTask:
     """Images and the concepts that their sentences name: `targets`, (n, K), where `wanted` were to be K."""
@@ -57,8 +63,8 @@ class ConceptTask:
     @classmethod
     def of(cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary) -> ConceptTask:
         """The task of a corpus, whose vocabulary is its concepts; what lacks features is encoded first."""
-        settings = recipe.matcher
-        assert isinstance(settings, ConceptSettings)
+        settings = concept_settings(recipe.matcher)
+        assert settings is not None
         train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
         targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
         return cls(recipe, train, val, targets, settings.count)
@@ -75,10 +81,12 @@ class ConceptTask:
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
         """Eq. 1 on one mini-batch."""
+        return [self.loss(matcher, self.data.features[batch].to(device), batch)]
+
+    def loss(self, matcher: Matcher, features: Tensor, batch: Batch) -> Tensor:
+        """Eq. 1 on images given as their features, (n, d)."""
         assert isinstance(matcher, ConceptPredictor)
-        images = torch.from_numpy(batch)
-        logits = matcher.logits(self.data.features[images].to(device))
-        return [multi_label_loss(logits.float(), self.targets[images].to(device))]
+        return multi_label_loss(matcher.logits(features).float(), self.targets[batch].to(features.device))
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """None: what is solved in closed form takes sentences.

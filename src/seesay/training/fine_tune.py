@@ -1,16 +1,17 @@
-"""The second step of two-step learning: the CNN and the matcher end to end, from pixels (GVSE, common VSE).
+"""The second step of two-step learning: the CNN and what reads its features end to end, from pixels.
 
-Images are cropped and mirrored at random. The objective compares all pairs of a batch, so its gradient cannot
-be accumulated over parts of the batch; instead the CNN's activations are computed twice, `at_once` images in
-memory at a time, which gives the gradient of the whole batch exactly. Batch normalisation keeps the
-statistics that it came with.
+That is a matcher (GVSE, common VSE), or the output layer of the multi-label CNN (SCO, section 3.2). Images
+are cropped and mirrored at random. A matcher's objective compares all pairs of a batch, so that its gradient
+cannot be accumulated over parts of the batch; instead the CNN's activations are computed twice, `at_once`
+images in memory at a time, which gives the gradient of the whole batch exactly. Batch normalisation keeps
+the statistics that it came with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -21,7 +22,6 @@ from torch.utils.checkpoint import checkpoint as recomputed
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure
 from seesay.features.crops import Pixels, random_crop
 from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.features.encode import bytes_of, encode_images, in_threads
@@ -30,13 +30,16 @@ from seesay.features.tuned import save_tuned
 from seesay.matchers.base import Matcher
 from seesay.matchers.run import Run, join_features
 from seesay.recipes.matchers import FineTunedSettings
-from seesay.recipes.schema import ContrastiveSettings, MarginSettings, Recipe
+from seesay.recipes.schema import ContrastiveSettings, MarginSettings, MultiLabelSettings, Recipe
 from seesay.text.sentences import Sentences
 from seesay.training import checkpoint
+from seesay.training.concept_task import ConceptTask
 from seesay.training.loop import Loop
 from seesay.training.metrics import draw_curves
 from seesay.training.objectives import objective_value
 from seesay.training.sentence_task import Batch, SentenceTask
+
+TunableTask: TypeAlias = SentenceTask | ConceptTask
 
 _DECODED = 320  # the side down to which JPEGs may be decoded, as for encoding
 _ENCODED = 64  # val images encoded at a time
@@ -84,33 +87,43 @@ class FromPixels(Matcher):
 
 @dataclass
 class FineTuneTask:
-    """Images as pixels and their sentences."""
+    """A task's images as pixels, in the place of their features."""
 
     recipe: Recipe
-    sentences: SentenceTask
+    task: TunableTask
     encoder: str
-    headline: str = "mR"
     epoch: int = 0
+
+    @property
+    def headline(self) -> str:
+        """The val measure that chooses the epoch."""
+        return self.task.headline
 
     @property
     def image_dim(self) -> int:
         """Width of the features that the CNN gives."""
-        return self.sentences.image_dim
+        return self.task.image_dim
 
-    def batches(self, epoch: int) -> Sequence[Batch]:
-        """Positions of images and of their sentences."""
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """Positions of images, and of their sentences where these are matched."""
         self.epoch = epoch
-        return self.sentences.batches(epoch)
+        return self.task.batches(epoch)
 
-    def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
+    def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
         """The recipe's objective on one mini-batch, of images cropped anew."""
         assert isinstance(matcher, FromPixels)
+        if isinstance(self.task, ConceptTask):
+            features = matcher.features(self._squares(batch, device))
+            return [self.task.loss(matcher.matcher, features, batch)]
+        return self._matching(self.task, matcher, batch, device)
+
+    def _matching(self, task: SentenceTask, matcher: FromPixels, batch: Batch, device: str) -> list[Tensor]:
         objective = self.recipe.objective
         assert isinstance(objective, MarginSettings | ContrastiveSettings)
         images, chosen = batch
         present, place = np.unique(images, return_inverse=True)
-        features = matcher.features(torch.from_numpy(self._squares(present)).to(device))
-        sentences = self.sentences.data.sentences.take(torch.from_numpy(chosen)).to(device)
+        features = matcher.features(self._squares(present, device))
+        sentences = task.data.sentences.take(torch.from_numpy(chosen)).to(device)
         scores = matcher.matcher.training_scores(features[torch.from_numpy(place).to(device)], sentences)
         owners = torch.from_numpy(images).to(device)
         return [objective_value(objective, each.float(), owners) for each in scores]
@@ -120,22 +133,22 @@ class FineTuneTask:
         raise NotImplementedError
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """Recalls of the val split by the CNN as it is now."""
+        """The task's measures of the val split by the CNN as it is now."""
         assert isinstance(run.matcher, FromPixels)
-        val = replace(self.sentences.val, features=self._val_features(run.matcher, run.device))
+        val = replace(self.task.val, features=self._val_features(run.matcher, run.device))
         inner = Run(
             run.name, run.folder, run.recipe, run.vocabulary, run.sentence_encoder, run.matcher.matcher
         )
-        return measure(inner, val, "val")
+        return replace(self.task, val=val).measure(inner)
 
     def about(self) -> dict[str, Any]:
         """Sizes of the splits, and broken images."""
-        return self.sentences.about()
+        return self.task.about()
 
-    def _squares(self, images: NDArray[np.int64]) -> Pixels:
+    def _squares(self, images: NDArray[np.int64], device: str) -> Tensor:
         """Random crops of train images, (n, side, side, 3); they depend on seed, epoch and image alone."""
         network, _, crop = self.encoder.partition(":")
-        corpus, size = self.sentences.data.corpus, LITE[network].size
+        corpus, size = self.task.data.corpus, LITE[network].size
 
         def square(image: int) -> Pixels:
             there: CorpusImage = corpus.images[image]
@@ -143,7 +156,7 @@ class FineTuneTask:
             pixels = decode(bytes_of(there), there.name, max(_DECODED, round(size * 256 / 224)))
             return random_crop(pixels, size, crop, draw)
 
-        return np.stack(list(in_threads(square, images.tolist())))
+        return torch.from_numpy(np.stack(list(in_threads(square, images.tolist())))).to(device)
 
     def _val_features(self, matcher: FromPixels, device: str) -> Tensor:
         network, _, crop = self.encoder.partition(":")
@@ -155,7 +168,7 @@ class FineTuneTask:
             return {"pooled": pooled.float().cpu().numpy(), "logits": logits.float().cpu().numpy()}
 
         encoder = Encoder(self.encoder, "", LITE[network].size, dims, run, crop or "squash")
-        images = self.sentences.val.corpus.images
+        images = self.task.val.corpus.images
         parts = []
         for start in range(0, len(images), _ENCODED):
             some = images[start : start + _ENCODED]
@@ -178,14 +191,14 @@ def check_tunable(recipe: Recipe) -> None:
             f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; what can be fine-tuned is "
             f"one of {', '.join(LITE)}."
         )
-    if not isinstance(recipe.objective, MarginSettings | ContrastiveSettings):
+    if not isinstance(recipe.objective, MarginSettings | ContrastiveSettings | MultiLabelSettings):
         raise SeesayError(
-            f"Recipe '{recipe.name}': objective '{recipe.objective.kind}'; fine-tuning takes margin or "
-            "contrastive."
+            f"Recipe '{recipe.name}': objective '{recipe.objective.kind}'; fine-tuning takes margin, "
+            "contrastive or multi-label."
         )
 
 
-def fine_tune(run: Run, task: SentenceTask) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
+def fine_tune(run: Run, task: TunableTask) -> tuple[Recipe, dict[str, Any], dict[str, Any]]:
     """Train a run's matcher in place, together with the CNN, which is kept in the run's folder.
 
     An interrupted fine-tuning goes on from the checkpoint in that folder.
@@ -218,7 +231,7 @@ def fine_tune(run: Run, task: SentenceTask) -> tuple[Recipe, dict[str, Any], dic
     name = save_tuned(encoder, module.network, out)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / checkpoint.FILE).unlink()
-    kept = max(history, key=lambda row: float(row["val"]["mR"]))
+    kept = max(history, key=lambda row: float(row["val"][task.headline]))
     seconds = round(sum(row["seconds"] for row in history), 1)
     course = {"best_epoch": kept["epoch"], "epochs": len(history), "seconds": seconds}
     return run.recipe.model_copy(update={"encoders": (name,)}), kept["val"], course

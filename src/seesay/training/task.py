@@ -11,7 +11,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.matchers.base import Matcher
 from seesay.matchers.run import Run
-from seesay.recipes.matchers import ConceptSettings
+from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
@@ -65,6 +65,6 @@ def task_of(
     """
     if isinstance(corpus, PhraseCorpus):
         return PhraseTask.of(recipe, corpus, vocabulary, encoder)
-    if isinstance(recipe.matcher, ConceptSettings):
+    if concept_settings(recipe.matcher) is not None:
         return ConceptTask.of(recipe, corpus, vocabulary)
     return SentenceTask.of(recipe, corpus, vocabulary, encoder)

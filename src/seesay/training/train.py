@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +26,15 @@ from seesay.matchers.run import (
 from seesay.matchers.text_inputs import fitted_sentence_encoder
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings, ConceptSettings
+from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import CorrelationSettings, Recipe
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.text.concepts import ConceptVocabulary
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
+from seesay.training.concept_task import learned_concepts
 from seesay.training.loop import Loop
 from seesay.training.metrics import draw_curves
 from seesay.training.runs import write_report
@@ -60,7 +59,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
         recipe = run_recipe(out)  # which names the encoders that the run keeps
     split = corpus.split("train")
     texts = split.texts()
-    concepts = _concepts(recipe, texts)
+    concepts = learned_concepts(recipe, texts)
     vocabulary = concepts.vocabulary() if concepts else Vocabulary.of(texts, recipe.least)
     _check_vocabulary(vocabulary, corpus, out)
     encoder = _sentence_encoder(recipe, split, out if resume else None)
@@ -102,13 +101,6 @@ def _finish(
         save_file({key: value.contiguous() for key, value in best.items()}, beside)
     draw_curves(history, run.folder)
     write_report(run, corpus, task, history)
-
-
-def _concepts(recipe: Recipe, texts: Sequence[str]) -> ConceptVocabulary | None:
-    """What a recipe of concepts learns to predict: its vocabulary, in the place of all words."""
-    if not isinstance(recipe.matcher, ConceptSettings):
-        return None
-    return ConceptVocabulary.of(texts, recipe.matcher.count, recipe.least)
 
 
 def _sentence_encoder(
