@@ -3,8 +3,16 @@ from pathlib import Path
 
 import pytest
 
-from seesay.evaluation.published import published_recalls, published_row, published_rows
-from seesay.recipes.load import load_recipe
+from seesay.evaluation.published import (
+    all_rows,
+    corpora,
+    papers,
+    published_recalls,
+    published_row,
+    published_rows,
+    published_scores,
+)
+from seesay.recipes.load import list_recipes, load_recipe
 
 PAPERS = Path(__file__).parents[2] / ".." / "shared" / "papers"
 PAPER = PAPERS / "irmatch-2017-zh.txt"
@@ -22,7 +30,7 @@ def printed_rows():
             table = heading[1]
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if table and len(cells) == 9 and re.fullmatch(r"[\d.]+|\*", cells[1]):
-            system = re.sub(r"\s*<sup>.*", "", cells[0])
+            system = re.sub(r"\s*<sup>.*", "", cells[0]).replace("(wigh", "(weigh")
             yield CORPORA[table], system, [None if cell == "*" else float(cell) for cell in cells[1:]]
 
 
@@ -94,6 +102,17 @@ def test_every_row_is_the_m_cnn_papers():
     assert ours == list(mcnn_rows())
     assert len(ours) == 22 + 24
     assert {(row.corpus, row.table) for row in chosen} == {("flickr8k", 2), ("flickr30k", 3)}
+
+
+@pytest.mark.skipif(not MCNN.exists(), reason="the paper's text is not beside the repository")
+def test_every_score_is_the_m_cnn_papers():
+    text = MCNN.read_text(encoding="utf-8").split("\nTable 4. ")[1]
+    heading, *lines = [line.split("\t") for line in text.splitlines() if line.count("\t") == 5][:5]
+    (scores,) = published_scores()
+    assert scores.systems == tuple(f"m-CNN({re.search(r'_{(.+)}', cell)[1]})" for cell in heading[2:])
+    assert list(scores.rows.values()) == [tuple(map(float, line[2:])) for line in lines]
+    true, *others = scores.rows.values()
+    assert all(score > max(column) for score, column in zip(true, zip(*others, strict=True), strict=True))
 
 
 def sco_rows(table):
@@ -263,3 +282,34 @@ def test_a_row_with_a_star_has_no_mean_recall():
     assert star is not None
     assert star.sentence_retrieval["R@5"] is None
     assert star.mean_recall is None
+
+
+def test_every_row_has_a_recipe_or_a_reason():
+    """A recipe that stands beside a row, one that does the same, or what is missing."""
+    recipes = {recipe.name for recipe in list_recipes()} | {"two-branch-regions"}  # two recipes combined
+    assert len(all_rows()) == 308
+    for row in all_rows():
+        assert row.recipe or row.counterpart or row.missing, row.system
+        assert not (row.recipe and row.counterpart), row.system
+        assert not (row.recipe and row.missing), row.system
+        named = {row.recipe, row.counterpart, *re.findall(r"`(.+?)`", row.missing or "")} - {None}
+        assert named <= recipes, row.system
+
+
+def test_no_row_of_a_recipe_is_told_apart_by_its_paper_alone():
+    """Its rows on one corpus by one protocol are of the same system, so that the first may stand beside."""
+    for row in published_rows():
+        if row.recipe:
+            beside = published_row(row.recipe, row.corpus, row.protocol)
+            assert beside.recipe == row.recipe
+
+
+def test_every_system_that_is_told_of_is_printed():
+    printed = {row.system for row in all_rows()}
+    for paper in papers().values():
+        own = {system for table in paper["tables"] for system in table["rows"]}
+        assert set(paper["systems"]) <= own
+        for table in paper["tables"]:
+            assert set(table.get("notes", {})) <= set(table["rows"])
+    assert {row.corpus for row in all_rows()} == set(corpora())
+    assert {"SDT-RNN", "DVSA", "MCB"} <= printed

@@ -89,6 +89,19 @@ def is_published(corpus: str, protocol: str, table: tuple[str, int]) -> bool:
     return any((row.source, row.table) == table for row in _published(corpus, protocol))
 
 
+def sources(rows: Iterable[Published], corpus: str | None = None) -> str:
+    """Which tables of which papers rows are from, and of which corpus where that is not the one given."""
+    tables: dict[tuple[str, str | None], set[int]] = {}
+    for row in rows:
+        there = row.corpus if corpus not in (None, row.corpus) else None
+        tables.setdefault((row.source, there), set()).add(row.table)
+    return "; ".join(
+        f"{source}, table{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
+        + (f", on {corpus_title(there)}" if there else "")
+        for (source, there), numbers in tables.items()
+    )
+
+
 def spread(values: Sequence[float]) -> str:
     """Mean ± standard deviation, or the one value."""
     mean = number(fmean(values))

@@ -25,6 +25,7 @@ from seesay.evaluation.columns import (
     is_published,
     number,
     published_figures,
+    sources,
     spreads,
 )
 from seesay.recipes.table import TableDefinition, TableRow
@@ -182,7 +183,7 @@ class PaperTable:
         for group, below in groupby(both, key=lambda each: each[0].row.group):
             lines = list(below)
             known = [line.published for line, _ in lines if line.published]
-            yield group or "", _sources(known, self.corpus) if group else "", lines
+            yield group or "", sources(known, self.corpus) if group else "", lines
 
     def notes(self) -> list[str]:
         """What the figures are of, how ours depart from the paper, and what failed."""
@@ -239,7 +240,7 @@ class PaperTable:
         named = f"{', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}"
         if self.definition.of is None:
             known = [line.published for line in self.lines if line.published and not line.row.group]
-            return f"Ours: {named}." + (f" Paper: {_sources(known, self.corpus)}." if known else "")
+            return f"Ours: {named}." + (f" Paper: {sources(known, self.corpus)}." if known else "")
         source, table = self.definition.of
         if not any(line.printed() for line in self.lines):
             on = corpus_title(self._fallbacks()[0])
@@ -288,18 +289,6 @@ def _origin(published: Published | None) -> dict[str, Any] | None:
         return None
     keys = ("system", "source", "table", "corpus", "protocol", "note")
     return {key: getattr(published, key) for key in keys}
-
-
-def _sources(known: Sequence[Published], corpus: str) -> str:
-    """Which tables rows are of, and on which corpus where that is another."""
-    tables: dict[tuple[str, str], dict[int, None]] = {}
-    for row in known:
-        tables.setdefault((row.source, row.corpus), {})[row.table] = None
-    return "; ".join(
-        f"{source}, table{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
-        + (f", on {corpus_title(there)}" if there != corpus else "")
-        for (source, there), numbers in tables.items()
-    )
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:

@@ -8,7 +8,8 @@ A document holds a block that this module fills:
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
 the corpus whose published rows stand under them, and `benchmark` one of `benchmarks.jsonl`. `definition`
 names a table of `seesay table`, of which the block holds the rows that are measured, and `measures` its
-columns.
+columns. The first word `published` is for what the papers printed, and `of` for which of it
+(`published_page`).
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from seesay.evaluation.columns import (
     published_figures,
     spreads,
 )
+from seesay.evaluation.published_page import published_block
 from seesay.evaluation.recorded import recorded_table
 from seesay.evaluation.results import kind, read_rows
 from seesay.evaluation.table_formats import markdown_lines
 from seesay.paths import replace_text
 from seesay.recipes.table import load_table
 
-_CHOICES = {"split", "protocol", "recipes", "beside", "benchmark", "definition", "measures"}
+_CHOICES = {"split", "protocol", "recipes", "beside", "benchmark", "definition", "measures", "of"}
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
 
@@ -129,6 +131,8 @@ def _table(spec: str, results: Path, document: Path) -> str:
         raise SeesayError(
             f"{document}: table '{spec}': no choice '{min(unknown)}'; there are {sorted(_CHOICES)}."
         )
+    if name == "published":
+        return published_block(chosen.get("of", ""))
     path = results / f"{name}.jsonl"
     if "benchmark" in chosen:
         return benchmark_table(path, chosen["benchmark"])

@@ -1,6 +1,7 @@
 """Published rows: what papers printed for a system on a corpus, as data beside this file.
 
-One YAML a paper. Numbers stay as printed; where they cannot be right, `note` says so.
+One YAML a paper, and `systems.yaml` for what they compare with. Numbers stay as printed; where they cannot
+be right, `note` says so.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from statistics import fmean
 from typing import Any
 
@@ -19,14 +21,18 @@ from seesay.evaluation.recall import MEASURES
 Measures = dict[str, float | None]
 
 _RECALLS = MEASURES[:3]
+_SYSTEMS = "systems.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Published:
     """A system's row of a paper's table; None where the paper prints no number.
 
-    `recipe` is seesay's recipe of that system, if there is one; `encoder` and `crops` say how the paper
-    got its image features, where that is known.
+    Attributes:
+        recipe: seesay's recipe of that system, beside which the row stands.
+        counterpart: a recipe that does the same, beside which another row stands.
+        missing: what seesay would need to express the system, or to express it wholly.
+        encoder: with `crops`, how the paper got its image features, where that is known.
     """
 
     system: str
@@ -35,6 +41,8 @@ class _Published:
     table: int
     protocol: str
     recipe: str | None = None
+    counterpart: str | None = None
+    missing: str | None = None
     encoder: str | None = None
     crops: str | None = None
     note: str | None = None
@@ -63,6 +71,17 @@ class PublishedRow(_Published):
         return fmean(known) if len(known) == len(recalls) else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedScores:
+    """A table of single scores: of one image with a sentence, by several systems."""
+
+    source: str
+    table: int
+    about: str
+    systems: tuple[str, ...]
+    rows: dict[str, tuple[float, ...]]
+
+
 def published_rows(corpus: str | None = None) -> list[PublishedRow]:
     """Every row of retrieval in both directions, or those of one corpus, in the papers' order."""
     rows = (row for row in _all_rows() if isinstance(row, PublishedRow))
@@ -73,6 +92,26 @@ def published_recalls(protocol: str, corpus: str | None = None) -> list[Publishe
     """Every row of a protocol with one direction: `phrase-localization` or `sentence-to-sentence`."""
     rows = (row for row in _all_rows() if isinstance(row, PublishedRecalls) and row.protocol == protocol)
     return [row for row in rows if corpus in (None, row.corpus)]
+
+
+def published_scores() -> list[PublishedScores]:
+    """Every table of single scores."""
+    return [
+        PublishedScores(
+            source=paper["source"],
+            table=scores["table"],
+            about=scores["about"],
+            systems=tuple(scores["systems"]),
+            rows={name: tuple(row) for name, row in scores["rows"].items()},
+        )
+        for paper in papers().values()
+        for scores in paper.get("scores", ())
+    ]
+
+
+def all_rows() -> tuple[PublishedRow | PublishedRecalls, ...]:
+    """Every row, of either kind, in the papers' order."""
+    return _all_rows()
 
 
 def published_row(system: str, corpus: str, protocol: str = "standard") -> PublishedRow | None:
@@ -96,20 +135,42 @@ def corpora() -> list[str]:
 
 
 @cache
+def papers() -> dict[str, dict[str, Any]]:
+    """Each paper's file by its name: `source`, `title`, `systems`, `tables`."""
+    found = (entry for entry in files(__name__).iterdir() if entry.name.endswith(".yaml"))
+    return {
+        entry.name.removesuffix(".yaml"): _read(entry)
+        for entry in sorted(found, key=lambda entry: entry.name)
+        if entry.name != _SYSTEMS
+    }
+
+
+@cache
 def _all_rows() -> tuple[PublishedRow | PublishedRecalls, ...]:
     rows: list[PublishedRow | PublishedRecalls] = []
-    papers = (entry for entry in files(__name__).iterdir() if entry.name.endswith(".yaml"))
-    for paper in sorted(papers, key=lambda entry: entry.name):
-        content = yaml.safe_load(paper.read_text(encoding="utf-8"))
+    others = _others()
+    for content in papers().values():
         for table in content["tables"]:
             about = {key: table[key] for key in ("corpus", "table", "protocol")} | {
                 "source": content["source"]
             }
             for system, numbers in table["rows"].items():
                 note = table.get("notes", {}).get(system)
-                known = content["systems"].get(system, {})
+                known = others.get(system, {}) | content["systems"].get(system, {})
                 rows.append(_row(numbers, about | known | {"system": system, "note": note}))
     return tuple(rows)
+
+
+def _others() -> dict[str, dict[str, str]]:
+    """What is known of systems that several papers print, by each name."""
+    entries = _read(files(__name__) / _SYSTEMS)
+    return {
+        name: {k: v for k, v in entry.items() if k != "names"} for entry in entries for name in entry["names"]
+    }
+
+
+def _read(path: Traversable) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
 def _row(numbers: Sequence[float | None], about: dict[str, Any]) -> PublishedRow | PublishedRecalls:
