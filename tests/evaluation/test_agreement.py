@@ -225,10 +225,12 @@ def test_the_report_and_the_row(tmp_path, corpus):
 def test_which_files_go_with_which_protocol(tmp_path):
     with pytest.raises(SeesayError, match="--judgements FILE"):
         judged_by(NOBODY)
+    with pytest.raises(SeesayError, match="--judgements FILE"):
+        read_people("agreement")
     with pytest.raises(SeesayError, match="--judgements is for protocol 'agreement', not 'standard'"):
         read_people("standard", tmp_path / "x")
     with pytest.raises(SeesayError, match="--answers is for protocol 'graded', not 'agreement'"):
-        read_people("agreement", None, tmp_path / "x")
+        read_people("agreement", answers=tmp_path / "x")
 
 
 @pytest.mark.skipif(not FLICKR8K.is_dir(), reason="needs Flickr8k in ../shared/flickr8k")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,22 +15,31 @@ from seesay.cli.options import (
     DEFAULT_RUNS,
     HERE,
     SHORTLIST,
+    AgainstOption,
+    AnswersOption,
     AnyBoxOption,
     ChangeOption,
+    CombineOption,
     DataOption,
+    Entries,
     ExtraPixelOption,
     FormatOption,
     ImagesOption,
     JsonOption,
+    JudgementsOption,
     PlotOption,
     ProtocolOption,
     RecordOption,
     RerankOption,
-    RunName,
     ShortlistOption,
     SplitOption,
 )
 from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from seesay.data.corpus import Corpus
+    from seesay.data.phrases import PhraseCorpus
+    from seesay.evaluation.entries import Entry
 
 
 @app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -60,12 +70,16 @@ def train(
 
 @app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
 def evaluate(
-    run: RunName,
+    runs: Entries,
     data: Annotated[
         Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
     ] = None,
     split: SplitOption = "test",
     protocol: ProtocolOption = None,
+    combine: CombineOption = None,
+    against: AgainstOption = None,
+    judgements: JudgementsOption = None,
+    answers: AnswersOption = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
     any_box: AnyBoxOption = False,
@@ -76,41 +90,54 @@ def evaluate(
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a run on a split: its recalls, beside the published row of the same system if there is one."""
-    from seesay.data.open import open_corpus
+    """Measure a run, or several as one, on a split: its recalls and how sure they are.
+
+    The published row of the same system stands beside, if there is one.
+    """
+    from seesay.evaluation.entries import open_entry
     from seesay.evaluation.frequency_plot import check_plot, draw_by_frequency
-    from seesay.evaluation.measure import chosen_protocol, differences, measure_split, provenance
+    from seesay.evaluation.people import read_people
     from seesay.evaluation.report import print_report
-    from seesay.evaluation.rerank import measure_reranked, reranked_provenance
+    from seesay.evaluation.request import Request, without_intervals
     from seesay.evaluation.results import record_row, source_commit
     from seesay.matchers.run import Run
-    from seesay.training.runs import trained_on
 
-    if rerank is not None and (any_box or extra_pixel):
-        raise SeesayError("--any-box and --extra-pixel compare boxes; --rerank is of whole images.")
     if plot is not None:
         check_plot(plot, protocol)  # before anything is computed
     started = time.monotonic()
-    loaded = Run.load(run)
-    other = Run.load(rerank) if rerank is not None else None
-    grounds = loaded.recipe.regions is not None
-    chosen = chosen_protocol(loaded.recipe, protocol)
-    root, beside = (data, None) if data else trained_on(loaded)
-    corpus = open_corpus(root, phrases=grounds, images=images or beside, format=data_format)
-    if other is None:
-        measured = measure_split(
-            loaded, corpus, split, chosen, "any" if any_box else "enclosing", extra_pixel
-        )
-    else:
-        measured = measure_reranked(loaded, other, corpus, split, chosen, shortlist)
+    entries = [open_entry(name) for name in runs]
+    beside = open_entry(against) if against is not None else None
+    second = Run.load(rerank) if rerank is not None else None
+    request = Request(entries, combine, beside, second, shortlist, any_box, extra_pixel)
+    chosen = request.protocol(protocol)
+    people = read_people(chosen, judgements, answers)
+    corpus = _corpus(entries, request.grounds, data, images, data_format)
+    origin = request.origin(0, source_commit(HERE.resolve())) if record is not None else {}
+    measured = request.measure(corpus, split, chosen, people)
     if record is not None:
-        how = time.monotonic() - started, source_commit(HERE.resolve())
-        origin = reranked_provenance(loaded, other, *how) if other else provenance(loaded, *how)
-        record_row(record, corpus.name, measured | origin)
+        origin["seconds"] = round(time.monotonic() - started, 1)
+        record_row(record, corpus.name, without_intervals(measured) | origin)
     if plot is not None:
-        draw_by_frequency({loaded.recipe.name: measured}, plot)
+        draw_by_frequency({request.label: measured}, plot)
     if as_json:
         console.print_json(measured)
     else:
-        system = None if other else loaded.recipe.system
-        print_report(measured, system, corpus.name, differences(loaded.recipe), console.wide())
+        print_report(measured, request.system, corpus.name, request.differences(), console.wide())
+
+
+def _corpus(
+    entries: Sequence[Entry], phrases: bool, data: Path | None, images: Path | None, data_format: str | None
+) -> Corpus | PhraseCorpus:
+    """The corpus that is named, or else the one that the first run was trained on."""
+    from seesay.data.open import open_corpus
+    from seesay.matchers.run import Run
+    from seesay.training.runs import trained_on
+
+    run = next((entry for entry in entries if isinstance(entry, Run)), None)
+    if data is not None:
+        root, beside = data, None
+    elif run is not None:
+        root, beside = trained_on(run)
+    else:
+        raise SeesayError("files of scores do not say of which corpus they are; name it with --data.")
+    return open_corpus(root, phrases=phrases, images=images or beside, format=data_format)

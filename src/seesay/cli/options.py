@@ -47,8 +47,22 @@ SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
 ProtocolOption = Annotated[
     str | None,
     typer.Option(
-        help="standard, coco-1k, coco-5k, sentence-to-sentence, composition, k-shot (or one K: 0-shot to "
-        "3-shot); grounding for phrases; concepts or concepts-regions for a run of concepts."
+        help="standard, coco-1k, coco-5k, graded, agreement, image-to-image, sentence-to-sentence, "
+        "composition, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts or "
+        "concepts-regions for a run of concepts."
+    ),
+]
+JudgementsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Agreement: what people said of pairs; ExpertAnnotations.txt, CrowdFlowerAnnotations.txt.",
+    ),
+]
+AnswersOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Graded: right answers as JSON, a query's name to a list of its answers' names."
     ),
 ]
 RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]

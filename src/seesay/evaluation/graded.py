@@ -3,8 +3,8 @@
 nDCG, where an image is as relevant to a sentence, and the sentence to the image, as ROUGE-L of the sentence
 against the image's sentences says (Messina et al., "Transformer Reasoning Network", 2020: the first 25
 answers, gains of 2^relevance - 1). An image's own sentences have relevance 1. And R-precision and mAP@R over
-several right answers (Musgrave et al., "A Metric Learning Reality Check", 2020; Chun et al., "ECCV Caption",
-2022): the image's own sentences, the sentence's own image, or what a file of right answers says.
+several right answers (Musgrave et al., "A Metric Learning Reality Check", 2020; for images and sentences
+Chun et al., ECCV 2022): the image's own sentences, the sentence's own image, or what a file says.
 """
 
 from __future__ import annotations

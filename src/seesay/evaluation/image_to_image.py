@@ -1,10 +1,10 @@
-"""Image-to-image retrieval: which images are described alike?
+"""Image to image: which images are described alike?
 
 The dual of sentence-to-sentence retrieval. There two sentences belong together that describe one image;
 here two images do that share a sentence: some sentence of one and some of the other have the same content
 words (nouns, adjectives, verbs and numbers, as lemmas, in any order; English). "Two dogs run in the snow."
 and "two dogs running through snow" are such. Corpora have people's own judgements of image pairs seldom
-(Parekh et al., "Crisscrossed Captions", 2021), and few images share a sentence: how many do is printed. So
+(COCO has: Parekh et al., EACL 2021), and few images share a sentence: how many do is printed. So
 nDCG stands beside, of all images: an image is as relevant to another as the mean ROUGE-L of the other's
 sentences against its own.
 """

@@ -39,9 +39,12 @@ def read_people(protocol: str, judgements: Path | None = None, answers: Path | N
     for option, path, taker in (("--judgements", judgements, AGREEMENT), ("--answers", answers, GRADED)):
         if path is not None and protocol != taker:
             raise SeesayError(f"{option} is for protocol '{taker}', not '{protocol}'.")
-    return People(
+    people = People(
         read_judgements(judgements) if judgements else None, read_answers(answers) if answers else None
     )
+    if protocol == AGREEMENT:
+        judged_by(people)
+    return people
 
 
 def judged_by(people: People) -> Judgements:

@@ -1,7 +1,7 @@
 """ROUGE-L of sentences against an image's sentences: how much of one is said, in order, by the others.
 
 Lin, "ROUGE: A Package for Automatic Evaluation of Summaries" (2004), with several references as the
-captioning field has it (Chen et al., "Microsoft COCO Captions", 2015): the best precision and the best
+captioning field has it (Chen et al., arXiv 1504.00325): the best precision and the best
 recall over the references, and their F with β = 1.2. Words are the tokenizer's.
 """
 
