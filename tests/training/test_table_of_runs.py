@@ -1,4 +1,4 @@
-"""Runs put beside each other: grouped by what they are, measured once, on the corpus that they learned from."""
+"""Runs put beside each other: grouped by what they are, measured once, on the corpus they learned from."""
 
 from __future__ import annotations
 
