@@ -1,0 +1,194 @@
+"""What the kind of a run's matcher lets one see: concepts, attended instances, gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
+from seesay.errors import ImageError, SeesayError
+from seesay.features.concepts import DEFAULT_RUN, kind_of
+from seesay.features.encode import encode_images
+from seesay.features.encoder import CONCEPTS, INSTANCES, load_encoder
+from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.gvse import UncommonVSE
+from seesay.matchers.inputs import Inputs
+from seesay.matchers.run import PRECOMPUTED, Run, default_device, recipe_encoders
+from seesay.report.html import Html, Page, tag
+from seesay.report.pictures import Frame, Pictures
+from seesay.report.plots import shares_of
+from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
+
+_CONCEPTS = 8  # of an image
+_FRAMES = 3  # instances of a step
+_SENTENCES = 5  # at either end of a gate
+_AT_ONCE = 512
+
+
+def add_insides(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    """The figures that go with a run's matcher and its encoders, of some images; none for many runs."""
+    _add_concepts(page, run, inputs, pictures, images)
+    _add_attended(page, run, inputs, pictures, images)
+    _add_gates(page, run, inputs)
+
+
+def _add_concepts(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    found = concept_scores(run, inputs, images)
+    if found is None:
+        return
+    words, scores = found
+    targets = concept_targets(words, inputs.corpus)
+    blocks = (
+        tag("div", pictures.of(i), _concepts(words, scores[row], targets[i]), class_="seen")
+        for row, i in enumerate(images)
+    )
+    page.figure(
+        f"The {min(_CONCEPTS, len(words))} surest concepts of some images; those that one of its sentences "
+        "names are ticked.",
+        *blocks,
+        class_="cards",
+    )
+
+
+def _concepts(words: Sequence[str], scores: NDArray[np.float32], there: NDArray[np.bool_]) -> Html:
+    first = np.argsort(-scores, kind="stable")[:_CONCEPTS].tolist()
+    items = (
+        tag(
+            "li",
+            tag("span", words[c], " ✓" if there[c] else "", class_="word"),
+            tag("meter", f"{scores[c]:.2f}", value=f"{scores[c]:.3f}", min=0, max=1, aria_label=words[c]),
+            tag("span", f"{scores[c]:.2f}", class_="number"),
+            class_="right" if there[c] else None,
+        )
+        for c in first
+    )
+    return tag("ul", *items, class_="scores")
+
+
+def concept_scores(
+    run: Run, inputs: Inputs, images: Sequence[int]
+) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    """The concepts that a run predicts or reads, and their scores in some images, (k, K); None without."""
+    features = inputs.features[torch.tensor(images)]
+    if isinstance(run.matcher, ConceptPredictor):
+        with torch.inference_mode():
+            return run.vocabulary.words, torch.sigmoid(
+                run.matcher.logits(features.to(run.device))
+            ).cpu().numpy()
+    place = _columns(run, CONCEPTS)
+    if place is None:
+        return None
+    name, columns = place
+    folder = Path(name.partition(":")[2] or DEFAULT_RUN)
+    try:
+        words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
+    except SeesayError:
+        return None  # the run of concepts is gone: it alone says what they are called
+    scores = features[:, columns].numpy()
+    return (words, scores) if len(words) == scores.shape[1] else None
+
+
+def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
+    """Which of the joined features are the `pooled` ones of an encoder of that kind, and its name."""
+    if PRECOMPUTED in run.recipe.encoders:
+        return None
+    at = 0
+    for name, encoder in zip(run.recipe.encoders, recipe_encoders(run.recipe), strict=True):
+        for array in run.recipe.arrays:
+            width = encoder.dims[array]
+            if kind_of(name) in kinds and array == "pooled":
+                return name, slice(at, at + width)
+            at += width
+    return None
+
+
+def _add_attended(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    matcher, place = _uncommon(run), _columns(run, [INSTANCES])
+    if matcher is None or place is None:
+        return
+    features = inputs.features[torch.tensor(images)][:, place[1]]
+    saliencies = matcher.saliencies(features.to(run.device)).cpu().numpy()
+    boxes = _instance_boxes(inputs.corpus, images)
+    if boxes is None or boxes.shape[1] != saliencies.shape[2]:
+        return
+    blocks = (
+        tag(
+            "div",
+            *(_step(pictures, i, t, *both) for t, both in enumerate(zip(p, [there] * len(p), strict=True))),
+            class_="steps",
+        )
+        for i, p, there in zip(images, saliencies, boxes, strict=True)
+    )
+    page.figure(
+        f"What each step attends to: the {_FRAMES} instances with the highest saliencies, the higher the "
+        "more opaque, and the highest of them.",
+        *blocks,
+        class_="cards",
+    )
+
+
+def _uncommon(run: Run) -> UncommonVSE | None:
+    """The matcher, or the member of a fusion, that attends to instances."""
+    members = run.matcher.members if isinstance(run.matcher, MetricFusion) else [run.matcher]
+    found = (member for member in members if isinstance(member, UncommonVSE) and member.relation is not None)
+    return next(found, None)
+
+
+def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
+    """The instances' boxes as shares of the image, (k, I, 4); None where an image is not at hand."""
+    chosen = [corpus.images[i] for i in images]
+    try:
+        data = [image.source.read() for image in chosen if image.source is not None]
+    except ImageError:
+        return None
+    if len(data) < len(chosen):
+        return None
+    encoder = load_encoder(INSTANCES, default_device())
+    found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
+    return found.reshape(len(chosen), -1, 4)
+
+
+def _step(
+    pictures: Pictures, image: int, step: int, p: NDArray[np.float32], boxes: NDArray[np.float32]
+) -> Html:
+    first = np.argsort(-p, kind="stable")[:_FRAMES]
+    frames = [Frame(boxes[i].tolist(), "found", float(p[i] / p[first[0]])) for i in first if boxes[i].any()]
+    told = tag("span", f"step {step + 1}: {p[first[0]]:.2f}", class_="number")
+    return tag("div", pictures.of(image, frames), told)
+
+
+def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
+    matcher = run.matcher
+    if not isinstance(matcher, MetricFusion) or not matcher.asks:
+        return
+    of_images, of_sentences = gate_values(run, matcher, inputs)
+    drawn = {"images that ask": of_images, "sentences that ask": of_sentences}
+    means = ", ".join(f"{name} {t.mean():.2f}" for name, t in drawn.items())
+    page.figure(
+        "Gate values t: a query goes by the metric for uncommon content (1), or by the common one (0).",
+        shares_of(drawn, "t", f"Histograms of the gate values. Means: {means}."),
+    )
+    order = np.argsort(-of_sentences, kind="stable")
+    texts = inputs.corpus.texts()
+    ends = [*order[:_SENTENCES], *order[-_SENTENCES:]] if len(order) > 2 * _SENTENCES else [*order]
+    rows = [[f"{of_sentences[j]:.3f}", texts[j]] for j in ends]
+    page.table(
+        "The sentences with the highest gate values, and those with the lowest.", ["t", "sentence"], rows, 2
+    )
+
+
+@torch.inference_mode()
+def gate_values(
+    run: Run, matcher: MetricFusion, inputs: Inputs
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The gates' t of all images, (n,), and all sentences, (m,)."""
+    images = [matcher.image_weights(part.to(run.device)) for part in torch.split(inputs.features, _AT_ONCE)]
+    rows = torch.split(torch.arange(len(inputs.sentences)), _AT_ONCE)
+    sentences = [matcher.sentence_weights(inputs.sentences.take(some).to(run.device)) for some in rows]
+    both = [torch.cat(t).double().cpu().numpy() for t in (images, sentences)]
+    return both[0], both[1]
