@@ -90,6 +90,15 @@ def test_composition_has_kinds(tmp_path):
         validate_row(composition | {"by kind": {}}, "here")
 
 
+def test_concepts_have_precisions_and_no_sentences(tmp_path):
+    about = {"protocol": "concepts", "concepts": 256, "mAP": 34.5, "image mAP": 50.8}
+    retrieval = ("sentences", "mR", "sentence_retrieval", "image_retrieval")
+    concepts = {key: value for key, value in row().items() if key not in retrieval} | about
+    assert read_rows(record_row(tmp_path, "flickr8k", concepts)) == [concepts]
+    with pytest.raises(SeesayError, match="key 'image mAP'"):
+        record_row(tmp_path, "flickr8k", concepts | {"image mAP": 101.0})
+
+
 def test_a_row_needs_its_origin():
     without = row()
     del without["commit"]

@@ -75,6 +75,15 @@ class RecallRow(_Row):
     upper_bound: float | None = Field(None, alias="upper bound", ge=0, le=100)
 
 
+class ConceptsRow(_Row):
+    """A row of the prediction of concepts: mean average precisions in percent."""
+
+    images: int = Field(gt=0)
+    concepts: int = Field(gt=0)
+    precision: float | None = Field(alias="mAP", ge=0, le=100)
+    image_precision: float | None = Field(alias="image mAP", ge=0, le=100)
+
+
 class TrueOrder(_Part):
     """How often the true order of words scored higher, and by how many standard deviations."""
 
@@ -107,6 +116,7 @@ class Graded(_Part):
     """nDCG, and precisions over several right answers, of one direction, in percent."""
 
     ndcg: float | None = Field(alias="nDCG@25", ge=0, le=100)
+    by_chance: float | None = Field(alias="nDCG@25 by chance", ge=0, le=100)
     r_precision: float | None = Field(alias="R-precision", ge=0, le=100)
     map_at_r: float | None = Field(alias="mAP@R", ge=0, le=100)
     r1: float | None = Field(alias="R@1", ge=0, le=100)
@@ -163,6 +173,8 @@ def _shape(row: Any) -> type[_Row]:
         return KShotRow
     if BY_DIRECTION in row:
         return GradedRow
+    if "image mAP" in row:
+        return ConceptsRow
     if "tau-b" in row:
         return AgreementRow
     return RecallRow if "R@1" in row else ResultRow
