@@ -8,8 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
+
+from seesay.data.readers import read_corpus
+from seesay.evaluation.protocols import evaluate_scores
 
 KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image_retrieval", "mR"}
 
@@ -93,11 +97,14 @@ def test_data_with_a_broken_image_exits_1(photos: Path) -> None:
 def test_evaluate_prints_the_object_and_records_the_row(run: Path, tmp_path: Path) -> None:
     done = seesay("evaluate", run, "--record", tmp_path, "--json")
     measured = json.loads(done.stdout)
-    assert measured.keys() == KEYS
+    assert measured.keys() == KEYS | {"intervals"}
     assert measured["images"] == 6
+    low, high = measured["intervals"]["mR"]
+    assert low <= measured["mR"] <= high
     (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
     assert row["recipe"] == "irmatch-s"
     assert row["mR"] == measured["mR"]
+    assert "intervals" not in row
     assert "val: 6 images" in seesay("evaluate", run, "--split", "val").stdout
 
 
@@ -105,6 +112,47 @@ def test_evaluate_names_the_mistake(run: Path, tmp_path: Path) -> None:
     assert "no protocol 'x'" in seesay("evaluate", run, "--protocol", "x", code=2).stderr.lower()
     assert "split 'dev'" in seesay("evaluate", run, "--split", "dev", code=2).stderr
     assert "no run there" in seesay("evaluate", tmp_path, code=2).stderr
+
+
+def test_other_peoples_scores_ensembles_and_comparisons(run: Path, scenes: Path, tmp_path: Path) -> None:
+    owners = read_corpus(scenes).split("test").image_of_sentence()
+    scores = np.random.default_rng(0).normal(size=(6, 30)) + 3 * (np.arange(6)[:, None] == owners)
+    np.save(tmp_path / "scores-test.npy", scores)
+    given = tmp_path / "scores-test.npy"
+    measured = json.loads(seesay("evaluate", given, "--data", scenes, "--json").stdout)
+    assert measured.items() >= evaluate_scores(scores, owners).items()
+    both = ("evaluate", run, given, "--combine")
+    told = json.loads(
+        seesay(*both, "rank", "--against", run, "--record", tmp_path, "--json", code=2).stdout or "{}"
+    )
+    assert told == {}  # files have no row
+    told = json.loads(seesay(*both, "rank", "--against", run, "--json").stdout)
+    assert list(told["members"]) == ["run", str(given)]
+    assert told["members"][str(given)]["mR"] == measured["mR"]
+    assert told["against"]["name"] == "run"
+    assert told["against"]["mR"]["theirs"] == told["members"]["run"]["mR"]
+    assert "scores-{split}.npy" in seesay(*both, "learned", code=2).stderr
+    seesay("evaluate", run, run, "--combine", "learned", "--record", tmp_path)
+    (row,) = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
+    assert row["recipe"] == "learned of irmatch-s + irmatch-s"
+    assert row["weights"] == {"run (1)": 0.5, "run (2)": 0.5}
+    assert not row.keys() & {"members", "intervals", "against"}
+
+
+def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "s.npy", np.zeros((30, 6)))
+    given = tmp_path / "s.npy"
+    for arguments, said in (
+        ((given,), "--data"),
+        ((given, "--data", scenes), "save scores.T"),
+        ((given, "--data", scenes, "--protocol", "composition"), "save scores.T"),
+        ((run, given), "--combine mean"),
+        ((run, "--combine", "mean"), "two"),
+        ((run, "--against", run, "--rerank", run), "--rerank"),
+        ((run, "--against", run, "--protocol", "composition"), "--against compares by standard"),
+        ((given, "--data", scenes, "--any-box"), "--any-box"),
+    ):
+        assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())
 
 
 def test_features_resume(scenes: Path, tmp_path: Path) -> None:

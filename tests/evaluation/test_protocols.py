@@ -2,6 +2,8 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from torchmetrics.retrieval import RetrievalHitRate
 
 from seesay.errors import SeesayError
 from seesay.evaluation.protocols import PROTOCOLS, evaluate_embeddings, evaluate_scores
@@ -42,6 +44,22 @@ def test_a_perfect_scorer_and_a_constant_one():
     assert perfect["mR"] == 100
     assert perfect["sentence_retrieval"]["Med r"] == 1
     assert evaluate_scores(np.ones((40, 120), np.float32), owners)["mR"] == 0
+
+
+def test_recalls_are_the_hit_rates_of_torchmetrics():
+    rng = np.random.default_rng(2)
+    owners = rng.permutation(np.repeat(np.arange(40), 3))
+    right = np.arange(40)[:, None] == owners
+    scores = torch.from_numpy(rng.normal(size=right.shape) + 1.5 * right)
+    result = evaluate_scores(scores.numpy(), owners)
+    for way, asked, target in (
+        ("sentence_retrieval", scores, torch.from_numpy(right)),
+        ("image_retrieval", scores.T, torch.from_numpy(right).T),
+    ):
+        queries = torch.arange(len(asked))[:, None].expand(asked.shape)
+        for k in (1, 5, 10):
+            rate = RetrievalHitRate(top_k=k)(asked.flatten(), target.flatten(), queries.flatten())
+            assert result[way][f"R@{k}"] == pytest.approx(100 * float(rate), abs=1e-3)
 
 
 def test_one_k_is_the_mean_of_five_sequential_folds():
