@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import io
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 from sklearn.metrics import ndcg_score
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.evaluation import graded
-from seesay.evaluation.graded import given_answers, measure_graded, ndcg, precision_at_r
+from seesay.evaluation.columns import figures
+from seesay.evaluation.graded import given_answers, measure_graded, ndcg, ndcg_by_chance, precision_at_r
 from seesay.evaluation.protocols import evaluate_scores
+from seesay.evaluation.report import print_report
+from seesay.evaluation.results import read_rows, record_row
 from seesay.evaluation.split_scores import EmbeddingScores, MatrixScores
 
 WORDS = ["dog", "cat", "runs", "sits", "a", "the", "red", "on", "grass", "two"]
@@ -59,6 +65,14 @@ def test_ndcg_of_equal_scores_is_that_of_the_worst_order(case):
             for some in (order, sorted(range(scores.shape[1]), key=lambda j, r=row: -relevance[r, j]))
         )
         assert found == pytest.approx(gained / ideal) if ideal else np.isnan(found)
+
+
+def test_chance_is_the_mean_over_all_orders():
+    relevance = np.array([[0, 0.25, 1, 0.5], [1, 0, 0, 0], [0, 0, 0, 0]])
+    orders = np.array(list(permutations(range(4))), float)
+    expected = [np.mean(ndcg(orders, np.broadcast_to(row, (24, 4)), 3)) for row in relevance]
+    assert ndcg_by_chance(relevance, 3) == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(expected[2])
 
 
 def ranked_loop(scores, right):
@@ -112,6 +126,24 @@ def test_both_directions_whatever_the_block(queries, monkeypatch):
     for found, x, y in ((by_image, relevance, scores), (by_sentence, relevance.T, scores.T)):
         assert found["nDCG@25"] == pytest.approx(100 * ndcg_score(2.0**x - 1, y, k=25), abs=2e-3)
     assert (by_image["queries"], by_sentence["queries"]) == (12, 36)
+
+
+def test_the_report_and_the_row(tmp_path):
+    draw = np.random.default_rng(1)
+    measured = measure_graded(MatrixScores(draw.normal(size=(12, 36))), drawn_corpus(), "test")
+    assert list(figures(measured)) == [
+        f"{way} {name}" for way in "SI" for name in ("nDCG@25", "R-precision", "mAP@R", "R@1")
+    ]
+    console = Console(file=io.StringIO(), width=140)
+    print_report(measured, "VSE++", "drawn", (), console)
+    for row in measured["by direction"].values():
+        told = [f"{value:.1f}" for name, value in row.items() if name != "queries"]
+        assert any(all(each in line for each in told) for line in console.file.getvalue().splitlines())
+    row = measured | {"recipe": "x", "seed": 1, "encoder": "e", "commit": None, "seconds": 1.0}
+    assert read_rows(record_row(tmp_path, "drawn", row)) == [row]
+    row["by direction"] = {"image retrieval": {"queries": 1}}
+    with pytest.raises(SeesayError, match=r"nDCG@25"):
+        record_row(tmp_path, "drawn", row)
 
 
 def test_each_direction_has_the_scores_of_what_asks():

@@ -43,7 +43,10 @@ def figures(row: Mapping[str, Any]) -> Figures:
     if BY_DIRECTION in row:
         ways = row[BY_DIRECTION].items()
         return {
-            f"{way[0].upper()} {name}": x for way, of in ways for name, x in of.items() if name != "queries"
+            f"{way[0].upper()} {name}": value
+            for way, of in ways
+            for name, value in of.items()
+            if name != "queries" and not name.endswith("by chance")
         }
     return {name: row[name] for name in _ONE_DIRECTION if row.get(name) is not None}
 

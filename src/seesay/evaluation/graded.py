@@ -26,6 +26,7 @@ GRADED = "graded"
 RELEVANCE = "ROUGE-L"
 TOP = 25  # answers that nDCG looks at
 NDCG = f"nDCG@{TOP}"
+CHANCE = f"{NDCG} by chance"
 AT_R = ("R-precision", "mAP@R", "R@1")
 
 _QUERIES = 256  # ranked at a time
@@ -49,8 +50,9 @@ def measure_graded(
 
     Returns:
         protocol, split, images, sentences, `relevance`, `answers` (own or given), and `by direction`, for
-        `sentence retrieval` and `image retrieval`: nDCG@25, R-precision, mAP@R and R@1 in percent, the last
-        three of the `queries` that have right answers; and of given ones `left out`, how many names.
+        `sentence retrieval` and `image retrieval`: in percent nDCG@25, that of an order by chance,
+        R-precision, mAP@R and R@1; and `queries`, how many have right answers, which the last three are of.
+        Of given answers also `left out`, how many names.
 
     Raises:
         SeesayError: a score is NaN, or no query has an answer.
@@ -94,9 +96,24 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
         among = np.flatnonzero(mine >= least[row])
         first = among[np.lexsort((gains[among], -mine[among]))[:top]]
         gained[row] = (2.0 ** gains[first] - 1) @ discounts
-    best = np.sort(np.partition(relevant, -top, axis=1)[:, -top:], axis=1)[:, ::-1]
+    return _share(gained, relevant, discounts)
+
+
+def ndcg_by_chance(relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
+    """The mean of `ndcg` over all orders of the candidates, (q,): every rank gains the mean gain."""
+    relevant = np.asarray(relevance)
+    discounts = 1 / np.log2(np.arange(min(top, relevant.shape[1])) + 2)
+    return _share((2.0**relevant - 1).mean(axis=1, dtype=np.float64) * discounts.sum(), relevant, discounts)
+
+
+def _share(
+    gained: NDArray[np.float64], relevance: NDArray[Any], discounts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Of what the best order gains; NaN where that is nothing."""
+    top = len(discounts)
+    best = np.sort(np.partition(relevance, -top, axis=1)[:, -top:], axis=1)[:, ::-1]
     ideal = (2.0 ** best.astype(np.float64) - 1) @ discounts
-    found: NDArray[np.float64] = np.divide(gained, ideal, out=np.full(len(values), np.nan), where=ideal > 0)
+    found: NDArray[np.float64] = np.divide(gained, ideal, out=np.full(len(gained), np.nan), where=ideal > 0)
     return found
 
 
@@ -166,14 +183,15 @@ def _groups(owners: NDArray[np.int64], n_images: int) -> list[NDArray[np.int64]]
 
 def _measures(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> dict[str, Any]:
     """Means over the queries (q, c) of one direction, in percent; None where no query has one."""
-    gains, found = [], []
+    gains, chance, found = [], [], []
     for start in range(0, len(scores), _QUERIES):
         some = slice(start, start + _QUERIES)
         block = np.asarray(scores[some], np.result_type(scores, np.float32))
         refuse_nan(block, start, GRADED)
         gains.append(ndcg(block, relevance[some]))
+        chance.append(ndcg_by_chance(relevance[some]))
         found.append(precision_at_r(block, answers[some]))
-    columns = [np.concatenate(gains), *np.concatenate(found).T]
+    columns = [np.concatenate(gains), np.concatenate(chance), *np.concatenate(found).T]
     there = [column[~np.isnan(column)] for column in columns]
     means = [round(100 * float(column.mean()), 3) if len(column) else None for column in there]
-    return dict(zip((NDCG, *AT_R), means, strict=True)) | {"queries": len(there[1])}
+    return dict(zip((NDCG, CHANCE, *AT_R), means, strict=True)) | {"queries": len(there[2])}

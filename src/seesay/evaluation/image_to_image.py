@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.graded import NDCG, RELEVANCE, ndcg, refuse_nan
+from seesay.evaluation.graded import CHANCE, NDCG, RELEVANCE, ndcg, ndcg_by_chance, refuse_nan
 from seesay.evaluation.ranks import NO_ANSWER
 from seesay.evaluation.recall import retrieval
 from seesay.evaluation.rouge import rouge_l
@@ -46,7 +46,7 @@ def image_to_image(
 
     Returns:
         protocol, split, images, `queries` (how many share a sentence), `answered` (their share in percent),
-        R@1, R@5, R@10 in percent, Med r, `relevance` and nDCG@25 in percent.
+        R@1, R@5, R@10 in percent, Med r, `relevance`, and nDCG@25 in percent, also by chance.
 
     Raises:
         SeesayError: shapes do not fit, a score is NaN, or no two images share a sentence.
@@ -60,19 +60,23 @@ def image_to_image(
             f"protocol '{IMAGE_TO_IMAGE}': no two images of {corpus.root}, split '{split}', share a sentence."
         )
     relevance = image_relevance(corpus)
-    ranks, gains = np.full(len(rows), NO_ANSWER), np.full(len(rows), np.nan)
+    ranks, (gains, chance) = np.full(len(rows), NO_ANSWER), np.full((2, len(rows)), np.nan)
     step = max(1, _CELLS // len(rows))
     for start in range(0, len(rows), step):
         with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place
             scores = _others(queries[start : start + step] @ rows.T, start)
         refuse_nan(scores, start, IMAGE_TO_IMAGE)
         stop = start + len(scores)
-        gains[start:stop] = ndcg(scores, _others(relevance[start:stop], start))
+        relevant = _others(relevance[start:stop], start)
+        gains[start:stop], chance[start:stop] = ndcg(scores, relevant), ndcg_by_chance(relevant)
         for query, mine in enumerate(scores, start):
             if len(right := alike[query]):
                 right = right - (right > query)  # the query has left the row
                 ranks[query] = (mine >= mine[right].max()).sum() - (mine[right] >= mine[right].max()).sum()
-    found = retrieval(ranks).as_dict() | {NDCG: 100 * float(np.nanmean(gains))}
+    found = retrieval(ranks).as_dict() | {
+        NDCG: 100 * float(np.nanmean(gains)),
+        CHANCE: 100 * float(np.nanmean(chance)),
+    }
     about = {"protocol": IMAGE_TO_IMAGE, "split": split, "images": len(rows), "queries": asked}
     about |= {"answered": round(100 * asked / len(rows), 3), "relevance": RELEVANCE}
     return about | {name: round(value, 3) for name, value in found.items()}

@@ -20,7 +20,7 @@ def graded_report(result: Mapping[str, Any], title: str, system: str | None = No
     ways = result[BY_DIRECTION]
     names = [name for name in next(iter(ways.values())) if name != "queries"]
     for name in (*names, "queries"):
-        table.add_column(name, justify="right")
+        table.add_column("by chance" if name.endswith("by chance") else name, justify="right")
     for way, row in ways.items():
         cells = (number(row[name]) for name in names)
         table.add_row("", way.removesuffix(" retrieval"), *cells, str(row["queries"]))
@@ -48,6 +48,6 @@ def said_beside(result: Mapping[str, Any]) -> str:
         return (
             f"R@K, Med r: of the {result['queries']} images ({result['answered']:.1f} %) that share a "
             f"sentence, by its content words, with another.\nnDCG: of all; relevance is "
-            f"{result['relevance']} between their sentences."
+            f"{result['relevance']} between their sentences; by chance {number(result['nDCG@25 by chance'])}."
         )
     return ", ".join(f"{key}: {result[key]}" for key in ("convention", "IoU") if key in result)
