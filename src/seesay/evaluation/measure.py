@@ -25,12 +25,14 @@ from seesay.evaluation.ranks import owners_of
 from seesay.evaluation.scored import Scored, measure_scored
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
 from seesay.evaluation.split_scores import scores_of_run
+from seesay.features.concepts import kind_of
+from seesay.features.encoder import CONCEPTS as CONCEPT_ENCODERS
 from seesay.matchers.cut import count_cut
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.encoder_name import untuned
-from seesay.recipes.matchers import ConceptSettings
+from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 
 GROUNDING = "grounding"
@@ -58,7 +60,7 @@ def chosen_protocol(recipe: Recipe, name: str | None) -> str:
         return name
     if recipe.regions is not None:
         return GROUNDING
-    return CONCEPTS if isinstance(recipe.matcher, ConceptSettings) else "standard"
+    return CONCEPTS if concept_settings(recipe.matcher) else "standard"
 
 
 def measure_split(
@@ -117,7 +119,9 @@ def measure_split(
 
 def score_run(run: Run, inputs: Inputs, split: str) -> Scored:
     """A split as a run scores it; all pairs of a pair matcher are kept in the cache, see `Run.scores`."""
-    return Scored(run.name, split, inputs.corpus, scores_of_run(run, inputs, keep=True), _cut(run, inputs))
+    return Scored(
+        run.folder.name, split, inputs.corpus, scores_of_run(run, inputs, keep=True), _cut(run, inputs)
+    )
 
 
 def measure(run: Run, inputs: Inputs, split: str) -> dict[str, Any]:
@@ -198,7 +202,8 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart.
     """
     parts = [untuned(name).partition(":") for name in recipe.encoders]
-    tuned = [" fine-tuned" if name != untuned(name) else "" for name in recipe.encoders]
+    own = [name != untuned(name) and kind_of(name) not in CONCEPT_ENCODERS for name in recipe.encoders]
+    tuned = [" fine-tuned" if mine else "" for mine in own]
     crops = dict.fromkeys(_CROPS.get(crop, "squash") for _, _, crop in parts)
     networks = (network + words for (network, _, _), words in zip(parts, tuned, strict=True))
     return "+".join(networks), ", ".join(crops)
