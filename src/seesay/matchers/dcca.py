@@ -6,8 +6,8 @@ They are trained so that their outputs correlate most: by the sum of the singula
     T = Σ₁₁^(-1/2) Σ₁₂ Σ₂₂^(-1/2),   Σ₁₁ = H₁ᵀH₁ / (m - 1) + r I,   Σ₁₂ = H₁ᵀH₂ / (m - 1)
 
 (section 3). Behind each epoch linear CCA of all training pairs' outputs, by the same r, gives the projections
-whose cosine is the score. What is chosen here: each input is brought to mean 0 and variance 1, as training
-sees it, and hidden layers are rectified, with dropout.
+whose cosine is the score. What is chosen here: inputs have length √d, so that a number is about 1 and
+what varies little stays little; hidden layers are rectified, with dropout.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.cca import CCA, Covariances, solve_cca
@@ -42,7 +43,7 @@ class DCCA(EmbeddingMatcher):
 
     def outputs(self, images: Tensor, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """H₁ (m, dim) and H₂ (m, dim) of images and sentences side by side."""
-        return self.image_map(images), self.sentence_map(sentences.vectors)
+        return self.image_map(_scaled(images)), self.sentence_map(_scaled(sentences.vectors))
 
     @torch.inference_mode()
     def fit_projections(self, batches: Iterable[tuple[Tensor, Sentences]], ridge: float) -> None:
@@ -60,15 +61,19 @@ class DCCA(EmbeddingMatcher):
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Unit vectors, (n, dim)."""
-        return self.projections.embed(self.image_map(images), "image")
+        return self.projections.embed(self.image_map(_scaled(images)), "image")
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Unit vectors, (m, dim)."""
-        return self.projections.embed(self.sentence_map(sentences.vectors), "sentence")
+        return self.projections.embed(self.sentence_map(_scaled(sentences.vectors)), "sentence")
+
+
+def _scaled(inputs: Tensor) -> Tensor:
+    return functional.normalize(inputs, dim=1) * inputs.shape[1] ** 0.5
 
 
 def _perceptron(width: int, settings: DccaSettings) -> nn.Sequential:
-    layers: list[nn.Module] = [nn.BatchNorm1d(width, affine=False)]
+    layers: list[nn.Module] = []
     widths = (width, *settings.hidden)
     for wide, out in pairwise(widths):
         layers += [xavier(wide, out), nn.ReLU(), nn.Dropout(settings.dropout)]
