@@ -10,7 +10,7 @@ import pytest
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
-from seesay.evaluation.given import Given
+from seesay.evaluation.given import Given, order_hint
 from seesay.evaluation.protocols import evaluate_scores
 from seesay.evaluation.scored import measure_scored
 
@@ -130,6 +130,16 @@ def test_what_does_not_fit_is_said(tmp_path):
     refused(both, whole, "sentences.npy: row 9", "NaN")
     with pytest.raises(SeesayError, match="NaN at image 0, sentence 9"):
         measured(tmp_path / "scores.npy", whole)
+
+
+def test_scores_in_another_order_are_told_to_be_chance():
+    draw = np.random.default_rng(0)
+    owners = np.repeat(np.arange(100), 2)
+    scores = draw.normal(size=(100, 200)) + 4 * (np.arange(100)[:, None] == owners)
+    assert order_hint(evaluate_scores(scores, owners)) == []
+    assert "order of the corpus" in order_hint(evaluate_scores(scores[:, draw.permutation(200)], owners))[0]
+    few = evaluate_scores(scores[:20, draw.permutation(40)], owners[:40])
+    assert order_hint(few) == []
 
 
 def test_nothing_is_unpickled(tmp_path):

@@ -9,7 +9,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.evaluation.ensemble import LEARNED, check_same, combine, distinct
-from seesay.evaluation.given import SPLIT, Given
+from seesay.evaluation.given import SPLIT, Given, order_hint
 from seesay.evaluation.k_shot import train_texts
 from seesay.evaluation.measure import score_run
 from seesay.evaluation.paired import compare
@@ -82,6 +82,8 @@ def measure_entries(
         return measure_scored(each, protocol, lambda: train_texts(corpus), resamples, people)
 
     result = measured(scored, RESAMPLES)
+    if isinstance(entries[0], Given) and (hint := order_hint(result)):
+        result["notes"] = [*result.get("notes", ()), *hint]
     if how:
         names = distinct([member.name for member in members])
         result["members"] = {name: measured(member) for name, member in zip(names, members, strict=True)}

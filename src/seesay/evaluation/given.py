@@ -7,6 +7,7 @@ said: images repeated once for each sentence, and the first k sentences of each 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ SUFFIX = ".npy"
 SPLIT = "{split}"  # in a file's name: the split's, so that one name stands for val and test
 
 _ROWS = 1 << 9  # compared at a time
+_FEW = 20.0  # percent of chance, above which there are too few images to tell
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,15 @@ class Given:
         if not comma:
             return _matrix(Path(first), part, split)
         return _embeddings(Path(first + SUFFIX), Path(second), part, split)
+
+
+def order_hint(measured: Mapping[str, Any]) -> list[str]:
+    """What to say of scores that find no more than chance does, as in another order than the corpus'."""
+    chance = 100 * 10 / max(measured.get("images", 0), 1)  # R@10 of image retrieval
+    found = measured.get("image_retrieval", {}).get("R@10", 100.0)
+    if chance > _FEW or found > 2 * chance:
+        return []
+    return ["This is chance: do rows and columns stand in the order of the corpus?"]
 
 
 def _matrix(path: Path, part: Corpus, split: str) -> Scored:
