@@ -42,6 +42,7 @@ def _add_table(page: Page, subjects: Sequence[Subject], corpus: str) -> None:
     rows, notes = [], []
     for subject in subjects:
         rows.append([subject.name, *_cells(subject.measured)])
+        notes += _notes(subject)
         system = subject.run.recipe.system if subject.run is not None else None
         published = find_published(system, corpus, "standard") if system else None
         if published is not None and subject.run is not None:
@@ -55,6 +56,23 @@ def _add_table(page: Page, subjects: Sequence[Subject], corpus: str) -> None:
     )
     page.table(f"{told} with its sentences.", ["", *_COLUMNS], rows)
     page.text(*notes)
+
+
+def _notes(subject: Subject) -> list[str]:
+    """What was left out or read in part."""
+    measured = subject.measured
+    notes = list(measured.get("notes", ()))
+    if cut := measured.get("cut_sentences"):
+        read = measured["longest_read"]
+        notes.append(f"{subject.name} reads {read} words of a sentence; {cut} sentences are longer.")
+    if broken := subject.inputs.broken if subject.inputs is not None else []:
+        first = "; ".join(str(error) for error in broken[:3])
+        notes.append(
+            f"{subject.name}: {len(broken)} images could not be read and are left out, such as {first}"
+        )
+    if without := measured.get("images_without_sentences"):
+        notes.append(f"{without} images have no sentence and are candidates alone.")
+    return notes
 
 
 def _cells(measured: Mapping[str, Any]) -> list[Html]:

@@ -26,6 +26,7 @@ from seesay.report.runs import add_provenance, add_training
 from seesay.report.subject import Tell, measure_subjects, names_of, predicts_concepts
 
 SUFFIX = ".html"
+_NAMED = 4  # runs in the title
 
 
 def check_out(out: Path) -> None:
@@ -153,5 +154,7 @@ def _about(corpus: Corpus | PhraseCorpus, split: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    if len(names) > _NAMED:
+        return f"{len(names)} runs"
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

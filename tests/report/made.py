@@ -1,0 +1,97 @@
+"""Runs made in a moment: with the weights that training begins with, and all files that a run has."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run, new_matcher
+from seesay.recipes.load import dump_recipe, load_recipe
+from seesay.text.concepts import FILE, ConceptVocabulary
+from seesay.text.encoders import load_sentence_encoder
+from seesay.text.vocabulary import Vocabulary
+
+_HEAD = "name: {name}\ncorpus: flickr8k\nabout: small\nbatch: 40\nschedule: {{epochs: 2}}\nleast: 2\n"
+_MARGIN = "objective: {kind: margin, margin: 0.2}\n"
+RECIPES = {
+    "common": _MARGIN
+    + "encoders: [efficientnet-lite0]\nmatcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}\n",
+    "other": _MARGIN
+    + "encoders: ['efficientnet-lite0:mirror']\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
+    "fused": _MARGIN
+    + 'encoders: [efficientnet-lite0, "efficientnet-lite0:mirror"]\n'
+    + "matcher: {kind: metric-fusion, members: [HERE/other.yaml, HERE/common.yaml], gate: {hidden: 8}}\n",
+    "attends": _MARGIN
+    + "encoders: [instances]\nsentence_encoder: minilm\n"
+    + "matcher: {kind: uncommon-vse, dim: 16, instances: 36, steps: 2, attention: 8}\n",
+    "reads": _MARGIN
+    + 'encoders: [efficientnet-lite0, "concepts:HERE/concepts"]\n'
+    + "matcher: {kind: sco, dim: 10, word_dim: 8, fusion: gate}\n",
+    "concepts": "objective: {kind: multi-label}\nencoders: [efficientnet-lite0]\nmatcher: {kind: concepts}\n",
+}
+
+
+def write_recipes(folder: Path) -> None:
+    for name, text in RECIPES.items():
+        (folder / f"{name}.yaml").write_text(_HEAD.format(name=name) + text.replace("HERE", str(folder)))
+
+
+def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: str) -> Run:
+    """A run of that recipe in `folder`, its weights drawn once and for all."""
+    recipe = load_recipe(name, changes=changes)
+    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.least)
+    folder.mkdir(parents=True)
+    if recipe.matcher.kind == "concepts":
+        concepts = ConceptVocabulary.of(corpus.split("train").texts(), least=2)
+        concepts.save(folder / FILE)
+        vocabulary = concepts.vocabulary()
+    minilm = recipe.sentence_encoder == "minilm"
+    encoder = load_sentence_encoder("minilm", folder) if minilm else None
+    torch.manual_seed(5)
+    matcher = new_matcher(recipe, vocabulary, encoder, 0)
+    if name.endswith("fused.yaml"):
+        for gate in (matcher.image_gate, matcher.sentence_gate):  # which begin alike for all queries
+            torch.nn.init.normal_(gate.score.weight)
+    (folder / RECIPE).write_text(dump_recipe(recipe))
+    vocabulary.save(folder / VOCABULARY)
+    save_file({key: value.contiguous() for key, value in matcher.state_dict().items()}, folder / WEIGHTS)
+    return Run.load(str(folder))
+
+
+class Elements(HTMLParser):
+    """The elements of a page, each with its attributes and all the text in it; an unclosed one is an error."""
+
+    VOID = ("meta", "img", "link", "br", "input")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self._open: list[dict] = []
+        self.all: list[dict] = []
+        self.feed(page)
+        self.close()
+        assert not self._open, self._open[-1]
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        element = {"tag": tag, "text": "", **{key: value or "" for key, value in attrs}}
+        self.all.append(element)
+        if tag not in self.VOID:
+            self._open.append(element)
+
+    def handle_startendtag(self, tag: str, attrs: list) -> None:
+        self.all.append({"tag": tag, "text": "", **dict(attrs)})
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop()["tag"] == tag
+
+    def handle_data(self, data: str) -> None:
+        for element in self._open:
+            element["text"] += data
+
+    def of(self, tag: str, **attributes: str) -> list[dict]:
+        wanted = {key.rstrip("_"): value for key, value in attributes.items()}
+        return [e for e in self.all if e["tag"] == tag and wanted.items() <= e.items()]

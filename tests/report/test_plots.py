@@ -1,0 +1,64 @@
+"""Plots take their colours from the page, say in words what they show, and can stand beside each other."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from seesay.report.html import Html
+from seesay.report.plots import by_bin, rank_histograms, recall_curves, shares_of, training_curves
+
+CURVE = np.linspace(10, 90, 100)
+NAME = "a <b> & $c$"
+BOTH = {"sentence": CURVE, "image": CURVE / 2}
+SURE = [(5.0, 4.0, 7.0), (6.0, 5.0, 7.0)]
+PANELS = {"loss": {"train": CURVE[:2]}, "val": {"a": CURVE[:2], NAME: CURVE[:2]}}
+PLOTS = {
+    "curves": lambda alt: recall_curves({NAME: BOTH, "d": {"sentence": CURVE}}, alt),
+    "histograms": lambda alt: rank_histograms({NAME: {"sentence": CURVE[:2]}}, ["1", "2–3"], alt),
+    "bins": lambda alt: by_bin({NAME: SURE, "d": SURE}, ["x", "y"], "of", "%", alt),
+    "training": lambda alt: training_curves([1, 2], "epoch", PANELS, 2, alt),
+    "ridges": lambda alt: training_curves([0.01, 1], "ridge", PANELS, 1, alt),
+    "shares": lambda alt: shares_of({NAME: CURVE / 100, "d": np.zeros(0)}, "t", alt),
+}
+
+
+@pytest.fixture(params=PLOTS)
+def svg(request) -> Html:
+    drawn = PLOTS[request.param](f"{request.param} of {NAME}")
+    assert isinstance(drawn, Html)
+    return drawn
+
+
+def test_it_is_whole_scales_and_is_named(svg: Html) -> None:
+    root = ElementTree.fromstring(svg)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root.attrib["role"] == "img"
+    assert root.attrib["aria-label"].endswith(NAME)
+    assert "viewBox" in root.attrib
+    assert not {"width", "height"} & set(root.attrib)
+
+
+def test_every_colour_is_the_pages(svg: Html) -> None:
+    assert set(re.findall(r"(?:fill|stroke): ([^;\"]+)", svg)) <= {
+        "none",
+        "var(--ink)",
+        "var(--line)",
+        *(f"var(--series-{i})" for i in range(6)),
+    }
+
+
+def test_names_are_text_as_they_are_written() -> None:
+    drawn = PLOTS["curves"]("x")
+    texts = [text.text for text in ElementTree.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")]
+    assert f"{NAME}, sentence" in texts
+
+
+def test_two_in_one_page_share_no_name_and_the_same_is_drawn_the_same() -> None:
+    names = [set(re.findall(r'\bid="([^"]+)"', PLOTS["training"](alt))) for alt in ("one", "two")]
+    assert names[0]
+    assert not names[0] & names[1]
+    assert PLOTS["bins"]("one") == PLOTS["bins"]("one")

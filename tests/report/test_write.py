@@ -1,0 +1,193 @@
+"""A report of every kind of run: what it says is what is measured, and it needs nothing beside it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from seesay.data.corpus import Corpus
+from seesay.data.phrase_readers import read_phrases
+from seesay.errors import SeesayError
+from seesay.evaluation.given import Given
+from seesay.evaluation.measure import measure_split
+from seesay.evaluation.recall import MEASURES
+from seesay.matchers.inputs import Inputs, split_inputs
+from seesay.matchers.run import Run
+from seesay.report.insides import concept_scores, gate_values
+from seesay.report.queries import answer, sample
+from seesay.report.subject import corpus_of, measure_subjects, names_of
+from seesay.report.write import check_out, write_report
+from seesay.training.measured import data_digest
+from tests.report.made import Elements
+
+
+@pytest.fixture(scope="module")
+def page(matching_page: Path) -> Elements:
+    return Elements(matching_page.read_text(encoding="utf-8"))
+
+
+def inputs_of(run: Run, corpus: Corpus) -> Inputs:
+    return split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
+
+
+@pytest.mark.parametrize("made", ["matching_page", "grounding_page"])
+def test_it_needs_nothing_beside_it(request, made: str) -> None:
+    text = request.getfixturevalue(made).read_text(encoding="utf-8")
+    elements = Elements(text)
+    assert not elements.of("script")
+    assert not elements.of("link")
+    for element in elements.all:
+        for key in ("src", "href", "xlink:href"):
+            assert element.get(key, "#").startswith(("#", "data:image/jpeg;base64,"))
+    assert not re.search(r"url\((?!#)", text)
+    assert "@import" not in text
+    assert all(image["alt"] for image in elements.of("img"))
+    ids = [element["id"] for element in elements.all if "id" in element]
+    assert len(ids) == len(set(ids))
+
+
+def test_its_sections(page: Elements) -> None:
+    named = [heading["text"] for heading in page.of("h2")]
+    runs = ["common", "fused", "attends", "reads", "concepts"]
+    assert named == ["Recall", "By sentence", "Queries and answers", *runs, "Where it comes from"]
+
+
+def test_its_recalls_are_those_that_are_measured(
+    page: Elements, runs: dict[str, Run], corpus: Corpus
+) -> None:
+    start = page.all.index(page.of("table")[0])
+    row = [e for e in page.all[start:] if e["tag"] in ("th", "td", "small")]
+    at = next(i for i, e in enumerate(row) if e["text"] == "fused")
+    cells = [e["text"] for e in row[at + 1 : at + 19] if e["tag"] == "td"]
+    found = measure_split(runs["fused"], corpus, "test", "standard", resamples=1000)
+    sure = found["intervals"]
+    ways = ("sentence_retrieval", "image_retrieval")
+    wanted = [(found[way][name], sure[way][name]) for way in ways for name in MEASURES]
+    wanted.append((found["mR"], sure["mR"]))
+    assert cells == [f"{value:.1f}{low:.1f}–{high:.1f}" for value, (low, high) in wanted]
+
+
+def test_right_answers_are_ticked_and_no_others(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
+    names = ["common", "fused", "attends", "reads"]
+    subjects = measure_subjects([runs[n] for n in names], names, corpus, "test", lambda _: None)
+    found = [answer(subject, *sample(subject.scored.corpus)) for subject in subjects]
+    shown = [
+        *(
+            f.sentences[j]
+            for f in found
+            for j in [*sample(subjects[0].scored.corpus)[1], *f.hardest_sentences]
+        ),
+        *(f.images[i] for f in found for i in [*sample(subjects[0].scored.corpus)[0], *f.hardest_images]),
+    ]
+    assert len(page.of("span", class_="tick")) == sum(sum(each.right) for each in shown)
+    assert sorted(e["text"].split("rank ")[1] for e in page.of("p", class_="who")) == sorted(
+        f"{each.rank:,}" for each in shown
+    )
+
+
+def test_a_tick_is_a_word_for_who_does_not_see_it(page: Elements) -> None:
+    assert {tick["aria-label"] for tick in page.of("span", class_="tick")} == {"right"}
+
+
+def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
+    images = sample(corpus.split("test"))[0]
+    inputs = inputs_of(runs["reads"], corpus)
+    found = concept_scores(runs["reads"], inputs, images)
+    assert found is not None
+    words, scores = found
+    predictor = runs["concepts"]
+    with torch.inference_mode():
+        logits = predictor.matcher.logits(inputs_of(predictor, corpus).features[images])
+    np.testing.assert_allclose(scores, torch.sigmoid(logits), rtol=1e-5)
+    assert list(words) == list(predictor.vocabulary.words)
+    lists = [page.of("ul", class_="scores")[i]["text"] for i in range(len(images))]
+    for told, row in zip(lists, scores, strict=True):
+        assert words[int(row.argmax())] in told
+    assert concept_scores(runs["common"], inputs, images) is None
+
+
+def test_gates_are_those_of_the_fusion(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
+    run, inputs = runs["fused"], inputs_of(runs["fused"], corpus)
+    images, sentences = gate_values(run, run.matcher, inputs)
+    assert (len(images), len(sentences)) == (len(inputs.features), len(inputs.sentences))
+    assert sentences.std() > 0
+    t, text = sentences.max(), inputs.corpus.texts()[int(sentences.argmax())]
+    cells = [cell["text"] for cell in page.of("td")]
+    assert any(th["text"] == f"{t:.3f}" for th in page.of("th", scope="row"))
+    assert text in cells
+
+
+def test_each_step_of_attention_is_framed(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
+    images = sample(corpus.split("test"))[0]
+    steps = page.of("div", class_="steps")
+    assert len(steps) == len(images)
+    p = runs["attends"].matcher.saliencies(inputs_of(runs["attends"], corpus).features[images])
+    for told, row in zip(steps, p, strict=True):
+        assert told["text"] == "".join(f"step {t + 1}: {float(each.max()):.2f}" for t, each in enumerate(row))
+    assert len(page.of("rect", class_="over found")) == 3 * p.shape[0] * p.shape[1]
+
+
+def test_where_it_comes_from(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
+    told = {dt["text"] for dt in page.of("dt")}
+    assert {"hash of the data", "versions", "machine", "commit", "seed", "recipe", "departures"} <= told
+    values = [dd["text"] for dd in page.of("dd")]
+    assert any(value.startswith(data_digest(corpus, "test")) for value in values)
+    assert "0123456789" in values
+    recipes = [pre["text"] for pre in page.of("pre")]
+    assert recipes == [(run.folder / "recipe.yaml").read_text() for run in runs.values()]
+
+
+def test_training_is_drawn_where_it_was_kept(page: Elements) -> None:
+    drawn = [svg["aria-label"] for svg in page.of("svg", role="img")]
+    assert sum("training over epoch" in label for label in drawn) == 1
+
+
+def test_grounding_shows_true_and_found_boxes(grounding_page: Path) -> None:
+    page = Elements(grounding_page.read_text(encoding="utf-8"))
+    named = [heading["text"] for heading in page.of("h2")]
+    assert named == ["Recall", "Phrases and boxes", "Training", "Where it comes from"]
+    assert len(page.of("rect", class_="over true")) == len(page.of("rect", class_="over found")) == 12
+    told = [n["text"] for n in page.of("span", class_="number") if "IoU" in n["text"]]
+    assert len(told) == 12
+    assert all((text[0] == "✓") == (float(text[-4:]) >= 0.5) for text in told if text[-4:] != "0.50")
+    assert "random proposal" in [th["text"] for th in page.of("th", scope="row")]
+
+
+def test_scores_of_somebody_else(corpus: Corpus, tmp_path: Path, runs: dict[str, Run]) -> None:
+    part = corpus.split("test")
+    owners = part.image_of_sentence()
+    scores = (np.arange(len(part.images))[:, None] == owners).astype(np.float32)
+    np.save(tmp_path / "perfect.npy", scores)
+    given = Given(str(tmp_path / "perfect.npy"))
+    write_report([given, runs["common"]], corpus, "test", tmp_path / "out.html", lambda _: None)
+    page = Elements((tmp_path / "out.html").read_text(encoding="utf-8"))
+    assert "100.0100.0–100.0" in [cell["text"] for cell in page.of("td")]
+    assert len(page.of("pre")) == 1
+
+
+def test_without_train_there_is_no_rarity(corpus: Corpus, tmp_path: Path, runs: dict[str, Run]) -> None:
+    write_report([runs["common"]], corpus.split("test"), "test", tmp_path / "o.html", lambda _: None)
+    text = (tmp_path / "o.html").read_text(encoding="utf-8")
+    assert "no train split" in text
+    assert "differ by" not in text
+
+
+def test_mistakes_are_told(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:
+    with pytest.raises(SeesayError, match=r"ends in \.html"):
+        check_out(tmp_path / "report.pdf")
+    with pytest.raises(SeesayError, match="no such folder"):
+        check_out(tmp_path / "nowhere" / "report.html")
+    with pytest.raises(SeesayError, match="--data"):
+        corpus_of([Given("scores.npy")], None, None, None)
+    with pytest.raises(SeesayError, match="phrases"):
+        write_report([runs["common"]], read_phrases(scenes), "test", tmp_path / "a.html", lambda _: None)
+    assert not (tmp_path / "a.html").exists()
+
+
+def test_names_tell_runs_apart(runs: dict[str, Run]) -> None:
+    assert names_of([runs["common"], runs["fused"], Given("a.npy")]) == ["common", "fused", "a.npy"]
+    assert len(set(names_of([runs["common"], runs["common"]]))) == 2
