@@ -3,7 +3,7 @@
 A train sentence's label counts its words in the other folds alone, so that a word does not make itself
 common; val sentences are labelled by the train split. Either label is as often true as false to the loss, so
 that a gate which can tell nothing says t = 1/2, which is the sum of the metrics, and where its last layer,
-zero at first, begins. The epoch with the least loss on val is kept.
+zero at first, begins. The epoch with the least loss on val is kept, and then calibrated (`calibrate`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ from seesay.progress import progress
 from seesay.recipes.matchers import FusionSettings, GateSettings
 from seesay.recipes.schema import Recipe
 from seesay.text.rare_words import rarest_words, word_counts
+from seesay.training.calibrate import calibrate
 from seesay.training.optimiser import new_optimiser, rate_factor
 
 Labels = NDArray[np.bool_]
+Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, dict[str, Any
 
     Returns:
         For `image` and `sentence`: the `epoch` whose gate was kept, 0 for the one that says t = 1/2, its
-        `loss` on val and its `AUC` there (None where val has no such query, or no other); or `why` there
-        was nothing to learn.
+        `loss` on val and its `AUC` there (None where val has no such query, or no other), and what
+        `calibrate` says; or `why` there was nothing to learn.
 
     Raises:
         SeesayError: the loss is not finite.
@@ -58,16 +60,19 @@ def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, dict[str, Any
     train_labels = fold_labels(train, settings.gate, run.recipe.seed)
     val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)
     told: dict[str, dict[str, Any]] = {}
+    seen = {name: _vectors(run, val, name) for name in ("image", "sentence")}
+    metrics = _metrics(seen["image"], seen["sentence"], matcher.dims[0])
     for side, name in enumerate(("image", "sentence")):
         if why := _nothing_to_tell(name, train=train_labels[side], val=val_labels[side]):
             told[name] = {"epoch": 0, "why": why}
             continue
-        learned, chosen_by = (
-            Queries(torch.from_numpy(_vectors(run, inputs, name)), torch.from_numpy(labels[side]))
-            for inputs, labels in ((train, train_labels), (val, val_labels))
-        )
+        learned = Queries(torch.from_numpy(_vectors(run, train, name)), torch.from_numpy(train_labels[side]))
+        chosen_by = Queries(torch.from_numpy(seen[name]), torch.from_numpy(val_labels[side]))
         gate = getattr(matcher, f"{name}_gate")
         told[name] = train_gate(gate, learned, chosen_by, run.recipe, run.device)
+        with torch.inference_mode():
+            logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
+        told[name] |= calibrate(gate, logits, metrics, val.image_of_sentence, name)
     return told
 
 
@@ -150,10 +155,15 @@ class _Best:
         self.state = {key: value.clone() for key, value in gate.state_dict().items()}
 
 
-def _vectors(run: Run, inputs: Inputs, name: str) -> NDArray[np.float32]:
+def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:
     if name == "image":
         return run.embed_features(np.asarray(inputs.features))
     return run.embed_prepared(inputs.sentences)
+
+
+def _metrics(images: Vectors, sentences: Vectors, first: int) -> tuple[Vectors, Vectors]:
+    """The scores of either member, m₀ and m₁ of eq. 4, (n, m) each; the first one's vectors are so wide."""
+    return images[:, :first] @ sentences[:, :first].T, images[:, first:] @ sentences[:, first:].T
 
 
 def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labels:
