@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from seesay.cli import main
+from seesay.evaluation.results import record_row
 
 CHANGES = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "matcher.dim=16", "schedule.epochs=1")
 
@@ -38,6 +41,33 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     assert [row["seed"] for row in whole["rows"][0]["measured"]] == [1]
     assert "no finished run" in whole["failures"][0]
 
+    runs = [f"runs/scenes/two-branch-linear-seed{seed}" for seed in (1, 2)]
+    (line,) = json.loads(seesay("table", *runs, "--json", cwd=tmp_path).stdout)["rows"]
+    assert line["measured"][0] == whole["rows"][0]["measured"][0]  # kept
+    assert line["published"]["corpus"] == "flickr30k"
+
+
+def test_recorded_rows_need_no_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    way = {"R@1": 28.0, "R@5": 56.0, "R@10": 68.0, "Med r": 4.0}
+    row = {
+        "protocol": "standard", "split": "test", "images": 1000, "sentences": 5000, "sentence_retrieval": way,
+        "image_retrieval": way, "mR": 50.7, "recipe": "irmatch-s", "seed": 1, "encoder": "lite0",
+        "commit": None, "seconds": 1.0,
+    }  # fmt: skip
+    record_row(tmp_path / "results", "flickr8k", row)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["seesay", "table", "flickr8k", "--out", "table.csv"])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    shown = capsys.readouterr().out
+    assert re.search(r"irmatch-s +28\.0 +30\.0 +56\.0 +60\.1", shown)
+    assert "Not measured: seesay-small, irmatch-h," in shown
+    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
+        lines = {line["recipe"]: line for line in csv.DictReader(file)}
+    assert (lines["irmatch-s"]["seeds"], lines["sco-full"]["seeds"]) == ("1", "0")
+
 
 def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["seesay", "table"])
@@ -54,9 +84,19 @@ def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         (("two-branch-7",), "No table 'two-branch-7'"),
         (("two-branch-2", "--seeds", "x"), "--seeds x"),
         (("two-branch-2", "--rows", "x"), "no row 'x'"),
-        (("two-branch-2", "--data", "SCENES", "--out", "table.png"), "table.png: a table is written as one of"),
+        (
+            ("two-branch-2", "--data", "SCENES", "--out", "table.png"),
+            "table.png: a table is written as one of",
+        ),
         (("two-branch-3", "--data", "SCENES"), "5000 images"),
         (("two-branch-1", "--data", "nowhere"), "nowhere"),
+        (("two-branch-2",), "results/flickr30k.jsonl: no recorded rows there"),
+        (("two-branch-2", "--set", "batch=7"), "--set is of what is measured now"),
+        (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
+        (("two-branch-2", "--protocol", "coco-1k"), "--protocol is of runs"),
+        (("seesay-small", "--rows", "x"), "--rows is of a table"),
+        (("seesay-small",), "name the corpus to measure on with --data"),
+        (("runs/one", "runs/two"), "runs/one"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(

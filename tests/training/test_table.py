@@ -194,6 +194,26 @@ def test_without_training_what_is_missing_is_said(corpus: Corpus, runs: Path, tr
     assert "--no-train" in table.failures[0]
 
 
+def test_a_variant_is_a_run_of_its_own(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def noted(recipe, corpus, out, resume=False):
+        begun.append((out.name, recipe.name, recipe.matcher.dim, recipe.seed))
+        raise SeesayError("enough")
+
+    monkeypatch.setattr(table_of_runs, "train", noted)
+    wide = TableRow(name="wide", recipe="two-branch", changes=("matcher.dim=24",))
+    plain = TableRow(name="two-branch")
+    definition = load_table("two-branch-2").model_copy(update={"rows": (plain, wide)})
+    changes = [change for change in CHANGES if "matcher.dim" not in change]
+    here = TableRuns(definition, corpus, tmp_path, changes=changes)
+    table = measure_table(here, [3], lambda _: None)
+    assert begun == [("two-branch-seed3", "two-branch", 512, 3), ("wide-seed3", "two-branch", 24, 3)]
+    assert table.lines[1].published is None
+
+
 def test_a_failed_start_is_no_run(corpus: Corpus, tmp_path: Path, trained: list[str]) -> None:
     here = runs_of(corpus, tmp_path, rows=["two-branch-linear"])
     folder = tmp_path / "scenes" / "two-branch-linear-seed1"

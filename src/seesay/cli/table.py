@@ -28,38 +28,48 @@ if TYPE_CHECKING:
     from seesay.recipes.table import TableDefinition
 
 
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TABLE|RUN",
+        help="A table's name or YAML file, or runs to put beside each other; lists the tables without.",
+    ),
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="The corpus to train and measure on. Without it, a table is of recorded rows, and runs are "
+        "measured on the corpus that they learned from."
+    ),
+]
+ResultsOption = Annotated[
+    Path | None, typer.Option(help="The file of recorded rows; results/CORPUS.jsonl by default.")
+]
+RunsOption = Annotated[Path, typer.Option("--runs", help="The folder of a table's runs.")]
+SeedsOption = Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")]
+RowsOption = Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")]
+TrainOption = Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Also write it: .md with a plot beside it, .tex, .csv or .json.")
+]
+
+
 @app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
 def table(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[TABLE | RUN...]",
-            help="A table's name or YAML file, or runs to put beside each other; lists the tables without.",
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="The corpus to train and measure on. Without it, a table is of recorded rows, and runs are "
-            "measured on the corpus that they learned from."
-        ),
-    ] = None,
-    results: Annotated[
-        Path | None, typer.Option(help="The file of recorded rows; results/CORPUS.jsonl by default.")
-    ] = None,
+    what: What = None,
+    data: DataOption = None,
+    results: ResultsOption = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
-    folder: Annotated[Path, typer.Option("--runs", help="The folder of a table's runs.")] = DEFAULT_RUNS,
-    seeds: Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")] = "1",
+    folder: RunsOption = DEFAULT_RUNS,
+    seeds: SeedsOption = "1",
     change: ChangeOption = None,
-    rows: Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")] = None,
+    rows: RowsOption = None,
     split: SplitOption = "test",
     protocol: ProtocolOption = None,
-    may_train: Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")] = True,
+    may_train: TrainOption = True,
     record: RecordOption = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Also write it: .md with a plot beside it, .tex, .csv or .json.")
-    ] = None,
+    out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Put runs, or the recipes of a paper's table, beside the published rows.
@@ -82,11 +92,16 @@ def table(
     numbers, commit = parse_seeds(seeds), source_commit(HERE.resolve())
     definition = _definition(what, rows, protocol)
     if definition is None:
-        _only_of_tables({"--rows": rows, "--set": change, "--results": results})
+        _refuse(
+            {"--rows": rows, "--set": change, "--results": results}, "is of a table; runs are as they are."
+        )
         loaded = load_runs(what)
         corpus = open_corpus_of(loaded, data, images, data_format)
         shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
     elif data is None:
+        _refuse(
+            {"--set": change, "--record": record}, "is of what is measured now; name a corpus with --data."
+        )
         shown = recorded_table(definition, results, split)
     else:
         corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
@@ -122,7 +137,7 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
     return load_table(what[0]).only(rows.split(",") if rows else ())
 
 
-def _only_of_tables(options: dict[str, object]) -> None:
+def _refuse(options: dict[str, object], because: str) -> None:
     for option, value in options.items():
         if value:
-            raise SeesayError(f"{option} is of a table; runs are measured as they are.")
+            raise SeesayError(f"{option} {because}")

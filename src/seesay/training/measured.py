@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ def kept_or_measured(
 ) -> dict[str, Any]:
     """A result row: the kept one of the first folder's `measured.json`, or measured now and kept there.
 
+    In a folder that cannot be written to nothing is kept.
+
     Args:
         folders: of the runs that it is a row of.
         name: what was measured, how, and on which split.
@@ -39,7 +42,8 @@ def kept_or_measured(
     kept = _read(path)
     if kept.get(name, {}).get("of") != of:
         kept[name] = {"of": of, "row": measure()}
-        replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+        with suppress(OSError):  # a run that may not be written to is measured each time
+            replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
     found: dict[str, Any] = kept[name]["row"]
     return found
 

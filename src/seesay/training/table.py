@@ -85,10 +85,8 @@ class TableRuns:
         Raises:
             SeesayError: it cannot be trained or measured.
         """
-        if row.changes:
-            folders = [self.run(row.recipes[0], seed, row.changes, row.name)]
-        else:
-            folders = [self.run(row.recipes[0], seed)]
+        variant = (row.changes, row.name) if row.changes else ()
+        folders = [self.run(row.recipes[0], seed, *variant)]
         folders += [self._phrase_run(name, seed) for name in row.recipes[1:]]
         name = f"{row.name} {self.definition.protocol_of(row)} {self.split}"
         return kept_or_measured(folders, name, self._data_digest, lambda: self._measure(row, folders))
