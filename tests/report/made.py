@@ -59,12 +59,13 @@ def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: 
             torch.nn.init.normal_(gate.score.weight)
     (folder / RECIPE).write_text(dump_recipe(recipe))
     vocabulary.save(folder / VOCABULARY)
-    save_file({key: value.contiguous() for key, value in matcher.state_dict().items()}, folder / WEIGHTS)
+    weights = {key: value.contiguous() for key, value in matcher.state_dict().items()}
+    save_file(weights, folder / WEIGHTS)
     return Run.load(str(folder))
 
 
 class Elements(HTMLParser):
-    """The elements of a page, each with its attributes and all the text in it; an unclosed one is an error."""
+    """The elements of a page, each with its attributes and all the text in it; none is left open."""
 
     VOID = ("meta", "img", "link", "br", "input")
 

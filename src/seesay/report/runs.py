@@ -18,7 +18,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.evaluation.columns import SENTENCE
-from seesay.evaluation.measure import encoder_and_crops
+from seesay.evaluation.measure import differences, encoder_and_crops
 from seesay.matchers.run import Run
 from seesay.recipes.load import dump_recipe
 from seesay.report.html import Page, definitions, tag
@@ -39,12 +39,14 @@ def add_training(page: Page, run: Run) -> None:
     if len(history) < 2:
         if members := report.get("members"):
             page.text(f"Put together of {', '.join(members)}, each trained by itself.")
+        else:
+            page.text("No curves: the run keeps no epochs of its training.")
         return
     # CCA has no epochs: what its rows differ by is the ridge.
     x, of = ("ridge", "Ridges tried") if "ridge" in history[0] else ("epoch", "Training")
     shown = next((row for row in history if row["epoch"] == report.get("best_epoch")), history[-1])
     curves = _curves(history)
-    last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in curves["on val, %"].items())
+    last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
     alt = f"Curves of training over {x}. At the end: {last}."
     page.figure(
         f"{of}: the objective's mean, and measures of val. Dotted: {x} {shown[x]:g}, which was kept.",
@@ -58,7 +60,9 @@ def _curves(history: Sequence[Mapping[str, Any]]) -> dict[str, Series]:
     if SENTENCE in val[0]:
         measures |= {f"{s} {k}": [row[way][k] for row in val] for way, s in _WAYS.items() for k in _KS}
     known = {name: np.array(line, np.float64) for name, line in measures.items()}
-    return {"objective": {"train": np.array([row["loss"] for row in history])}, "on val, %": known}
+    losses = {"train": np.array([row["loss"] for row in history], np.float64)}
+    of = "" if len(known) > 1 else f"{next(iter(known))} "  # a single line has no legend
+    return {"objective": losses, f"{of}on val, %": known}
 
 
 def _history(run: Run) -> list[dict[str, Any]]:
@@ -122,9 +126,8 @@ def _of_run(run: Run) -> list[tuple[str, str]]:
         ("recipe", f"{recipe.name}, {recipe.about}"),
         ("seed", str(recipe.seed)),
         ("images", f"{encoders}, {crops}"),
-        ("sentences", recipe.sentence_encoder or f"words, {len(run.vocabulary):,} of them"),
-        ("departures", "; ".join(recipe.departures) or "none named"),
-        ("changes", "; ".join(recipe.changes) or "none"),
+        ("sentences", recipe.sentence_encoder or f"by their words, of {len(run.vocabulary.words):,} known"),
+        ("departures", "; ".join(differences(recipe)) or "none named"),
     ]
     if report:
         best = report["best_val"][report["headline"]]
