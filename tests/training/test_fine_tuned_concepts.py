@@ -189,6 +189,15 @@ least: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
 objective: {kind: margin}
 """
+MATCHED = """
+name: matched
+corpus: flickr8k
+about: concepts as if they were matched with sentences
+encoders: ["efficientnet-lite0:ten"]
+least: 5
+matcher: {kind: fine-tuned, members: [concepts]}
+objective: {kind: margin}
+"""
 
 
 @pytest.mark.parametrize(
@@ -199,13 +208,19 @@ objective: {kind: margin}
         (RECIPE, "encoders=[efficientnet-lite0, efficientnet-lite1]", "features of one encoder"),
         (RECIPE, "encoders=[precomputed]", "what can be fine-tuned is"),
         ("fused", "seed=1", "a fusion is of embedding matchers"),
+        (
+            "matched",
+            "seed=1",
+            "Recipe 'matched': key 'objective'",
+        ),  # it is no change, so not its member's too
     ],
 )
 def test_what_cannot_be(corpus: Corpus, tmp_path: Path, name: str, change: str, said: str) -> None:
-    (tmp_path / "fused.yaml").write_text(FUSED)
-    shown = str(tmp_path / "fused.yaml") if name == "fused" else name
+    for own, text in (("fused", FUSED), ("matched", MATCHED)):
+        (tmp_path / f"{own}.yaml").write_text(text)
+    file = tmp_path / f"{name}.yaml"
     with pytest.raises(SeesayError, match=said):
-        train(load_recipe(shown, changes=[change]), corpus, tmp_path / "run")
+        train(load_recipe(str(file) if file.is_file() else name, changes=[change]), corpus, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
