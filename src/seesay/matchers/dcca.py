@@ -7,7 +7,8 @@ They are trained so that their outputs correlate most: by the sum of the singula
 
 (section 3). Behind each epoch linear CCA of all training pairs' outputs, by the same r, gives the projections
 whose cosine is the score. What is chosen here: inputs have length √d, so that a number is about 1 and
-what varies little stays little; hidden layers are rectified, with dropout.
+what varies little stays little; hidden layers are rectified, with dropout; projections may be scaled as those
+of normalised CCA are.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class DCCA(EmbeddingMatcher):
         super().__init__()
         self.image_map = _perceptron(image_dim, settings)
         self.sentence_map = _perceptron(sentence_dim, settings)
-        self.projections = CCA(settings.dim, settings.dim, settings.dim, power=0)
+        self.projections = CCA(settings.dim, settings.dim, settings.dim, settings.power)
 
     def outputs(self, images: Tensor, sentences: Sentences) -> tuple[Tensor, Tensor]:
         """H₁ (m, dim) and H₂ (m, dim) of images and sentences side by side."""

@@ -175,12 +175,16 @@ class OrderSettings(Part):
 
 
 class DccaSettings(Part):
-    """Deep CCA: a perceptron a side, its hidden layers of these widths, and CCA of what they give, R^dim."""
+    """Deep CCA: a perceptron a side, its hidden layers of these widths, and CCA of what they give, R^dim.
+
+    `power` is that of the eigenvalues (1 + correlation) by which projections are scaled, as in `CcaSettings`.
+    """
 
     kind: Literal["dcca"] = "dcca"
     hidden: tuple[PositiveInt, ...] = (1024,)
     dim: int = Field(128, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
+    power: float = Field(0.0, ge=0)
 
 
 class DvsaSettings(InstanceSettings):
