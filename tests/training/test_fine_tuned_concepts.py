@@ -208,11 +208,7 @@ objective: {kind: margin}
         (RECIPE, "encoders=[efficientnet-lite0, efficientnet-lite1]", "features of one encoder"),
         (RECIPE, "encoders=[precomputed]", "what can be fine-tuned is"),
         ("fused", "seed=1", "a fusion is of embedding matchers"),
-        (
-            "matched",
-            "seed=1",
-            "Recipe 'matched': key 'objective'",
-        ),  # it is no change, so not its member's too
+        ("matched", "seed=1", "Recipe 'matched': key 'objective'"),
     ],
 )
 def test_what_cannot_be(corpus: Corpus, tmp_path: Path, name: str, change: str, said: str) -> None:
