@@ -45,6 +45,7 @@ def add_training(page: Page, run: Run) -> None:
     # CCA has no epochs: what its rows differ by is the ridge.
     x, of = ("ridge", "Ridges tried") if "ridge" in history[0] else ("epoch", "Training")
     shown = next((row for row in history if row["epoch"] == report.get("best_epoch")), history[-1])
+    history = sorted(history, key=lambda row: row[x])
     curves = _curves(history)
     last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
     alt = f"Curves of training over {x}. At the end: {last}."
