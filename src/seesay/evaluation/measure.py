@@ -27,6 +27,7 @@ from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentenc
 from seesay.evaluation.split_scores import scores_of_run
 from seesay.features.concepts import kind_of
 from seesay.features.encoder import CONCEPTS as CONCEPT_ENCODERS
+from seesay.features.encoder import INSTANCES
 from seesay.matchers.cut import count_cut
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
@@ -199,12 +200,14 @@ _CROPS = {
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """The recipe's encoders without their crops, and the crops in words.
 
-    Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart.
+    Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart. Concepts
+    have the crops of their run, and instances are none.
     """
     parts = [untuned(name).partition(":") for name in recipe.encoders]
     own = [name != untuned(name) and kind_of(name) not in CONCEPT_ENCODERS for name in recipe.encoders]
     tuned = [" fine-tuned" if mine else "" for mine in own]
-    crops = dict.fromkeys(_CROPS.get(crop, "squash") for _, _, crop in parts)
+    seen = (crop for network, _, crop in parts if network not in (*CONCEPT_ENCODERS, INSTANCES))
+    crops = dict.fromkeys(_CROPS.get(crop, "squash") for crop in seen)
     networks = (network + words for (network, _, _), words in zip(parts, tuned, strict=True))
     return "+".join(networks), ", ".join(crops)
 
