@@ -200,8 +200,8 @@ _CROPS = {
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     """The recipe's encoders without their crops, and the crops in words.
 
-    Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart. Concepts
-    have the crops of their run, and instances are none.
+    Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart.
+    Concepts have the crops of their run, and instances are none.
     """
     parts = [untuned(name).partition(":") for name in recipe.encoders]
     own = [name != untuned(name) and kind_of(name) not in CONCEPT_ENCODERS for name in recipe.encoders]
