@@ -70,7 +70,8 @@ class DCCA(EmbeddingMatcher):
 
 
 def _scaled(inputs: Tensor) -> Tensor:
-    return functional.normalize(inputs, dim=1) * inputs.shape[1] ** 0.5
+    length: float = inputs.shape[1] ** 0.5
+    return functional.normalize(inputs, dim=1) * length
 
 
 def _perceptron(width: int, settings: DccaSettings) -> nn.Sequential:
