@@ -135,9 +135,10 @@ SMALL = [
     "encoders=[precomputed]",
     "objective.slack=null",  # all violations: a few epochs are enough
     "optimiser.clip=2",
-    "optimiser.rate=0.1",
+    "optimiser.rate=0.01",
     "schedule.epochs=6",
     "batch=20",
+    "schedule.shape=constant",
 ]
 
 

@@ -14,6 +14,8 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.evaluation.measure import measure
+from seesay.evaluation.protocols import evaluate_folds, protocol_named
+from seesay.evaluation.split_scores import scores_of_run
 from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.ensemble import Ensemble
@@ -275,7 +277,8 @@ def test_a_run_keeps_a_long_scoring_only_when_asked(
     plain = measure(run, inputs, "val")
     assert not (tmp_path / "cache" / "scores").exists()
     assert capsys.readouterr().err == ""
-    assert measure(run, inputs, "val", keep=True) == plain
+    scored = scores_of_run(run, inputs, keep=True)
+    assert evaluate_folds(scored.ranks, owners, 200, protocol_named("standard"), "val") == plain
     assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
     (kept,) = (tmp_path / "cache" / "scores").iterdir()
     assert (kept / "rows.f32").stat().st_size == 200 * (700 + 1) * 4
