@@ -53,9 +53,11 @@ def machine() -> str:
     return f"{name}, {cores} cores, Python {platform.python_version()}"
 
 
-def arguments(description: str) -> argparse.ArgumentParser:
-    """A parser with the options every benchmark has."""
+def arguments(description: str, data: str | None = None) -> argparse.ArgumentParser:
+    """A parser with the options every benchmark has, and --data where it says what that is."""
     parser = argparse.ArgumentParser(description=description)
+    if data is not None:
+        parser.add_argument("--data", type=Path, default=Path("../shared/flickr8k"), help=data)
     parser.add_argument("--json", action="store_true", help="print the rows as JSON instead of a table")
     parser.add_argument(
         "--record", action="store_true", help=f"keep the rows in {RESULTS.parent.name}/{RESULTS.name}"

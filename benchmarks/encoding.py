@@ -18,8 +18,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from benchmarks._harness import arguments, peak_mib, report
@@ -88,6 +90,16 @@ def flops(module: nn.Module, pixels: Tensor) -> int:
 def use_cores(cores: set[int]) -> None:
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(len(cores))
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """All work on one core; behind it all cores are there again, which rows are stamped with."""
+    every = os.sched_getaffinity(0)
+    with threadpool_limits(1):
+        use_cores({min(every)})
+        yield
+    use_cores(every)
 
 
 def best_of_turns(work: dict[str, Callable[[], object]], clock: Callable[[], float]) -> dict[str, float]:
@@ -180,11 +192,7 @@ def memory(data: Path) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/flickr8k"), help="a folder with images.tar"
-    )
-    options = parser.parse_args()
+    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
     # Memory first: a process starts with the peak of the one that made it.
     peaks = memory(options.data)
     encoder = load_encoder(NETWORK)

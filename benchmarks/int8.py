@@ -95,9 +95,7 @@ def recall(run: Run, features: NDArray[np.float32], inputs: Inputs) -> float:
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, default=Path("../shared/flickr8k"), help="a captioned corpus")
-    options = parser.parse_args()
+    options = arguments(__doc__ or "", data="a captioned corpus").parse_args()
     if not options.data.exists():
         print(f"{options.data}: no corpus there, nothing measured; name one with --data.", file=sys.stderr)
         return 0

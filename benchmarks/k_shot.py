@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -23,9 +22,7 @@ MOST_SECONDS = 5.0
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "")
-    parser.add_argument("--data", type=Path, default=Path("../shared/flickr8k"), help="a captioned corpus")
-    options = parser.parse_args()
+    options = arguments(__doc__ or "", data="a captioned corpus").parse_args()
     corpus = read_corpus(options.data)
     train, test = train_texts(corpus), corpus.split("test")
     owners = test.image_of_sentence()

@@ -13,16 +13,14 @@ from __future__ import annotations
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, report
-from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, use_cores
+from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
 from seesay.features.crops import resize
 from seesay.features.proposals import propose
@@ -36,17 +34,10 @@ MOST_PROPOSAL_MS, MOST_OVER_PASS, LEAST_OVER_CROPS = 100.0, 1.3, 10.0
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/flickr8k"), help="a folder with images.tar"
-    )
-    options = parser.parse_args()
-    every = os.sched_getaffinity(0)
+    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
     images = [decode(data, "image") for data in jpegs(options.data, IMAGES)]
-    with threadpool_limits(1):
-        use_cores({min(every)})
+    with one_core():
         row = measure(images)
-    use_cores(every)  # the row is stamped with the machine's cores
     report("regions", [row], options)
     fine = (
         row["proposals ms"] <= MOST_PROPOSAL_MS

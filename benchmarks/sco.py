@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._harness import arguments, report
-from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, use_cores
+from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
 from seesay.features.concept_regions import REGIONS, SIDE, concept_regions
 from seesay.features.crops import resize
@@ -92,16 +91,9 @@ class Step:
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "")
-    parser.add_argument(
-        "--data", type=Path, default=Path("../shared/flickr8k"), help="a folder with images.tar"
-    )
-    options = parser.parse_args()
-    every = os.sched_getaffinity(0)
-    with threadpool_limits(1):
-        use_cores({min(every)})
+    options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
+    with one_core():
         step, regions = measure_step(), measure_regions(options.data)
-    use_cores(every)  # the rows are stamped with the machine's cores
     report("sco-step", step, options)
     report("sco-regions", [regions], options)
     fine = (

@@ -15,9 +15,10 @@ from seesay.errors import SeesayError
 from seesay.evaluation.given import Given
 from seesay.evaluation.measure import measure_split
 from seesay.evaluation.recall import MEASURES
+from seesay.matchers.fusion import gate_values
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run
-from seesay.report.insides import concept_scores, gate_values
+from seesay.report.insides import concept_scores
 from seesay.report.queries import answer, sample
 from seesay.report.subject import corpus_of, measure_subjects, names_of
 from seesay.report.write import check_out, write_report
@@ -112,7 +113,7 @@ def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, R
 
 def test_gates_are_those_of_the_fusion(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
     run, inputs = runs["fused"], inputs_of(runs["fused"], corpus)
-    images, sentences = gate_values(run, run.matcher, inputs)
+    images, sentences = gate_values(run.matcher, inputs.features, inputs.sentences, run.device)
     assert (len(images), len(sentences)) == (len(inputs.features), len(inputs.sentences))
     assert sentences.std() > 0
     t, text = sentences.max(), inputs.corpus.texts()[int(sentences.argmax())]

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
@@ -29,7 +28,7 @@ from seesay.evaluation.ranks import NO_ANSWER, Ranks
 from seesay.evaluation.recall import mean_recall, retrieval
 from seesay.evaluation.split_scores import scores_of_run
 from seesay.evaluation.uncertainty import Answers, intervals
-from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.fusion import MetricFusion, gate_values
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import Run
 from seesay.text.rare_words import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
@@ -46,8 +45,6 @@ BANDS = {
     "10-99": (10, 99),
     "100+": (100, NO_WORDS - 1),
 }
-
-_AT_ONCE = 512
 
 Mask = NDArray[np.bool_]
 
@@ -183,17 +180,12 @@ def _alone(ranks_of: RanksOfFold, owners: NDArray[np.int64], chosen: Mask) -> di
     return {"alone": recalls(among, np.ones(len(images), bool), np.ones(len(sentences), bool))}
 
 
-@torch.inference_mode()
 def _gate_auc(run: Run, inputs: Inputs, images: Mask, sentences: Mask) -> dict[str, Any]:
     """How well the gates of a fusion tell the chosen images and sentences; nothing of other matchers."""
     matcher = run.matcher
     if not isinstance(matcher, MetricFusion) or not matcher.asks:
         return {}
-    of_images = [
-        matcher.image_weights(part.to(run.device)) for part in torch.split(inputs.features, _AT_ONCE)
-    ]
-    rows = torch.split(torch.arange(len(inputs.sentences)), _AT_ONCE)
-    of_sentences = [matcher.sentence_weights(inputs.sentences.take(some).to(run.device)) for some in rows]
+    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
     weights = {"image": (of_images, images), "sentence": (of_sentences, sentences)}
-    told = {name: area_under_curve(torch.cat(t).cpu(), labels) for name, (t, labels) in weights.items()}
+    told = {name: area_under_curve(t, labels) for name, (t, labels) in weights.items()}
     return {"gate AUC": {name: None if auc is None else round(auc, 4) for name, auc in told.items()}}

@@ -25,7 +25,6 @@ from seesay.evaluation.ranks import owners_of
 from seesay.evaluation.scored import Scored, measure_scored
 from seesay.evaluation.sentence_to_sentence import PROTOCOL, sentence_to_sentence
 from seesay.evaluation.split_scores import scores_of_run
-from seesay.features.concepts import kind_of
 from seesay.features.encoder import CONCEPTS as CONCEPT_ENCODERS
 from seesay.features.encoder import INSTANCES
 from seesay.matchers.cut import count_cut
@@ -203,13 +202,14 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart.
     Concepts have the crops of their run, and instances are none.
     """
-    parts = [untuned(name).partition(":") for name in recipe.encoders]
-    own = [name != untuned(name) and kind_of(name) not in CONCEPT_ENCODERS for name in recipe.encoders]
-    tuned = [" fine-tuned" if mine else "" for mine in own]
-    seen = (crop for network, _, crop in parts if network not in (*CONCEPT_ENCODERS, INSTANCES))
-    crops = dict.fromkeys(_CROPS.get(crop, "squash") for crop in seen)
-    networks = (network + words for (network, _, _), words in zip(parts, tuned, strict=True))
-    return "+".join(networks), ", ".join(crops)
+    networks, crops = [], []
+    for name in recipe.encoders:
+        kind, _, crop = untuned(name).partition(":")
+        tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
+        networks.append(kind + " fine-tuned" if tuned else kind)
+        if kind not in (*CONCEPT_ENCODERS, INSTANCES):
+            crops.append(_CROPS.get(crop, "squash"))
+    return "+".join(networks), ", ".join(dict.fromkeys(crops))
 
 
 def differences(recipe: Recipe) -> list[str]:

@@ -9,7 +9,6 @@ stored itself. Without `:RUN` the run is `runs/concepts`. A run that is trained 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,11 +22,11 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 from seesay.features import concept_regions, proposals
 from seesay.features.concept_regions import REGIONS, SIDE
-from seesay.features.crops import Pixels, resize
+from seesay.features.crops import Pixels, squares_of
 from seesay.features.efficientnet import LITE
 from seesay.features.encoder import CONCEPTS, Arrays, Encoder, lite_encoder, load_encoder
 from seesay.features.tuned import READS, adopt_tuned, copy_tuned, metadata, own_file, save_own
-from seesay.recipes.encoder_name import TunedName
+from seesay.recipes.encoder_name import TunedName, kind_of
 from seesay.recipes.load import dump_recipe, parse_recipe, read_recipe
 from seesay.recipes.matchers import ConceptSettings, concept_settings
 from seesay.recipes.schema import Recipe
@@ -105,8 +104,7 @@ class ConceptRegionsEncoder(Encoder):
     def crops(self, pixels: Pixels) -> Pixels:
         """The regions as squares, (50, size, size, 3) uint8; where there are fewer, the whole image again."""
         boxes = concept_regions.concept_regions(pixels)
-        ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
-        squares = [resize(pixels[y1:y2, x1:x2], self.size, self.size) for x1, y1, x2, y2 in ends]
+        squares = squares_of(pixels, boxes, self.size)
         return np.stack(squares + squares[-1:] * (REGIONS - len(squares)))
 
     def encode(self, crops: Pixels) -> Arrays:
@@ -164,11 +162,6 @@ def keep_concepts(name: str, folder: Path) -> str:
     kept = save_own(name, load_file(weights), folder, about)
     adopt_tuned(kept, folder)
     return kept
-
-
-def kind_of(name: str) -> str:
-    """An encoder's name up to weights, run or crop."""
-    return re.split("[@:]", name, maxsplit=1)[0]
 
 
 def _recipe_and_weights(name: str) -> tuple[Recipe, Path]:

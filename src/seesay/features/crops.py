@@ -60,6 +60,12 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
     return crop[:, ::-1] if draw.random() < 0.5 else crop
 
 
+def squares_of(pixels: Pixels, boxes: NDArray[np.float32], size: int) -> list[Pixels]:
+    """What boxes (r, 4) of one image hold, x1 y1 x2 y2 in pixels: widened to whole ones, and squashed."""
+    ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
+    return [resize(pixels[y1:y2, x1:x2], size, size) for x1, y1, x2, y2 in ends]
+
+
 def resize(pixels: Pixels, height: int, width: int) -> Pixels:
     """Bicubic with antialiasing; the same array when the size is right already."""
     if pixels.shape[:2] == (height, width):

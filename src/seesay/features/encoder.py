@@ -21,6 +21,7 @@ from seesay.features.crops import CROPS, Pixels, crops_of
 from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.features.tuned import load_tuned
 from seesay.onnx import exported, onnx_session
+from seesay.recipes.encoder_name import kind_of
 
 Arrays = dict[str, NDArray[np.float32]]
 # Pixels (n, side, side, 3) uint8 to named arrays with n rows each.
@@ -99,7 +100,7 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.hub import load_hub_encoder
 
         return load_hub_encoder(name, device)
-    if network.partition("@")[0] in CONCEPTS:
+    if kind_of(name) in CONCEPTS:
         from seesay.features.concepts import load_concept_encoder
 
         return load_concept_encoder(name, device)
@@ -107,7 +108,7 @@ def load_encoder(name: str, device: str = "cpu") -> Encoder:
         from seesay.features.instances import load_instance_encoder
 
         return load_instance_encoder(device)
-    if (known := network.partition("@")[0]) not in LITE or (crop or "squash") not in CROPS:
+    if (known := kind_of(name)) not in LITE or (crop or "squash") not in CROPS:
         raise SeesayError(
             f"No encoder '{name}'. There are {', '.join(LITE)}, each with an optional :mirror or :ten; "
             f"and {', '.join(f'{hub}:NAME' for hub in HUB)} with the hub extra; "

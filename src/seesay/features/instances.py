@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from seesay.features import concept_regions, proposals
 from seesay.features.concept_regions import SIDE
 from seesay.features.concept_regions import concept_regions as instance_boxes
-from seesay.features.crops import Pixels, resize
+from seesay.features.crops import Pixels, squares_of
 from seesay.features.efficientnet import LITE
 from seesay.features.encoder import INSTANCES, Arrays, Encoder, Network, lite_network
 
@@ -46,8 +46,7 @@ class InstanceEncoder(Encoder):
     def prepare(self, pixels: Pixels) -> tuple[Pixels, NDArray[np.float32]]:
         """The instances of one image as squares, (i, size, size, 3), and their boxes in pixels, (i, 4)."""
         boxes = instance_boxes(pixels, COUNT)
-        ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
-        squares = [resize(pixels[y1:y2, x1:x2], self.size, self.size) for x1, y1, x2, y2 in ends]
+        squares = squares_of(pixels, boxes, self.size)
         shares: NDArray[np.float32] = np.divide(boxes, np.array(pixels.shape[1::-1] * 2, np.float32))
         return np.stack(squares), shares
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
-from seesay.features.crops import Pixels, resize
+from seesay.features.crops import Pixels, resize, squares_of
 from seesay.features.efficientnet import LITE, load_lite
 from seesay.features.encoder import load_encoder
 from seesay.onnx import exported, onnx_session
@@ -226,8 +226,7 @@ def _crops(device: str) -> EncodeImages:
     encoder = load_encoder(NETWORK, device)
 
     def one(pixels: Pixels, boxes: Boxes) -> Rows:
-        ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
-        crops = [resize(pixels[y1:y2, x1:x2], encoder.size, encoder.size) for x1, y1, x2, y2 in ends]
+        crops = squares_of(pixels, boxes, encoder.size)
         rows = np.zeros((len(boxes), encoder.dims["pooled"]), np.float32)
         for i in range(0, len(crops), CROPS_AT_ONCE):
             part = np.stack(crops[i : i + CROPS_AT_ONCE])[:, None]

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.text.sentences import Sentences
+
+_AT_ONCE = 512  # images or sentences that a gate sees at a time
 
 
 class Gate(nn.Module):
@@ -115,6 +119,18 @@ class MetricFusion(EmbeddingMatcher):
 
     def _matchers(self) -> list[EmbeddingMatcher]:
         return [member for member in self.members if isinstance(member, EmbeddingMatcher)]
+
+
+@torch.inference_mode()
+def gate_values(
+    matcher: MetricFusion, images: Tensor, sentences: Sentences, device: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The gates' t of all images, (n,) from joined features (n, d), and of all m sentences, (m,)."""
+    of_images = [matcher.image_weights(part.to(device)) for part in torch.split(images, _AT_ONCE)]
+    rows = torch.split(torch.arange(len(sentences)), _AT_ONCE)
+    of_sentences = [matcher.sentence_weights(sentences.take(some).to(device)) for some in rows]
+    both = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
+    return both[0], both[1]
 
 
 def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:

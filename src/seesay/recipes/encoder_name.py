@@ -38,3 +38,8 @@ def untuned(encoder: str) -> str:
     """
     name = TunedName.of(encoder)
     return encoder if name is None else name.network + (f":{name.crop}" if name.crop else "")
+
+
+def kind_of(name: str) -> str:
+    """An encoder's name up to weights, run or crop."""
+    return re.split("[@:]", name, maxsplit=1)[0]

@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import ImageError, SeesayError
-from seesay.features.concepts import DEFAULT_RUN, kind_of
+from seesay.features.concepts import DEFAULT_RUN
 from seesay.features.encode import encode_images
 from seesay.features.encoder import CONCEPTS, INSTANCES, load_encoder
 from seesay.matchers.concepts import ConceptPredictor
-from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.fusion import MetricFusion, gate_values
 from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import PRECOMPUTED, Run, default_device, recipe_encoders
+from seesay.recipes.encoder_name import kind_of
 from seesay.report.html import Html, Page, tag
 from seesay.report.pictures import Frame, Pictures
 from seesay.report.plots import shares_of
@@ -27,7 +28,6 @@ from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 _CONCEPTS = 8  # of an image
 _FRAMES = 3  # instances of a step
 _SENTENCES = 5  # at either end of a gate
-_AT_ONCE = 512
 
 
 def add_insides(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
@@ -166,7 +166,7 @@ def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     matcher = run.matcher
     if not isinstance(matcher, MetricFusion) or not matcher.asks:
         return
-    of_images, of_sentences = gate_values(run, matcher, inputs)
+    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
     drawn = {"images that ask": of_images, "sentences that ask": of_sentences}
     means = ", ".join(f"{name} {t.mean():.2f}" for name, t in drawn.items())
     page.figure(
@@ -180,15 +180,3 @@ def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     page.table(
         "The sentences with the highest gate values, and those with the lowest.", ["t", "sentence"], rows, 2
     )
-
-
-@torch.inference_mode()
-def gate_values(
-    run: Run, matcher: MetricFusion, inputs: Inputs
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The gates' t of all images, (n,), and all sentences, (m,)."""
-    images = [matcher.image_weights(part.to(run.device)) for part in torch.split(inputs.features, _AT_ONCE)]
-    rows = torch.split(torch.arange(len(inputs.sentences)), _AT_ONCE)
-    sentences = [matcher.sentence_weights(inputs.sentences.take(some).to(run.device)) for some in rows]
-    both = [torch.cat(t).double().cpu().numpy() for t in (images, sentences)]
-    return both[0], both[1]

@@ -43,10 +43,13 @@ def multi_label_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return functional.softplus(-signs * logits).sum(dim=1).mean()
 
 
-def learned_concepts(recipe: Recipe, texts: Sequence[str]) -> ConceptVocabulary | None:
-    """What a recipe of concepts learns to predict: its vocabulary, in the place of all words."""
+def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, ConceptVocabulary | None]:
+    """The words of a recipe; those of concepts, which come with them, are what it learns to predict."""
     settings = concept_settings(recipe.matcher)
-    return ConceptVocabulary.of(texts, settings.count, recipe.least) if settings is not None else None
+    if settings is None:
+        return Vocabulary.of(texts, recipe.least), None
+    concepts = ConceptVocabulary.of(texts, settings.count, recipe.least)
+    return concepts.vocabulary(), concepts
 
 
 @dataclass

@@ -34,7 +34,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
-from seesay.training.concept_task import learned_concepts
+from seesay.training.concept_task import learned_words
 from seesay.training.loop import Loop
 from seesay.training.metrics import draw_curves
 from seesay.training.runs import write_report
@@ -58,9 +58,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
     split = corpus.split("train")
-    texts = split.texts()
-    concepts = learned_concepts(recipe, texts)
-    vocabulary = concepts.vocabulary() if concepts else Vocabulary.of(texts, recipe.least)
+    vocabulary, concepts = learned_words(recipe, split.texts())
     _check_vocabulary(vocabulary, corpus, out)
     encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_of(recipe, corpus, vocabulary, encoder)
