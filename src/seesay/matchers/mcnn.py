@@ -35,16 +35,16 @@ from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, ScoreLayer, pairs_at_once
 from seesay.recipes.matchers import McnnSettings
+from seesay.text import minilm, word_vectors
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import UNKNOWN, Vocabulary
-from seesay.text.word_vectors import DIM, word_vectors
 
 LONGEST = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
 _SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
 _ABOUT = 4  # words by which sentences that are encoded together may differ
-_GLOVE_DEVIATION = 0.7  # of the components of frequent words
+_WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
 
 
 class MatchingCNN(PairMatcher):
@@ -59,11 +59,13 @@ class MatchingCNN(PairMatcher):
     def __init__(self, settings: McnnSettings, image_dim: int, words: int) -> None:
         super().__init__()
         self.meeting = LEVELS.index(settings.level)
-        self.words = nn.Embedding(words, DIM)
-        nn.init.normal_(self.words.weight, std=_GLOVE_DEVIATION)
+        self.start, self.word_vectors = settings.start, settings.word_vectors
+        width = {"glove": word_vectors.DIM, "minilm": minilm.DIM}[settings.word_vectors]
+        self.words = nn.Embedding(words, width)
+        nn.init.normal_(self.words.weight, std=_WORD_DEVIATION)
         nn.init.zeros_(self.words.weight[UNKNOWN].detach())
         self.image_map = rectified(image_dim, settings.image)
-        widths = pairwise((DIM, *settings.maps, settings.hidden))
+        widths = pairwise((width, *settings.maps, settings.hidden))
         inputs = [span * width for span, (width, _) in zip(_SPANS, widths, strict=True)]
         inputs[self.meeting] += settings.image
         self.layers = nn.ModuleList(map(rectified, inputs, (*settings.maps, settings.hidden)))
@@ -73,10 +75,43 @@ class MatchingCNN(PairMatcher):
         self.image_dropout = nn.Dropout(settings.image_dropout)
 
     def prepare(self, vocabulary: Vocabulary) -> None:
-        """Start the words from GloVe; those that it lacks stay random."""
-        vectors, known = word_vectors(vocabulary.words)
+        """Start the words from pretrained vectors; those that GloVe lacks stay random."""
+        if self.start == "product":
+            self._start_as_product()
+        if self.word_vectors == "minilm":
+            alone = torch.from_numpy(minilm.minilm_vectors(vocabulary.words))
+            centred = alone - alone.mean(dim=0)  # sentences of one word have a large part in common
+            self.words.weight.detach()[1:] = centred * (_WORD_DEVIATION / centred.std())
+            return
+        vectors, known = word_vectors.word_vectors(vocabulary.words)
         rows = torch.from_numpy(known).nonzero()[:, 0]
         self.words.weight.detach()[1:][rows] = torch.from_numpy(vectors)[rows]
+
+    @torch.no_grad()
+    def _start_as_product(self) -> None:
+        """Start so that the score grows with the inner product of what image and window are mapped to.
+
+        |a + b| - |a - b| is small where a or b is, and has the sign of a·b. A quarter of the meeting layer's
+        maps each takes a + b, -a - b, a - b and b - a. Behind it the first half of a layer's maps averages
+        these differences over the places of a window, as far as they are positive, and the second half as far
+        as they are negative. So each number of the product keeps maps of its own up to the score.
+        """
+        meeting, dim = self._layer(self.meeting).weight, self.image_map.out_features
+        quarter = meeting[: len(meeting) // 4].clone()
+        words, image = quarter[:, :-dim], quarter[:, -dim:]
+        signs = ((1, 1), (-1, -1), (1, -1), (-1, 1))
+        meeting.copy_(torch.cat([torch.cat([i * words, j * image], dim=1) for i, j in signs]))
+        numbers = len(quarter)  # of the product, each in as many maps
+        for number in range(self.meeting + 1, len(_SPANS)):
+            weight, span = self._layer(number).weight, _SPANS[number]
+            maps, inputs = len(weight), weight.shape[1] // span
+            kept = (torch.arange(maps) % (maps // 2) % numbers)[:, None] == torch.arange(inputs) % numbers
+            signed = kept * _for_and_against(maps)[:, None] * _for_and_against(inputs)
+            weight.copy_(signed.repeat(1, span) / span)
+            numbers = maps // 2
+        hidden = self.score_map.in_features
+        self.score_map.weight.copy_(_for_and_against(hidden)[None] * (4 / hidden) ** 0.5)
+        nn.init.zeros_(self.score_map.bias)
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Eq. 1, and what the meeting layer makes of it: (n, maps), the layer's bias included."""
@@ -223,6 +258,11 @@ def pool(responses: Tensor) -> Tensor:
         return responses
     pooled = torch.maximum(responses[:-1:2], responses[1::2])
     return pooled if len(responses) % 2 == 0 else torch.cat([pooled, responses[-1:]])
+
+
+def _for_and_against(width: int) -> Tensor:
+    """1 for the first half of so many maps, -1 for the second."""
+    return torch.where(torch.arange(width) < width // 2, 1.0, -1.0)
 
 
 def rectified(width: int, out: int) -> nn.Linear:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
 from seesay.recipes.part import Part
 
@@ -83,7 +83,8 @@ class McnnSettings(Part):
 
     `image` is the width of the image vector, `maps` are the feature maps of the three convolutions and
     `hidden` the width of the MLP's hidden layer. `image_dropout` acts on the image features, which
-    `standardise` brings to mean 0 and variance 1, as training sees them.
+    `standardise` brings to mean 0 and variance 1, as training sees them. Words start from `word_vectors`, and
+    with `start: product` the score starts near an inner product of image and windows.
     """
 
     kind: Literal["mcnn"] = "mcnn"
@@ -94,6 +95,16 @@ class McnnSettings(Part):
     dropout: float = Field(0.1, ge=0, lt=1)
     image_dropout: float = Field(0.0, ge=0, lt=1)
     standardise: bool = False
+    word_vectors: Literal["glove", "minilm"] = "glove"
+    start: Literal["random", "product"] = "random"
+
+    @field_validator("start")
+    @classmethod
+    def _in_four(cls, start: str, info: ValidationInfo) -> str:
+        widths = (*info.data.get("maps", ()), info.data.get("hidden", 0))
+        if start == "product" and any(width % 4 for width in widths):
+            raise ValueError("product needs maps and hidden that are divisible by four")
+        return start
 
 
 class GenerationSettings(Part):

@@ -43,6 +43,17 @@ class ContrastiveSettings(Part):
     scale: float = Field(20.0, gt=0)
 
 
+class DistilledSettings(Part):
+    """A teacher's scores of the batch, times `scale`, as the shares that each pair is to have in it.
+
+    `teacher` is a run of an embedding matcher that was trained on the same corpus.
+    """
+
+    kind: Literal["distilled"] = "distilled"
+    teacher: str
+    scale: float = Field(30.0, gt=0)
+
+
 class TripletSettings(Part):
     """Ranking and neighbourhood constraints of the two-branch networks, eq. 6.
 
@@ -97,6 +108,7 @@ ObjectiveSettings = Annotated[
     MarginSettings
     | HingeRankSettings
     | ContrastiveSettings
+    | DistilledSettings
     | TripletSettings
     | LogisticSettings
     | MultiLabelSettings

@@ -13,6 +13,8 @@ from torch.nn import functional
 
 from seesay.recipes.schema import ContrastiveSettings, HingeRankSettings, MarginSettings
 
+_NEVER = -1e4  # a score whose share of any batch is zero
+
 
 def violations(scores: Tensor, images: Tensor, margin: float) -> tuple[Tensor, Tensor]:
     """max(0, m - s⁺ + s⁻) of every negative, both (n, n); zero where there is no negative.
@@ -59,6 +61,26 @@ def contrastive(scores: Tensor, images: Tensor, scale: float) -> Tensor:
     logits = (scores * scale).masked_fill(same, float("-inf"))
     target = torch.arange(len(scores), device=scores.device)
     return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
+
+
+def distilled(scores: Tensor, teacher: Tensor, images: Tensor, scale: float) -> Tensor:
+    """How far a query's shares of the batch are from a teacher's, the mean of both directions.
+
+    Hinton, Vinyals, Dean 2015: shares are the softmax over the batch of the scores, and of the teacher's
+    scores (n, n) times `scale`; the distance is Kullback and Leibler's of the first from the second.
+    """
+    same = images[:, None] == images[None, :]
+    same.fill_diagonal_(False)
+
+    def shares(logits: Tensor) -> Tensor:
+        # Finite: nothing times an infinite logarithm is not a number.
+        return logits.masked_fill(same, _NEVER).log_softmax(dim=1)
+
+    def distance(ours: Tensor, theirs: Tensor) -> Tensor:
+        target = shares(theirs * scale)
+        return functional.kl_div(shares(ours), target, reduction="batchmean", log_target=True)
+
+    return (distance(scores, teacher) + distance(scores.T, teacher.T)) / 2
 
 
 def objective_value(

@@ -22,6 +22,7 @@ from seesay.matchers.run import Run
 from seesay.matchers.sco import SCO
 from seesay.recipes.schema import (
     ContrastiveSettings,
+    DistilledSettings,
     HingeRankSettings,
     LogisticSettings,
     MarginSettings,
@@ -33,9 +34,10 @@ from seesay.recipes.schema import (
 from seesay.text.encoders import SentenceEncoder
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.objectives import objective_value
+from seesay.training.objectives import distilled, objective_value
 from seesay.training.pair_margin import pair_margin
 from seesay.training.sampler import pair_batches, random_batches
+from seesay.training.teacher import Teacher
 from seesay.training.total_correlation import total_correlation
 from seesay.training.triplets import Relations, logistic_objective, triplet_objective
 
@@ -51,6 +53,7 @@ class SentenceTask:
     recipe: Recipe
     data: Inputs
     val: Inputs
+    teacher: Teacher | None = None
     headline: str = "mR"
     passed: float = 0.0  # 0 in the first epoch, 1 in the last
 
@@ -60,7 +63,10 @@ class SentenceTask:
     ) -> SentenceTask:
         """The task of a corpus; images that lack features are encoded first."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
-        return cls(recipe, train, val)
+        objective = recipe.objective
+        if not isinstance(objective, DistilledSettings):
+            return cls(recipe, train, val)
+        return cls(recipe, train, val, Teacher.of(objective, corpus, train))
 
     @property
     def image_dim(self) -> int:
@@ -83,29 +89,31 @@ class SentenceTask:
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
         """The recipe's objective on one mini-batch; eq. 4 of SCO where the matcher generates sentences."""
-        images, chosen = (torch.from_numpy(part) for part in batch)
-        sentences = self.data.sentences.take(chosen).to(device)
-        losses = self._matching(matcher, images, sentences, device)
+        losses = self._matching(matcher, batch, device)
         if isinstance(matcher, SCO) and matcher.generation is not None:
-            features = self.data.features[images].to(device)
+            features, sentences = self._read(batch, device)
             losses = [losses[0] + matcher.generation_loss(features, sentences, self.passed)]
         return losses
 
-    def _matching(self, matcher: Matcher, images: Tensor, sentences: Sentences, device: str) -> list[Tensor]:
-        objective = self.recipe.objective
+    def _read(self, batch: Batch, device: str) -> tuple[Tensor, Sentences]:
+        images, sentences = (torch.from_numpy(part) for part in batch)
+        return self.data.features[images].to(device), self.data.sentences.take(sentences).to(device)
+
+    def _matching(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
+        objective, owners = self.recipe.objective, torch.from_numpy(batch[0]).to(device)
         if isinstance(objective, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
-            present = torch.unique(images)
-            vectors = matcher.embed_images(self.data.features[present].to(device)).float()
-            relations = Relations.of_owners(present.to(device), images.to(device))
-            texts = matcher.embed_sentences(sentences).float()
-            return [triplet_objective(vectors, texts, relations, objective)]
-        features = self.data.features[images].to(device)
+            return [self._triplets(matcher, batch, device, objective)]
+        features, sentences = self._read(batch, device)
         if isinstance(objective, LogisticSettings) and isinstance(matcher, PairMatcher):
-            return [_balanced_logistic(matcher, features, sentences, images.to(device))]
+            return [_balanced_logistic(matcher, features, sentences, owners)]
         if isinstance(objective, PairMarginSettings) and isinstance(matcher, PairMatcher):
-            return [pair_margin(matcher, features, sentences, images.to(device), objective)]
+            return [pair_margin(matcher, features, sentences, owners, objective)]
         if isinstance(objective, TotalCorrelationSettings) and isinstance(matcher, DCCA):
             return [-total_correlation(*matcher.outputs(features, sentences), objective.ridge)]
+        if isinstance(objective, DistilledSettings) and self.teacher is not None:
+            wanted = self.teacher.scores(batch, device)
+            scores = matcher.training_scores(features, sentences)
+            return [distilled(each.float(), wanted, owners, objective.scale) for each in scores]
         if not isinstance(objective, MarginSettings | HingeRankSettings | ContrastiveSettings):
             raise SeesayError(
                 f"Recipe '{self.recipe.name}': objective '{objective.kind}' does not go with matcher "
@@ -113,7 +121,17 @@ class SentenceTask:
                 "pair-margin a pair matcher, total-correlation dcca."
             )
         scores = matcher.training_scores(features, sentences)
-        return [objective_value(objective, each.float(), images.to(device)) for each in scores]
+        return [objective_value(objective, each.float(), owners) for each in scores]
+
+    def _triplets(
+        self, matcher: EmbeddingMatcher, batch: Batch, device: str, objective: TripletSettings
+    ) -> Tensor:
+        images, chosen = (torch.from_numpy(part) for part in batch)
+        present = torch.unique(images)
+        vectors = matcher.embed_images(self.data.features[present].to(device)).float()
+        relations = Relations.of_owners(present.to(device), images.to(device))
+        texts = matcher.embed_sentences(self.data.sentences.take(chosen).to(device)).float()
+        return triplet_objective(vectors, texts, relations, objective)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Every sentence with its image."""
