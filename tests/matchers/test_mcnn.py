@@ -8,6 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from pydantic import ValidationError
+from torch.nn import functional
 
 from seesay.matchers.build import build_matcher
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
@@ -203,6 +205,63 @@ def test_words_start_from_glove_and_the_unknown_from_zero() -> None:
     assert torch.equal(model.words.weight[2], drawn)
     assert drawn.any()
     assert not model.words.weight[0].any()
+
+
+def test_words_start_from_a_sentence_encoder() -> None:
+    vocabulary = Vocabulary(["dog", "puppy", "street", "road", "xqzzyq"])
+    model = MatchingCNN(McnnSettings(word_vectors="minilm"), 5, len(vocabulary))
+    model.prepare(vocabulary)
+    dog, puppy, street, road, _ = functional.normalize(model.words.weight[1:].detach(), dim=1)
+    assert model.words.weight.shape == (6, 384)
+    assert torch.isclose(model.words.weight[1:].std(), torch.tensor(0.7), atol=0.01)
+    assert dog @ puppy > dog @ street
+    assert street @ road > puppy @ road
+    assert not model.words.weight[0].any()
+
+
+def started_as_product(level: str) -> MatchingCNN:
+    torch.manual_seed(LEVELS.index(level))
+    settings = McnnSettings.model_validate(
+        {"level": level, "image": 6, "maps": (8, 12, 20), "hidden": 16, "start": "product"}
+    )
+    model = MatchingCNN(settings, IMAGE, WORDS).eval()
+    model.prepare(Vocabulary([f"word{i}" for i in range(WORDS - 1)]))
+    return model
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_it_starts_as_a_product(level: str) -> None:
+    """Its sign turns with the image's, and each of its numbers reaches the score."""
+    model = started_as_product(level)
+    with torch.inference_mode():
+        x, y = (
+            model.encode_images(torch.randn(len(LENGTHS), IMAGE)),
+            model.encode_sentences(sentences(*LENGTHS)),
+        )
+        scores = model.score_pairs(x, y)
+        assert scores.abs().median() > 1e-2
+        assert torch.allclose(model.score_pairs(-x, y), -scores, atol=1e-5)
+        assert torch.allclose(model.score_pairs(torch.zeros_like(x), y), torch.zeros(len(x)), atol=1e-5)
+        quarter = x.shape[1] // 4
+        for number in range(quarter):
+            without = x.clone()
+            without[:, number::quarter] = 0
+            same = torch.isclose(model.score_pairs(without, y), scores, atol=1e-6)
+            assert same.float().mean() < 0.5  # a window may respond nothing to that number
+
+
+def test_the_product_of_a_whole_sentence_is_that_of_the_equation() -> None:
+    model = started_as_product("st")
+    with torch.inference_mode():
+        x, y = model.encode_images(torch.randn(1, IMAGE)), model.encode_sentences(sentences(9))
+        a, b = y[0, 0, :4], x[0, :4]
+        expected = ((a + b).abs() - (a - b).abs()).sum() / 2  # four numbers, each √(4/16)
+        assert torch.isclose(model.score_pairs(x, y)[0], expected, atol=1e-5)
+
+
+def test_a_product_needs_widths_in_four() -> None:
+    with pytest.raises(ValidationError, match="divisible by four"):
+        McnnSettings(start="product", maps=(8, 10, 12))
 
 
 def test_a_window_of_padding_does_not_see_the_image() -> None:

@@ -17,6 +17,7 @@ from seesay.recipes.matchers import (
 )
 from seesay.recipes.schema import (
     ContrastiveSettings,
+    DistilledSettings,
     MarginSettings,
     OptimiserSettings,
     PairMarginSettings,
@@ -45,6 +46,7 @@ objectives = st.one_of(
     st.builds(MarginSettings, margin=positive, slack=st.none() | counts),
     st.builds(ContrastiveSettings, scale=positive),
     st.builds(PairMarginSettings, margin=positive),
+    st.builds(DistilledSettings, teacher=text, scale=positive),
 )
 recipes = st.builds(
     Recipe,

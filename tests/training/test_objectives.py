@@ -4,9 +4,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from scipy.stats import entropy
 from torch import Tensor
 
-from seesay.training.objectives import contrastive, hard_margin, soft_margin
+from seesay.training.objectives import contrastive, distilled, hard_margin, soft_margin
 
 MARGIN = 0.5
 
@@ -79,6 +80,30 @@ def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
         chances = np.exp(10 * np.array([matching, *negatives]))
         total -= np.log(chances[0] / chances.sum())
     assert contrastive(scores, images, 10.0).item() == pytest.approx(total / (2 * len(scores)))
+
+
+@settings(deadline=None)
+@given(BATCHES, st.floats(0.1, 20))
+def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float) -> None:
+    scores, images = drawn
+    teacher = scores.sin()
+    total = 0.0
+    for ours, theirs in zip(queries(scores, images), queries(teacher, images), strict=True):
+        had, wanted = (np.exp(times * np.array([s, *t])) for times, (s, t) in ((1, ours), (scale, theirs)))
+        total += entropy(wanted, had)  # of the shares: it normalises
+    expected = total / (2 * len(scores))
+    assert distilled(scores, teacher, images, scale).item() == pytest.approx(expected, abs=1e-8)
+
+
+@given(BATCHES)
+def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    pupil = (scores * 3).requires_grad_()
+    value = distilled(pupil, scores, images, 3.0)
+    value.backward()
+    assert value.item() == pytest.approx(0, abs=1e-9)
+    assert pupil.grad is not None
+    assert pupil.grad.abs().max() < 1e-7
 
 
 @pytest.mark.parametrize(
