@@ -24,6 +24,7 @@ from seesay.evaluation.people import NOBODY, judged_by, measure_relevance, read_
 from seesay.evaluation.report import print_report
 from seesay.evaluation.results import read_rows, record_row
 from seesay.evaluation.split_scores import EmbeddingScores, MatrixScores
+from seesay.evaluation.uncertainty import image_draws
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import Run
@@ -262,3 +263,18 @@ def test_judgements_of_flickr8k(tmp_path):
         measured = measure_agreement(overlaps, corpus, read_judgements(tmp_path / kind), "test")
         assert (measured["judgements"], measured["pairs"]) == (kind, 401 - left_out)
         assert measured[tau] > 25
+
+
+def test_tau_is_drawn_by_image():
+    draw = np.random.default_rng(0)
+    images, ratings = np.repeat(np.arange(8), 5), draw.integers(1, 5, (40, 3)).astype(float)
+    pairs = JudgedPairs("expert", images, np.arange(40), ratings, {}, {})
+    scores = ratings.mean(axis=1) + draw.normal(size=40)
+    measured = agreement(scores, pairs, resamples=50)
+    each = []
+    for _, weights in image_draws(np.random.default_rng(0), 8, 50):
+        for times in weights:
+            rows = np.concatenate([np.flatnonzero(images == i) for i in np.repeat(np.arange(8), times)])
+            each.append(taus(np.repeat(scores[rows], 3), ratings[rows].ravel()))
+    for name, column in zip(("tau-b", "tau-c"), np.transpose(each), strict=True):
+        assert measured["intervals"][name] == pytest.approx(np.percentile(column, [2.5, 97.5]), abs=2e-3)

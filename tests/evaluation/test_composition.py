@@ -226,3 +226,15 @@ def test_scores_that_are_none_are_told() -> None:
 def test_words_are_the_tokenizer_s() -> None:
     (text,) = shuffles(["A Dog's ball!"], 1, 0).texts
     assert sorted(text.split()) == sorted(tokenize("A Dog's ball!"))
+
+
+def test_its_interval_is_about_two_standard_errors() -> None:
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(200), 5)
+    other = rng.normal(size=1000) - 0.3
+    found = true_order(1e-9 * rng.normal(size=1000), other, np.arange(1000), owners, resamples=1000)
+    low, high = found["intervals"]["true order"]
+    assert high - low == pytest.approx(2 * 1.96 * found["standard error"], rel=0.1)
+    assert low < found["true order"] < high
+    low, high = found["intervals"]["difference"]
+    assert low < found["difference"] < high

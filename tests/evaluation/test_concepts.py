@@ -8,7 +8,12 @@ from hypothesis.extra import numpy as hnp
 from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
-from seesay.evaluation.concepts import average_precision, concept_measures
+from seesay.evaluation.concepts import (
+    _drawn_precision,
+    average_precision,
+    concept_intervals,
+    concept_measures,
+)
 from seesay.text.concepts import Concept, ConceptVocabulary
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
@@ -78,3 +83,26 @@ def test_truth_is_a_hundred() -> None:
     targets = np.array([[1, 0, 0], [0, 1, 1]], bool)
     measured = concept_measures(targets.astype(float), targets, _vocabulary())
     assert measured["mAP"] == measured["image mAP"] == 100
+
+
+@given(st.integers(1, 10), st.integers(0, 2**32 - 1))
+def test_the_precision_of_a_draw_is_that_of_repeated_images(n: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    scores, targets = draw.integers(0, 4, n) / 3, draw.random(n) < 0.5
+    weights = draw.integers(0, 3, (4, n)).astype(np.int32)
+    for found, times in zip(_drawn_precision(scores, targets, weights), weights, strict=True):
+        rows = np.repeat(np.arange(n), times)
+        if targets[rows].any():
+            assert found == pytest.approx(average_precision(scores[rows, None], targets[rows, None])[0])
+        else:
+            assert np.isnan(found)
+
+
+def test_it_says_how_sure_it_is() -> None:
+    draw = np.random.default_rng(1)
+    targets = draw.random((80, 3)) < 0.4
+    scores = targets + draw.normal(size=(80, 3))
+    measured, told = concept_measures(scores, targets, _vocabulary()), concept_intervals(scores, targets, 200)
+    for name in ("mAP", "image mAP"):
+        low, high = told[name]
+        assert low < measured[name] < high

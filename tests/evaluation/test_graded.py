@@ -199,3 +199,18 @@ def test_an_image_without_sentences_is_a_candidate_alone():
     silent = Corpus("drawn", Path("there"), images, corpus.sentences)
     measured = measure_graded(MatrixScores(np.random.default_rng(0).normal(size=(13, 36))), silent, "test")
     assert measured["by direction"]["sentence retrieval"]["queries"] == 12
+
+
+def test_it_says_how_sure_it_is():
+    draw, corpus = np.random.default_rng(3), drawn_corpus()
+    measured = measure_graded(MatrixScores(draw.normal(size=(12, 36))), corpus, "test", resamples=100)
+    for way, row in measured["by direction"].items():
+        told = measured["intervals"]["by direction"][way]
+        assert all(told[name][0] <= row[name] <= told[name][1] for name in told)
+        assert told["nDCG@25"][0] < told["nDCG@25"][1]
+    console = Console(file=io.StringIO(), width=140)
+    print_report(measured, None, "drawn", (), console)
+    text = console.file.getvalue()
+    assert text.count("95 %") == 3  # a row a direction, and the line below
+    low, high = measured["intervals"]["by direction"]["image retrieval"]["nDCG@25"]
+    assert f"{low:.1f}–{high:.1f}" in text

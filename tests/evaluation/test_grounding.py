@@ -187,3 +187,14 @@ def test_baselines_are_what_their_names_say() -> None:
     assert found["random proposal"]["R@1"] == 25
     assert found["whole image"]["R@1"] == 50
     assert found["whole image"]["upper bound"] == 50
+
+
+def test_it_says_how_sure_it_is():
+    rng = np.random.default_rng(5)
+    phrases = [Phrase("x", i // 3, tuple(map(tuple, some_boxes(rng, 1).tolist()))) for i in range(120)]
+    ranked = [some_boxes(rng, 12) for _ in phrases]
+    found = grounding_recall(ranked, phrases, resamples=100)
+    for name in ("R@1", "R@5", "R@10", "upper bound"):
+        low, high = found["intervals"][name]
+        assert low < found[name] < high
+    assert found == grounding_recall(ranked, phrases) | {"intervals": found["intervals"]}

@@ -134,3 +134,16 @@ def test_what_cannot_be_measured():
 def test_how_many_images_of_flickr8k_have_an_answer():
     alike = images_alike(read_corpus(FLICKR8K).split("test"))
     assert sum(bool(len(some)) for some in alike) == 61
+
+
+def test_it_says_how_sure_it_is():
+    draw = np.random.default_rng(0)
+    corpus = corpus_of([[" ".join(draw.choice(NOUNS, 2)) for _ in range(2)] for _ in range(60)])
+    measured = image_to_image(draw.normal(size=(60, 4)), corpus, resamples=100)
+    for name in ("R@1", "R@10", "nDCG@25"):
+        low, high = measured["intervals"][name]
+        assert low <= measured[name] <= high
+        assert low < high
+    console = Console(file=io.StringIO(), width=140)
+    print_report(measured, None, "drawn", (), console)
+    assert "95 %: the images drawn 100 times, each with all its queries." in console.file.getvalue()

@@ -11,6 +11,7 @@ from seesay.errors import SeesayError
 from seesay.evaluation import sentence_to_sentence as module
 from seesay.evaluation.ranks import NO_ANSWER
 from seesay.evaluation.sentence_to_sentence import sentence_to_sentence, sentence_to_sentence_ranks
+from seesay.evaluation.uncertainty import rank_intervals
 
 
 def naive_ranks(vectors, owners):
@@ -79,3 +80,12 @@ def test_equal_vectors_gain_nothing_and_the_query_is_no_answer_to_itself():
 def test_what_cannot_be_ranked_is_refused(vectors, owners, message):
     with pytest.raises(SeesayError, match=message):
         sentence_to_sentence(vectors, owners)
+
+
+def test_it_says_how_sure_it_is():
+    rng = np.random.default_rng(0)
+    owners = np.repeat(np.arange(60), 3)
+    vectors = rng.standard_normal((60, 4))[owners] + rng.standard_normal((180, 4))
+    told = sentence_to_sentence(vectors, owners, resamples=100)
+    assert told["intervals"] == rank_intervals(sentence_to_sentence_ranks(vectors, owners), owners, 100)
+    assert all(told["intervals"][k][0] < told[k] < told["intervals"][k][1] for k in ("R@1", "R@5", "R@10"))

@@ -10,7 +10,16 @@ from seesay.errors import SeesayError
 from seesay.evaluation.protocols import evaluate_scores
 from seesay.evaluation.ranks import NO_ANSWER, Ranks
 from seesay.evaluation.recall import mean_recall, retrieval
-from seesay.evaluation.uncertainty import Answers, RankCounts, by_name, intervals, resampled
+from seesay.evaluation.uncertainty import (
+    Answers,
+    RankCounts,
+    by_name,
+    image_draws,
+    intervals,
+    mean_intervals,
+    rank_intervals,
+    resampled,
+)
 
 
 def answers(sentence, image, owners):
@@ -119,3 +128,43 @@ def test_they_stand_beside_the_figures_and_round_them():
     low, high = told["intervals"]["mR"]
     assert low < told["mR"] < high
     assert told == evaluate_scores(scores, owners, resamples=200)
+
+
+def chosen_images(n, resamples):
+    """The images of each draw, as the intervals draw them."""
+    return [
+        np.repeat(np.arange(n), times)
+        for _, weights in image_draws(np.random.default_rng(0), n, resamples)
+        for times in weights
+    ]
+
+
+def test_ranks_of_one_direction_are_drawn_by_image():
+    draw = np.random.default_rng(1)
+    images, ranks = np.repeat([3, 5, 8, 9], [2, 1, 4, 3]), draw.integers(-1, 12, 10)
+    told = rank_intervals(ranks, images, 40)
+    asked = sorted({i for i, rank in zip(images, ranks, strict=True) if rank >= 0})
+    each = [
+        retrieval([r for i in some for j, r in zip(images, ranks, strict=True) if j == asked[i] and r >= 0])
+        for some in chosen_images(len(asked), 40)
+    ]
+    for name in ("R@1", "R@5", "R@10", "Med r"):
+        assert told[name] == pytest.approx(
+            np.percentile([one.as_dict()[name] for one in each], [2.5, 97.5]), abs=1e-3
+        )
+    assert (told["level"], told["resamples"]) == (95, 40)
+
+
+def test_means_are_drawn_by_image_and_what_has_no_value_is_left_out():
+    draw = np.random.default_rng(2)
+    images, values = np.repeat(np.arange(5), [2, 1, 4, 3, 2]), draw.normal(size=(12, 3))
+    values[draw.random((12, 3)) < 0.2] = np.nan
+    values[:, 2] = np.nan
+    first, second, nothing = mean_intervals(values, images, 60)
+    for column, told in enumerate((first, second)):
+        means = [
+            np.nanmean(np.concatenate([values[images == i, column] for i in some]))
+            for some in chosen_images(5, 60)
+        ]
+        assert told == pytest.approx(np.percentile(means, [2.5, 97.5]), abs=1e-3)
+    assert nothing is None

@@ -20,7 +20,9 @@ from scipy.stats import kendalltau
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, Kind, Names
 from seesay.errors import SeesayError
+from seesay.evaluation.kendall import Tau
 from seesay.evaluation.pair_scores import ScorePairs
+from seesay.evaluation.uncertainty import ends, how_drawn, image_draws
 
 AGREEMENT = "agreement"
 TAU = {"expert": "tau-c", "crowdflower": "tau-b"}  # which of the two the field reports
@@ -94,7 +96,7 @@ def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
 
 
 def measure_agreement(
-    score_pairs: ScorePairs, corpus: Corpus, judgements: Judgements, split: str
+    score_pairs: ScorePairs, corpus: Corpus, judgements: Judgements, split: str, resamples: int = 0
 ) -> dict[str, Any]:
     """`agreement` of the judged pairs of a split, which alone are scored.
 
@@ -102,20 +104,23 @@ def measure_agreement(
         SeesayError: see `judged_pairs` and `agreement`.
     """
     judged = judged_pairs(judgements, corpus)
-    return agreement(score_pairs(judged.images, judged.sentences), judged, split)
+    return agreement(score_pairs(judged.images, judged.sentences), judged, split, resamples)
 
 
-def agreement(scores: ArrayLike, judged: JudgedPairs, split: str = "test") -> dict[str, Any]:
+def agreement(
+    scores: ArrayLike, judged: JudgedPairs, split: str = "test", resamples: int = 0
+) -> dict[str, Any]:
     """Kendall's τ-b and τ-c between the scores (p,) of judged pairs and their judgements.
 
     Args:
         scores: higher is better; a pair's stands beside each of its ratings.
         judged: the pairs.
         split: that they are of, for the record.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         protocol, split, `judgements` (expert or crowdflower), images, sentences, pairs, `ratings` (rows that
-        τ is computed of), `tau-b` and `tau-c` times 100, and `left out` with its `examples`.
+        τ is computed of), `tau-b` and `tau-c` times 100, `left out` with its `examples`, and `intervals`.
 
     Raises:
         SeesayError: a score is NaN, or all scores or all judgements are equal, where τ is not defined.
@@ -143,4 +148,16 @@ def agreement(scores: ArrayLike, judged: JudgedPairs, split: str = "test") -> di
         "ratings": len(ratings),
     }
     measured = {name: round(100 * float(tau.statistic), 3) for name, tau in taus.items()}
+    if resamples:
+        images = np.repeat(judged.images, people)
+        about["intervals"] = how_drawn(resamples) | dict(
+            zip(taus, ends(_resampled(Tau.of(rows, ratings), images, resamples)), strict=True)
+        )
     return about | measured | {"left out": judged.left_out, "examples": judged.examples}
+
+
+def _resampled(tau: Tau, images: NDArray[np.int64], resamples: int) -> NDArray[np.float64]:
+    """τ-b and τ-c times 100 of each draw of images, (resamples, 2), from rows of those images."""
+    there, image = np.unique(images, return_inverse=True)
+    draws = image_draws(np.random.default_rng(0), len(there), resamples)
+    return 100 * np.array([tau.weighted(each[image]) for _, weights in draws for each in weights])

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
+from seesay.evaluation.uncertainty import how_drawn, mean_intervals
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.inputs import Inputs
 from seesay.matchers.run import Run
@@ -49,7 +50,9 @@ class Reordered:
     left_out: int
 
 
-def measure_composition(run: Run, inputs: Inputs, split: str, seed: int = 0) -> dict[str, Any]:
+def measure_composition(
+    run: Run, inputs: Inputs, split: str, seed: int = 0, resamples: int = 0
+) -> dict[str, Any]:
     """How often the true order of a sentence's words scores higher with its image than another order.
 
     Three shuffles of a sentence, one exchange of two nouns. All are of the tokenizer's words, the true
@@ -60,6 +63,7 @@ def measure_composition(run: Run, inputs: Inputs, split: str, seed: int = 0) -> 
         inputs: the split, prepared for the run.
         split: its name, for the record.
         seed: of the shuffles; the same ones for every run on the same sentences.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         protocol, split, images, sentences, order seed, and `by kind` what `true_order` says of each kind
@@ -82,7 +86,11 @@ def measure_composition(run: Run, inputs: Inputs, split: str, seed: int = 0) -> 
         true_scores = pairs.score(true, owners, advance)
         by_kind = {
             name: true_order(
-                true_scores, pairs.score(kind.texts, owners[kind.source], advance), kind.source, owners
+                true_scores,
+                pairs.score(kind.texts, owners[kind.source], advance),
+                kind.source,
+                owners,
+                resamples,
             )
             | {"left out": kind.left_out}
             for name, kind in reorderings.items()
@@ -93,7 +101,11 @@ def measure_composition(run: Run, inputs: Inputs, split: str, seed: int = 0) -> 
 
 
 def true_order(
-    true_scores: ArrayLike, other_scores: ArrayLike, source: ArrayLike, image_of_sentence: ArrayLike
+    true_scores: ArrayLike,
+    other_scores: ArrayLike,
+    source: ArrayLike,
+    image_of_sentence: ArrayLike,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """How often the true order of words scores higher, and by how much.
 
@@ -102,6 +114,7 @@ def true_order(
         other_scores: of each reordered sentence with the same image, (n,), n at least 1.
         source: for each reordered sentence the number of the true one, (n,).
         image_of_sentence: (m,).
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         `true order`: in percent of n, a tie counting half; scores tie when they differ by less than
@@ -109,7 +122,7 @@ def true_order(
         `standard error`: of that, in percent, over images: orders of one image's sentences are not
         independent; None for one image.
         `ties`: in percent. `difference`: the mean of true minus other, in standard deviations of
-        `true_scores`; None where those are all equal. `n`.
+        `true_scores`; None where those are all equal. `n`. `intervals` of the first and of the difference.
 
     Raises:
         SeesayError: a score is not finite.
@@ -124,13 +137,20 @@ def true_order(
     gaps = true[np.asarray(source)] - other
     ties = np.abs(gaps) <= _TIE * deviation
     won = np.where(ties, 0.5, gaps > 0)
-    error = _error_over_images(won, np.asarray(image_of_sentence)[np.asarray(source)])
+    images = np.asarray(image_of_sentence)[np.asarray(source)]
+    error = _error_over_images(won, images)
+    told = {}
+    if resamples:
+        each = np.column_stack([100 * won, gaps / deviation if deviation else np.full(len(gaps), np.nan)])
+        found = dict(zip(("true order", "difference"), mean_intervals(each, images, resamples), strict=True))
+        told = {"intervals": how_drawn(resamples) | found}
     return {
         "true order": round(100 * float(won.mean()), 3),
         "standard error": None if error is None else round(100 * error, 3),
         "ties": round(100 * float(ties.mean()), 3),
         "difference": round(float(gaps.mean() / deviation), 4) if deviation else None,
         "n": len(won),
+        **told,
     }
 
 

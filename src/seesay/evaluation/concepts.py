@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.evaluation.uncertainty import ends, how_drawn, image_draws, mean_intervals
 from seesay.features.encode import fill_stores
 from seesay.features.encoder import load_encoder
 from seesay.matchers.concepts import ConceptPredictor
@@ -47,11 +48,16 @@ def average_precision(scores: Scores, targets: Targets) -> NDArray[np.float64]:
 def _one_column(scores: Scores, targets: Targets) -> float:
     if not targets.any():
         return float("nan")
-    order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)  # the last of each score's rows
-    found = np.cumsum(targets[order])[ends]
+    order, last = _ranked(scores)
+    found = np.cumsum(targets[order])[last]
     gained = np.diff(found, prepend=0)
-    return float((gained * found / (ends + 1)).sum() / found[-1])
+    return float((gained * found / (last + 1)).sum() / found[-1])
+
+
+def _ranked(scores: Scores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows by falling score, and where each score's last one stands."""
+    order = np.argsort(-scores, kind="stable")
+    return order, np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
 
 
 def concept_measures(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, Any]:
@@ -82,8 +88,36 @@ def concept_measures(scores: Scores, targets: Targets, vocabulary: ConceptVocabu
     }
 
 
-def measure_concepts(run: Run, inputs: Inputs, split: str, protocol: str = CONCEPTS) -> dict[str, Any]:
-    """A run of concepts on one split.
+def concept_intervals(scores: Scores, targets: Targets, resamples: int) -> dict[str, Any]:
+    """Bootstrap intervals of `mAP` and `image mAP`, images being drawn."""
+    columns = [(scores[:, k], targets[:, k]) for k in np.flatnonzero(targets.any(axis=0))]
+    draws = image_draws(np.random.default_rng(0), len(targets), resamples)
+    drawn = [
+        np.nanmean([_drawn_precision(column, which, weights) for column, which in columns], axis=0)
+        for _, weights in draws
+    ]
+    of_images = 100 * average_precision(scores.T, targets.T)
+    return how_drawn(resamples) | {
+        "mAP": ends(100 * np.concatenate(drawn)[:, None])[0],
+        "image mAP": mean_intervals(of_images[:, None], np.arange(len(targets)), resamples)[0],
+    }
+
+
+def _drawn_precision(scores: Scores, targets: Targets, weights: NDArray[np.int32]) -> NDArray[np.float64]:
+    """`_one_column` where row i stands there weights[:, i] times, (b,) from (b, n); NaN without a target."""
+    order, last = _ranked(scores)
+    there = weights[:, order]
+    seen, found = there.cumsum(axis=1)[:, last], (there * targets[order]).cumsum(axis=1)[:, last]
+    gained = np.diff(found, prepend=0, axis=1)
+    with np.errstate(invalid="ignore"):
+        precision: NDArray[np.float64] = (gained * found / np.maximum(seen, 1)).sum(axis=1) / found[:, -1]
+    return precision
+
+
+def measure_concepts(
+    run: Run, inputs: Inputs, split: str, protocol: str = CONCEPTS, resamples: int = 0
+) -> dict[str, Any]:
+    """A run of concepts on one split, with `intervals` where it is resampled.
 
     Raises:
         SeesayError: the run is no such run; no sentence of the split names a concept.
@@ -94,7 +128,8 @@ def measure_concepts(run: Run, inputs: Inputs, split: str, protocol: str = CONCE
     if not targets.any():
         raise SeesayError(f"{inputs.corpus.root}: split '{split}' names none of the concepts of {run.name}.")
     scores = _region_scores(run, inputs) if protocol == REGIONS else _scores(run, inputs)
-    return {"protocol": protocol, "split": split, **concept_measures(scores, targets, vocabulary)}
+    told = {"intervals": concept_intervals(scores, targets, resamples)} if resamples else {}
+    return {"protocol": protocol, "split": split, **concept_measures(scores, targets, vocabulary), **told}
 
 
 @torch.inference_mode()

@@ -21,6 +21,7 @@ from seesay.errors import SeesayError
 from seesay.evaluation.columns import BY_DIRECTION
 from seesay.evaluation.rouge import rouge_l
 from seesay.evaluation.split_scores import Matrix, SplitScores
+from seesay.evaluation.uncertainty import how_drawn, mean_intervals
 
 GRADED = "graded"
 RELEVANCE = "ROUGE-L"
@@ -28,6 +29,7 @@ TOP = 25  # answers that nDCG looks at
 NDCG = f"nDCG@{TOP}"
 CHANCE = f"{NDCG} by chance"
 AT_R = ("R-precision", "mAP@R", "R@1")
+_COLUMNS = (NDCG, CHANCE, *AT_R)
 
 _QUERIES = 256  # ranked at a time
 
@@ -36,7 +38,11 @@ Answers = Sequence[NDArray[np.int64]]
 
 
 def measure_graded(
-    scores: SplitScores, corpus: Corpus, split: str, given: Mapping[str, Sequence[str]] | None = None
+    scores: SplitScores,
+    corpus: Corpus,
+    split: str,
+    given: Mapping[str, Sequence[str]] | None = None,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """nDCG, R-precision and mAP@R in both directions.
 
@@ -47,12 +53,13 @@ def measure_graded(
         given: right answers by name, as `read_answers` reads them; queries that are not in it have none,
             and names that the split does not have are left out. Without it an image's own sentences and a
             sentence's own image; then R-precision and mAP@R of sentence queries are their R@1.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         protocol, split, images, sentences, `relevance`, `answers` (own or given), and `by direction`, for
         `sentence retrieval` and `image retrieval`: in percent nDCG@25, that of an order by chance,
         R-precision, mAP@R and R@1; and `queries`, how many have right answers, which the last three are of.
-        Of given answers also `left out`, how many names.
+        Of given answers also `left out`, how many names. And `intervals`.
 
     Raises:
         SeesayError: a score is NaN, or no query has an answer.
@@ -62,10 +69,11 @@ def measure_graded(
     answers, left_out = (own, 0) if given is None else given_answers(given, corpus)
     relevance = rouge_l(texts, texts, owners, n_images)
     by_images, by_sentences = scores.by_direction()
-    measured = {
-        "sentence retrieval": _measures(by_images, relevance, answers[0]),
-        "image retrieval": _measures(by_sentences.T, relevance.T, answers[1]),
+    columns = {
+        "sentence retrieval": _of_queries(by_images, relevance, answers[0]),
+        "image retrieval": _of_queries(by_sentences.T, relevance.T, answers[1]),
     }
+    measured = {way: _means(found) for way, found in columns.items()}
     if not any(found["queries"] for found in measured.values()):
         raise SeesayError(
             f"protocol '{GRADED}': no query of split '{split}' of {corpus.root} has a right answer"
@@ -73,6 +81,13 @@ def measure_graded(
         )
     about = {"protocol": GRADED, "split": split, "images": n_images, "sentences": len(texts)}
     about |= {"relevance": RELEVANCE, "answers": "own" if given is None else "given"}
+    if resamples:
+        images = dict(zip(columns, (np.arange(n_images), owners), strict=True))
+        told = {
+            way: dict(zip(_COLUMNS, mean_intervals(found, images[way], resamples), strict=True))
+            for way, found in columns.items()
+        }
+        about["intervals"] = how_drawn(resamples) | {BY_DIRECTION: told}
     return about | {BY_DIRECTION: measured} | ({"left out": left_out} if given is not None else {})
 
 
@@ -181,17 +196,20 @@ def _groups(owners: NDArray[np.int64], n_images: int) -> list[NDArray[np.int64]]
     return np.split(order, np.searchsorted(owners[order], np.arange(1, n_images)))
 
 
-def _measures(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> dict[str, Any]:
-    """Means over the queries (q, c) of one direction, in percent; None where no query has one."""
-    gains, chance, found = [], [], []
+def _of_queries(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> NDArray[np.float64]:
+    """The measures of each query of one direction, (q, 5) in percent, from (q, c); NaN where it has none."""
+    blocks = []
     for start in range(0, len(scores), _QUERIES):
         some = slice(start, start + _QUERIES)
         block = np.asarray(scores[some], np.result_type(scores, np.float32))
         refuse_nan(block, start, GRADED)
-        gains.append(ndcg(block, relevance[some]))
-        chance.append(ndcg_by_chance(relevance[some]))
-        found.append(precision_at_r(block, answers[some]))
-    columns = [np.concatenate(gains), np.concatenate(chance), *np.concatenate(found).T]
-    there = [column[~np.isnan(column)] for column in columns]
-    means = [round(100 * float(column.mean()), 3) if len(column) else None for column in there]
-    return dict(zip((NDCG, CHANCE, *AT_R), means, strict=True)) | {"queries": len(there[2])}
+        gains = ndcg(block, relevance[some]), ndcg_by_chance(relevance[some])
+        blocks.append(np.column_stack([*gains, precision_at_r(block, answers[some])]))
+    return 100 * np.concatenate(blocks)
+
+
+def _means(found: NDArray[np.float64]) -> dict[str, Any]:
+    """Over the queries (q, 5) that have a value; None where none has."""
+    there = [column[~np.isnan(column)] for column in found.T]
+    means = [round(float(column.mean()), 3) if len(column) else None for column in there]
+    return dict(zip(_COLUMNS, means, strict=True)) | {"queries": len(there[2])}

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.data.boxes import area, as_boxes, paired_iou
 from seesay.data.phrases import Phrase, PhraseCorpus
 from seesay.errors import SeesayError
+from seesay.evaluation.uncertainty import how_drawn, mean_intervals
 
 KS = (1, 5, 10)
 LEAST_IOU = 0.5
@@ -31,6 +32,7 @@ def grounding_recall(
     phrases: Sequence[Phrase],
     convention: Convention = "enclosing",
     inclusive: bool = False,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """R@1, R@5, R@10 in percent and the regions' upper bound, of all phrases and `by kind` where known.
 
@@ -40,11 +42,12 @@ def grounding_recall(
         phrases: with their ground truth, in the same frame.
         convention: whether the enclosing box of a phrase's boxes is the ground truth, or any of them.
         inclusive: measure sides with the extra pixel.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         `R@1`, `R@5`, `R@10`, `upper bound` (a right region among all that were given) and `n`, the phrases;
         `by kind`, the same for each kind, where a phrase of two kinds counts with both; and the `convention`
-        and `IoU` that it was measured by.
+        and `IoU` that it was measured by; and `intervals` of all phrases'.
 
     Raises:
         SeesayError: no phrase, not one list a phrase, boxes of another shape, or a NaN among them.
@@ -52,7 +55,12 @@ def grounding_recall(
     overlaps = _overlaps(ranked_boxes, phrases, convention, inclusive)
     first = np.array([_first_right(overlap) for overlap in overlaps])
     hits = np.stack([first < k for k in (*KS, np.inf)], axis=1)
-    return {**_percent(hits, phrases), **_named(convention, inclusive)}
+    told = {}
+    if resamples:
+        images = [phrase.image for phrase in phrases]
+        found = dict(zip(MEASURES, mean_intervals(100.0 * hits, images, resamples), strict=True))
+        told = {"intervals": how_drawn(resamples) | found}
+    return {**_percent(hits, phrases), **_named(convention, inclusive), **told}
 
 
 def random_recall(

@@ -23,6 +23,7 @@ from seesay.evaluation.graded import CHANCE, NDCG, RELEVANCE, ndcg, ndcg_by_chan
 from seesay.evaluation.ranks import NO_ANSWER
 from seesay.evaluation.recall import retrieval
 from seesay.evaluation.rouge import rouge_l
+from seesay.evaluation.uncertainty import mean_intervals, rank_intervals
 from seesay.text.content_words import content_words
 
 IMAGE_TO_IMAGE = "image-to-image"
@@ -31,7 +32,11 @@ _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 
 
 def image_to_image(
-    vectors: ArrayLike, corpus: Corpus, split: str = "test", asking: ArrayLike | None = None
+    vectors: ArrayLike,
+    corpus: Corpus,
+    split: str = "test",
+    asking: ArrayLike | None = None,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """R@K and Med r of every image that shares a sentence, and nDCG@25 of all, by inner product.
 
@@ -43,10 +48,11 @@ def image_to_image(
         corpus: the n images and their sentences.
         split: its name, for the record.
         asking: (n, d), the vectors of images that ask, where they are others.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
         protocol, split, images, `queries` (how many share a sentence), `answered` (their share in percent),
-        R@1, R@5, R@10 in percent, Med r, `relevance`, and nDCG@25 in percent, also by chance.
+        R@1, R@5, R@10 in percent, Med r, `relevance`, and nDCG@25 in percent, also by chance; `intervals`.
 
     Raises:
         SeesayError: shapes do not fit, a score is NaN, or no two images share a sentence.
@@ -79,7 +85,12 @@ def image_to_image(
     }
     about = {"protocol": IMAGE_TO_IMAGE, "split": split, "images": len(rows), "queries": asked}
     about |= {"answered": round(100 * asked / len(rows), 3), "relevance": RELEVANCE}
-    return about | {name: round(value, 3) for name, value in found.items()}
+    about |= {name: round(value, 3) for name, value in found.items()}
+    if resamples:
+        images = np.arange(len(rows))
+        told = rank_intervals(ranks, images, resamples)
+        about["intervals"] = told | {NDCG: mean_intervals(100 * gains[:, None], images, resamples)[0]}
+    return about
 
 
 def images_alike(corpus: Corpus) -> list[NDArray[np.int64]]:

@@ -76,7 +76,7 @@ def measure_split(
     """A run on a split of a corpus by any protocol, as `seesay evaluate --json` prints it.
 
     `convention` and `inclusive` are the grounding protocol's; see `grounding_recall`. With `resamples`
-    recalls of retrieval come with their `intervals`; `people` is what agreement is with, see `read_people`.
+    the figures come with their `intervals`; `people` is what agreement is with, see `read_people`.
 
     Raises:
         SeesayError: no such protocol, or one that does not go with the run or the corpus.
@@ -86,7 +86,7 @@ def measure_split(
         if not isinstance(corpus, PhraseCorpus):
             raise SeesayError(f"{corpus.root}: protocol '{GROUNDING}' needs phrases with boxes.")
         phrases = phrase_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
-        measured = measure_phrases(run, phrases, split, convention, inclusive)
+        measured = measure_phrases(run, phrases, split, convention, inclusive, resamples)
         proposals = [
             phrases.regions[image].boxes[: phrases.proposals[image]]
             for image in phrases.corpus.image_of_phrase()
@@ -98,19 +98,21 @@ def measure_split(
         raise SeesayError(f"--any-box and --extra-pixel compare boxes; protocol '{protocol}' has none.")
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
     if protocol in (CONCEPTS, REGIONS):
-        return measure_concepts(run, inputs, split, protocol)
+        return measure_concepts(run, inputs, split, protocol, resamples)
     if protocol == PROTOCOL:
         vectors = run.embed_prepared(inputs.sentences)
-        return sentence_to_sentence(vectors, inputs.image_of_sentence) | {"split": split}
+        return sentence_to_sentence(vectors, inputs.image_of_sentence, resamples) | {"split": split}
     if protocol == IMAGE_TO_IMAGE:
         features = np.asarray(inputs.features)
         asking = run.embed_features(features, query=True)
-        return image_to_image(run.embed_features(features), inputs.corpus, split, asking)
+        return image_to_image(run.embed_features(features), inputs.corpus, split, asking, resamples)
     if protocol == AGREEMENT:
         score_pairs = pairs_of_run(run, inputs)
-        return measure_agreement(score_pairs, inputs.corpus, judged_by(people), split) | _cut(run, inputs)
+        judgements = judged_by(people)
+        found = measure_agreement(score_pairs, inputs.corpus, judgements, split, resamples)
+        return found | _cut(run, inputs)
     if protocol == COMPOSITION:
-        return measure_composition(run, inputs, split) | _cut(run, inputs)
+        return measure_composition(run, inputs, split, resamples=resamples) | _cut(run, inputs)
     if protocol == K_SHOT:
         return measure_k_shot(run, inputs, train_texts(corpus), split, resamples) | _cut(run, inputs)
     scored = score_run(run, inputs, split)
@@ -143,9 +145,11 @@ def measure_phrases(
     split: str,
     convention: Convention = "enclosing",
     inclusive: bool = False,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """Phrase localization of one split: each phrase's proposals ranked by the run's matcher."""
-    recall = grounding_recall(rank_proposals(run, inputs), inputs.corpus.phrases, convention, inclusive)
+    ranked = rank_proposals(run, inputs)
+    recall = grounding_recall(ranked, inputs.corpus.phrases, convention, inclusive, resamples)
     return {"protocol": GROUNDING, "split": split, "images": len(inputs.corpus.images), **recall}
 
 

@@ -62,7 +62,12 @@ def judged_by(people: People) -> Judgements:
 
 
 def measure_relevance(
-    scores: SplitScores, corpus: Corpus, split: str, protocol: str, people: People = NOBODY
+    scores: SplitScores,
+    corpus: Corpus,
+    split: str,
+    protocol: str,
+    people: People = NOBODY,
+    resamples: int = 0,
 ) -> dict[str, Any]:
     """The scores of a split by a protocol of RELEVANCE.
 
@@ -70,9 +75,9 @@ def measure_relevance(
         SeesayError: scores alone, where vectors are compared; see also the protocols.
     """
     if protocol == AGREEMENT:
-        return measure_agreement(pairs_of_scores(scores), corpus, judged_by(people), split)
+        return measure_agreement(pairs_of_scores(scores), corpus, judged_by(people), split, resamples)
     if protocol == GRADED:
-        return measure_graded(scores, corpus, split, people.answers)
+        return measure_graded(scores, corpus, split, people.answers, resamples)
     if not isinstance(scores, EmbeddingScores):
         raise SeesayError(f"protocol '{IMAGE_TO_IMAGE}' compares image vectors; there are scores alone.")
-    return image_to_image(scores.images, corpus, split, scores.asking_images)
+    return image_to_image(scores.images, corpus, split, scores.asking_images, resamples)

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from seesay.evaluation.columns import BY_DIRECTION, number
+from seesay.evaluation.uncertainty_report import drawn, interval_row
 
 
 def graded_report(result: Mapping[str, Any], title: str, system: str | None = None) -> Group:
@@ -24,11 +25,13 @@ def graded_report(result: Mapping[str, Any], title: str, system: str | None = No
     for way, row in ways.items():
         cells = (number(row[name]) for name in names)
         table.add_row("", way.removesuffix(" retrieval"), *cells, str(row["queries"]))
+        if told := result.get("intervals"):
+            table.add_row("", *interval_row(told, told[BY_DIRECTION][way], names))
     right = "the image's own sentences, the sentence's own image"
     if result["answers"] == "given":
         right = f"those of the file, {result['left out']} names of which are not in the split"
     lines = f"nDCG: relevance is {result['relevance']}. R-precision, mAP@R, R@1: right answers are {right}."
-    return Group(table, Text(lines))
+    return Group(table, Text("\n".join(filter(None, (lines, drawn(result))))))
 
 
 def said_beside(result: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from seesay.evaluation.columns import (
 from seesay.evaluation.published import PublishedRow, published_row
 from seesay.evaluation.recall import MEASURES
 from seesay.evaluation.relevance_report import graded_report, said_beside
-from seesay.evaluation.uncertainty_report import interval, uncertainty_tables
+from seesay.evaluation.uncertainty_report import drawn, interval, interval_row, uncertainty_tables
 
 
 def print_report(
@@ -68,7 +68,9 @@ def one_direction_report(result: Mapping[str, Any], system: str | None = None) -
         table.add_column(name, justify="right")
     for label, row in rows.items():
         table.add_row(label, *(number(row.get(name)) for name in columns))
-    return Group(table, Text(said_beside(result)))
+        if told := row.get("intervals"):
+            table.add_row(*interval_row(told, told, columns))
+    return Group(table, Text("\n".join(filter(None, (said_beside(result), drawn(result))))))
 
 
 def composition_report(result: Mapping[str, Any], system: str | None = None) -> Group:
@@ -77,11 +79,15 @@ def composition_report(result: Mapping[str, Any], system: str | None = None) -> 
     table.add_column(f"{system}, measured" if system else "measured")
     for name in ("true order higher, %", "± s.e.", "ties, %", "by, s.d.", "pairs", "left out"):
         table.add_column(name, justify="right")
+    lines = "A tie counts half. Left out: sentences without two different words, or without two nouns."
     for kind, row in result[BY_KIND].items():
         shares = (number(row[name]) for name in ("true order", "standard error", "ties"))
         counts = (str(row[name]) for name in ("n", "left out"))
         table.add_row(kind, *shares, _signed(row["difference"]), *counts)
-    lines = "A tie counts half. Left out: sentences without two different words, or without two nouns."
+        if told := row.get("intervals"):
+            by = interval(told["difference"], " to ", 2) if told["difference"] else "–"
+            table.add_row(f"{told['level']} %", interval(told["true order"]), "", "", by)
+            lines = f"{lines}\n{drawn(row)}" if drawn(row) not in lines else lines
     return Group(table, Text(lines))
 
 

@@ -82,7 +82,9 @@ def measure_scored(
     if protocol == PROTOCOL:
         if not isinstance(scores, EmbeddingScores):
             raise SeesayError(f"{scored.name}: protocol '{PROTOCOL}' compares vectors; it has scores alone.")
-        return sentence_to_sentence(scores.sentences, scored.owners) | {"split": split} | scored.about
+        found = sentence_to_sentence(scores.sentences, scored.owners, resamples)
+        return found | {"split": split} | scored.about
     if protocol in RELEVANCE:
-        return measure_relevance(scores, scored.corpus, split, protocol, people) | scored.about
+        found = measure_relevance(scores, scored.corpus, split, protocol, people, resamples)
+        return found | scored.about
     raise SeesayError(f"{scored.name}: protocol '{protocol}' needs one run, not scores.")

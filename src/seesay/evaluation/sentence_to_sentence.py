@@ -13,13 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.evaluation.ranks import NO_ANSWER, owners_of
 from seesay.evaluation.recall import retrieval
+from seesay.evaluation.uncertainty import rank_intervals
 
 PROTOCOL = "sentence-to-sentence"
 
 _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 
 
-def sentence_to_sentence(vectors: ArrayLike, image_of_sentence: ArrayLike) -> dict[str, Any]:
+def sentence_to_sentence(
+    vectors: ArrayLike, image_of_sentence: ArrayLike, resamples: int = 0
+) -> dict[str, Any]:
     """R@K and Med r of every sentence as a query for its image's other sentences, by inner product.
 
     A query is answered at the rank of the best of those. It is no candidate itself: the authors' own code
@@ -29,9 +32,10 @@ def sentence_to_sentence(vectors: ArrayLike, image_of_sentence: ArrayLike) -> di
     Args:
         vectors: (m, d), unit ones for cosine; reduced precisions are multiplied in float32.
         image_of_sentence: (m,), for each sentence the number of its image, from 0.
+        resamples: of the bootstrap intervals; without them there are none.
 
     Returns:
-        protocol, sentences (m), queries, R@1, R@5, R@10 in percent and Med r.
+        protocol, sentences (m), queries, R@1, R@5, R@10 in percent and Med r, and their `intervals`.
 
     Raises:
         SeesayError: shapes or mapping do not fit, a score is NaN, or no image has two sentences.
@@ -44,7 +48,8 @@ def sentence_to_sentence(vectors: ArrayLike, image_of_sentence: ArrayLike) -> di
     if not queries:
         raise SeesayError("sentence-to-sentence: no image has two sentences, so no query has an answer.")
     measures = {name: round(value, 3) for name, value in retrieval(ranks).as_dict().items()}
-    return {"protocol": PROTOCOL, "sentences": len(ranks), "queries": queries, **measures}
+    told = {"intervals": rank_intervals(ranks, image_of_sentence, resamples)} if resamples else {}
+    return {"protocol": PROTOCOL, "sentences": len(ranks), "queries": queries, **measures, **told}
 
 
 def sentence_to_sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:

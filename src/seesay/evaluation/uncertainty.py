@@ -66,9 +66,48 @@ def intervals(folds: Sequence[Answers], resamples: int = RESAMPLES, seed: int = 
     Raises:
         SeesayError: a fold has no query.
     """
-    low, high = np.percentile(resampled(folds, resamples, seed), TAILS, axis=0)
-    pairs = [[round(float(a), 3), round(float(b), 3)] for a, b in zip(low, high, strict=True)]
-    return {"level": LEVEL, "resamples": resamples} | by_name(pairs)
+    return how_drawn(resamples) | by_name(ends(resampled(folds, resamples, seed)))
+
+
+def rank_intervals(ranks: ArrayLike, images: ArrayLike, resamples: int) -> dict[str, Any]:
+    """The intervals of one direction's R@1, R@5, R@10 and Med r, where there are no two.
+
+    Args:
+        ranks: zero-based, (q,); negative for what is no query.
+        images: that go with them, (q,), each drawn with all its queries.
+        resamples: how often.
+    """
+    found, owners = np.asarray(ranks), np.asarray(images)
+    levels, level = np.unique(found[found >= 0], return_inverse=True)
+    _, image = np.unique(owners[found >= 0], return_inverse=True)
+    counts = _count(image, level, int(image.max()) + 1, len(levels))
+    draw = np.random.default_rng(0)
+    drawn = [_measures((counts.T @ w.T).T, levels) for _, w in image_draws(draw, counts.shape[0], resamples)]
+    return how_drawn(resamples) | dict(zip(MEASURES, ends(np.concatenate(drawn)), strict=True))
+
+
+def mean_intervals(values: ArrayLike, images: ArrayLike, resamples: int) -> list[list[float] | None]:
+    """The interval of each column's mean: values (q, k) of queries of those images (q,), NaN for none."""
+    column = np.asarray(values, np.float64)
+    there = ~np.isnan(column)
+    _, image = np.unique(np.asarray(images), return_inverse=True)
+    alone = csr_array((np.ones(len(image)), (image, np.arange(len(image)))))  # adds up queries of one image
+    sums, counts = alone @ np.where(there, column, 0.0), alone @ there.astype(np.float64)
+    draw = np.random.default_rng(0)
+    with np.errstate(invalid="ignore"):
+        drawn = [w @ sums / (w @ counts) for _, w in image_draws(draw, len(sums), resamples)]
+    return ends(np.concatenate(drawn))
+
+
+def ends(draws: Draws) -> list[list[float] | None]:
+    """Low and high of each column of draws (b, k), draws without a value left out; None without any."""
+    known = [column[~np.isnan(column)] for column in draws.T]
+    return [[round(float(end), 3) for end in np.percentile(c, TAILS)] if len(c) else None for c in known]
+
+
+def how_drawn(resamples: int) -> dict[str, Any]:
+    """What stands with every interval."""
+    return {"level": LEVEL, "resamples": resamples}
 
 
 def resampled(folds: Sequence[Answers], resamples: int, seed: int) -> Draws:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -31,9 +31,24 @@ def uncertainty_tables(result: Mapping[str, Any]) -> list[Table]:
     return tables
 
 
-def interval(ends: Sequence[float], between: str = "–") -> str:
+def interval(ends: Sequence[float], between: str = "–", digits: int = 1) -> str:
     """Low to high: 33.0–38.4."""
-    return between.join(f"{end:.1f}" for end in ends)
+    return between.join(f"{end:.{digits}f}" for end in ends)
+
+
+def interval_row(
+    told: Mapping[str, Any], ends: Mapping[str, Sequence[float] | None], columns: Iterable[str]
+) -> list[str]:
+    """The cells of a row of intervals, below that of the figures: `told` says of which level."""
+    cells = (interval(pair) if (pair := ends.get(name)) else "" for name in columns)
+    return [f"{told['level']} %", *cells]
+
+
+def drawn(result: Mapping[str, Any]) -> str:
+    """What a row of intervals needs said below it; empty without one."""
+    if not (told := result.get("intervals")):
+        return ""
+    return f"{told['level']} %: the images drawn {told['resamples']} times, each with all its queries."
 
 
 def _table(title: str, told: Mapping[str, Any], parts: Mapping[str, Callable[[Any], str]]) -> Table:
