@@ -25,7 +25,7 @@ from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.run import Run
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import McnnSettings, SimilarityNetworkSettings
+from seesay.recipes.matchers import EnsembleSettings, McnnSettings, SimilarityNetworkSettings
 from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -287,6 +287,26 @@ def test_a_run_keeps_a_long_scoring_only_when_asked(
     with torch.no_grad():
         run.matcher.state_dict()["score_map.weight"] *= 1.001
     assert np.allclose(run.scores(features, texts, keep=True), run.scores(features, texts), atol=1e-6)
+    assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
+
+
+def test_an_ensemble_finds_what_its_members_have_scored(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = matcher_named("phl")
+    assert isinstance(run.matcher, PairMatcher)
+    settings = [McnnSettings.model_validate({"level": level}) for level in ("st", "phl")]
+    whole = EnsembleSettings(members=("a", "b"), matchers=tuple(settings))
+    members = Ensemble([run.matcher, other], IMAGE, 0)
+    recipe = run.recipe.model_copy(update={"matcher": whole})
+    both = Run("both", tmp_path, recipe, run.vocabulary, None, members)
+    texts = sentences([1 + i % 20 for i in range(700)])
+    features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
+    run.scores(features, texts, keep=True)
+    capsys.readouterr()
+    scores = both.scores(features, texts, keep=True)
+    assert capsys.readouterr().err.count("140000/140000 pairs") == 1  # the other's
+    assert np.allclose(scores, both.scores(features, texts), atol=1e-5)
     assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
 
 

@@ -35,24 +35,25 @@ class Ensemble(PairMatcher):
 
     def encode_images(self, images: Tensor) -> Tensor:
         """The members' encodings, (n, sum of their widths)."""
-        return torch.cat([member.encode_images(images).flatten(1) for member in self._pair_matchers()], dim=1)
+        return torch.cat([member.encode_images(images).flatten(1) for member in self.pair_matchers()], dim=1)
 
     def encode_sentences(self, sentences: Sentences) -> Tensor:
         """The members' encodings, (m, sum of their sizes)."""
-        encoded = [member.encode_sentences(sentences).flatten(1) for member in self._pair_matchers()]
+        encoded = [member.encode_sentences(sentences).flatten(1) for member in self.pair_matchers()]
         return torch.cat(encoded, dim=1)
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
         """The sum of the members' score matrices, (n, m)."""
-        parts = zip(self._pair_matchers(), *self._apart(images, sentences), strict=True)
+        parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
         return torch.stack([member.score_encoded(x, y) for member, x, y in parts]).sum(dim=0)
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """The sums of the members' scores (n,) of encoded images and sentences side by side."""
-        parts = zip(self._pair_matchers(), *self._apart(images, sentences), strict=True)
+        parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
         return torch.stack([member.score_pairs(x, y) for member, x, y in parts]).sum(dim=0)
 
-    def _pair_matchers(self) -> list[PairMatcher]:
+    def pair_matchers(self) -> list[PairMatcher]:
+        """The members."""
         return [member for member in self.members if isinstance(member, PairMatcher)]
 
     def _apart(self, images: Tensor, sentences: Tensor) -> tuple[list[Tensor], list[Tensor]]:

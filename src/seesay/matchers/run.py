@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
@@ -32,11 +32,12 @@ from seesay.features.regions import load_region_encoder
 from seesay.features.tuned import adopt_tuned
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.build import build_matcher
+from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.pairs import resume_all_pairs, score_all_pairs
 from seesay.matchers.score_file import matrix_name
 from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
-from seesay.recipes.matchers import InstanceSettings
+from seesay.recipes.matchers import EnsembleSettings, InstanceSettings, MatcherSettings
 from seesay.recipes.schema import Recipe
 from seesay.text.encoders import SentenceEncoder, load_sentence_encoder
 from seesay.text.sentences import Sentences, prepare_sentences
@@ -172,28 +173,54 @@ class Run:
             features: (n, d).
             sentences: m of them.
             keep: as long work, where the run's matcher looks at every pair: progress is shown, and rows
-                are kept in the cache, so that it goes on where it was stopped.
+                are kept in the cache, so that it goes on where it was stopped. An ensemble keeps its
+                members' matrices, and finds those of members that were scored alone.
         """
         matcher = self.matcher
         if not isinstance(matcher, PairMatcher):
             return self.embed_features(features) @ self.embed_prepared(sentences).T
         if not len(features) or not len(sentences):
             return np.zeros((len(features), len(sentences)), np.float32)
-        with torch.inference_mode():
-            parts = torch.split(torch.from_numpy(features), _BATCH)
-            images = torch.cat([matcher.encode_images(part.to(self.device)) for part in parts])
-            batches = torch.split(torch.arange(len(sentences)), _BATCH)
-            read = [matcher.encode_sentences(sentences.take(rows).to(self.device)) for rows in batches]
-            texts = torch.cat(read)
         if not keep:
-            return score_all_pairs(matcher, images, texts).numpy()
-        name = matrix_name(self._scored(features, sentences))
+            return score_all_pairs(matcher, *self._encoded(matcher, features, sentences)).numpy()
+        settings = self.recipe.matcher
+        if isinstance(matcher, Ensemble) and isinstance(settings, EnsembleSettings):
+            members = zip(matcher.pair_matchers(), settings.matchers, strict=True)
+            return reduce(np.add, (self._kept(*member, features, sentences) for member in members))
+        return self._kept(matcher, settings, features, sentences)
+
+    def _kept(
+        self,
+        matcher: PairMatcher,
+        settings: MatcherSettings,
+        features: NDArray[np.float32],
+        sentences: Sentences,
+    ) -> NDArray[np.float32]:
+        """The scores of the run's matcher or of a member, from the cache as far as they are there."""
+        name = matrix_name(self._scored(matcher, settings, features, sentences))
+        images, texts = self._encoded(matcher, features, sentences)
         return resume_all_pairs(matcher, images, texts, cache_dir() / "scores" / name)
 
-    def _scored(self, features: NDArray[np.float32], sentences: Sentences) -> Iterator[str | NDArray[Any]]:
+    @torch.inference_mode()
+    def _encoded(
+        self, matcher: PairMatcher, features: NDArray[np.float32], sentences: Sentences
+    ) -> tuple[Tensor, Tensor]:
+        parts = torch.split(torch.from_numpy(features), _BATCH)
+        images = torch.cat([matcher.encode_images(part.to(self.device)) for part in parts])
+        batches = torch.split(torch.arange(len(sentences)), _BATCH)
+        read = [matcher.encode_sentences(sentences.take(rows).to(self.device)) for rows in batches]
+        return images, torch.cat(read)
+
+    def _scored(
+        self,
+        matcher: PairMatcher,
+        settings: MatcherSettings,
+        features: NDArray[np.float32],
+        sentences: Sentences,
+    ) -> Iterator[str | NDArray[Any]]:
         """All that a score matrix is computed from."""
-        yield f"{self.device} {self.recipe.matcher!r}"
-        for key, weights in self.matcher.state_dict().items():
+        yield f"{self.device} {settings!r}"
+        for key, weights in matcher.state_dict().items():
             yield from (key, weights.cpu().numpy())
         yield features
         yield from (part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
