@@ -73,7 +73,9 @@ def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespa
         kept = [line for line in earlier if json.loads(line)["benchmark"] != benchmark]
         RESULTS.parent.mkdir(exist_ok=True)
         lines = [*kept, *(json.dumps(stamp | row, ensure_ascii=False) for row in rows)]
-        replace_text(RESULTS, "".join(f"{line}\n" for line in sorted(lines)))
+        # Of one benchmark the rows stay in the order in which it gives them.
+        lines.sort(key=lambda line: str(json.loads(line)["benchmark"]))
+        replace_text(RESULTS, "".join(f"{line}\n" for line in lines))
     if options.json:
         print(json.dumps(rows))
         return
