@@ -160,7 +160,7 @@ def test_means_are_drawn_by_image_and_what_has_no_value_is_left_out():
     images, values = np.repeat(np.arange(5), [2, 1, 4, 3, 2]), draw.normal(size=(12, 3))
     values[draw.random((12, 3)) < 0.2] = np.nan
     values[:, 2] = np.nan
-    first, second, nothing = mean_intervals(values, images, 60)
+    first, second, nothing = mean_intervals("abc", values, images, 60).values()
     for column, told in enumerate((first, second)):
         means = [
             np.nanmean(np.concatenate([values[images == i, column] for i in some]))

@@ -142,7 +142,7 @@ def true_order(
     told = {}
     if resamples:
         each = np.column_stack([100 * won, gaps / deviation if deviation else np.full(len(gaps), np.nan)])
-        found = dict(zip(("true order", "difference"), mean_intervals(each, images, resamples), strict=True))
+        found = mean_intervals(("true order", "difference"), each, images, resamples)
         told = {"intervals": how_drawn(resamples) | found}
     return {
         "true order": round(100 * float(won.mean()), 3),

@@ -97,10 +97,8 @@ def concept_intervals(scores: Scores, targets: Targets, resamples: int) -> dict[
         for _, weights in draws
     ]
     of_images = 100 * average_precision(scores.T, targets.T)
-    return how_drawn(resamples) | {
-        "mAP": ends(100 * np.concatenate(drawn)[:, None])[0],
-        "image mAP": mean_intervals(of_images[:, None], np.arange(len(targets)), resamples)[0],
-    }
+    by_image = mean_intervals(("image mAP",), of_images[:, None], np.arange(len(targets)), resamples)
+    return how_drawn(resamples) | {"mAP": ends(100 * np.concatenate(drawn)[:, None])[0]} | by_image
 
 
 def _drawn_precision(scores: Scores, targets: Targets, weights: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -84,8 +84,7 @@ def measure_graded(
     if resamples:
         images = dict(zip(columns, (np.arange(n_images), owners), strict=True))
         told = {
-            way: dict(zip(_COLUMNS, mean_intervals(found, images[way], resamples), strict=True))
-            for way, found in columns.items()
+            way: mean_intervals(_COLUMNS, found, images[way], resamples) for way, found in columns.items()
         }
         about["intervals"] = how_drawn(resamples) | {BY_DIRECTION: told}
     return about | {BY_DIRECTION: measured} | ({"left out": left_out} if given is not None else {})

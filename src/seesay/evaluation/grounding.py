@@ -58,7 +58,7 @@ def grounding_recall(
     told = {}
     if resamples:
         images = [phrase.image for phrase in phrases]
-        found = dict(zip(MEASURES, mean_intervals(100.0 * hits, images, resamples), strict=True))
+        found = mean_intervals(MEASURES, 100.0 * hits, images, resamples)
         told = {"intervals": how_drawn(resamples) | found}
     return {**_percent(hits, phrases), **_named(convention, inclusive), **told}
 

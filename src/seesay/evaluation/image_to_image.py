@@ -89,7 +89,7 @@ def image_to_image(
     if resamples:
         images = np.arange(len(rows))
         told = rank_intervals(ranks, images, resamples)
-        about["intervals"] = told | {NDCG: mean_intervals(100 * gains[:, None], images, resamples)[0]}
+        about["intervals"] = told | mean_intervals((NDCG,), 100 * gains[:, None], images, resamples)
     return about
 
 

@@ -18,11 +18,13 @@ class Tau:
         order: that brings rows there, (n,).
         score: for each row the number of its score, rising from 0, (n,).
         rating: for each row the number of its rating, rising from 0, (n,).
+        starts: for each row how many rows have a lower score, (n,).
     """
 
     order: Whole
     score: Whole
     rating: Whole
+    starts: Whole
 
     @classmethod
     def of(cls, scores: ArrayLike, ratings: ArrayLike) -> Tau:
@@ -31,7 +33,7 @@ class Tau:
         score, rating = (
             np.unique(np.asarray(values)[order], return_inverse=True)[1] for values in (scores, ratings)
         )
-        return cls(order, score, rating)
+        return cls(order, score, rating, np.searchsorted(score, score))
 
     def weighted(self, weights: ArrayLike) -> tuple[float, float]:
         """τ-b and τ-c where row i stands there weights[i] times, (n,) whole numbers.
@@ -51,10 +53,9 @@ class Tau:
 
     def _agreed(self, times: Whole) -> float:
         """Concordant pairs less the discordant ones."""
-        starts = np.searchsorted(self.score, self.score)  # rows before it have a lower score
         agreed = 0.0
         for rating in range(int(self.rating.max()) + 1):
-            before = np.append(0, np.cumsum(times * (self.rating == rating)))[starts]
+            before = np.append(0, np.cumsum(times * (self.rating == rating)))[self.starts]
             agreed += float((times * before * np.sign(self.rating - rating)).sum())
         return agreed
 

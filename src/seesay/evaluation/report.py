@@ -79,7 +79,6 @@ def composition_report(result: Mapping[str, Any], system: str | None = None) -> 
     table.add_column(f"{system}, measured" if system else "measured")
     for name in ("true order higher, %", "± s.e.", "ties, %", "by, s.d.", "pairs", "left out"):
         table.add_column(name, justify="right")
-    lines = "A tie counts half. Left out: sentences without two different words, or without two nouns."
     for kind, row in result[BY_KIND].items():
         shares = (number(row[name]) for name in ("true order", "standard error", "ties"))
         counts = (str(row[name]) for name in ("n", "left out"))
@@ -87,8 +86,9 @@ def composition_report(result: Mapping[str, Any], system: str | None = None) -> 
         if told := row.get("intervals"):
             by = interval(told["difference"], " to ", 2) if told["difference"] else "–"
             table.add_row(f"{told['level']} %", interval(told["true order"]), "", "", by)
-            lines = f"{lines}\n{drawn(row)}" if drawn(row) not in lines else lines
-    return Group(table, Text(lines))
+    first = "A tie counts half. Left out: sentences without two different words, or without two nouns."
+    lines = dict.fromkeys((first, *map(drawn, result[BY_KIND].values())))
+    return Group(table, Text("\n".join(filter(None, lines))))
 
 
 def k_shot_report(result: Mapping[str, Any], system: str | None = None) -> Group:

@@ -86,8 +86,17 @@ def rank_intervals(ranks: ArrayLike, images: ArrayLike, resamples: int) -> dict[
     return how_drawn(resamples) | dict(zip(MEASURES, ends(np.concatenate(drawn)), strict=True))
 
 
-def mean_intervals(values: ArrayLike, images: ArrayLike, resamples: int) -> list[list[float] | None]:
-    """The interval of each column's mean: values (q, k) of queries of those images (q,), NaN for none."""
+def mean_intervals(
+    names: Sequence[str], values: ArrayLike, images: ArrayLike, resamples: int
+) -> dict[str, list[float] | None]:
+    """The interval of each column's mean, by the column's name.
+
+    Args:
+        names: of the k columns.
+        values: of the queries, (q, k), NaN for none.
+        images: that go with them, (q,), each drawn with all its queries.
+        resamples: how often.
+    """
     column = np.asarray(values, np.float64)
     there = ~np.isnan(column)
     _, image = np.unique(np.asarray(images), return_inverse=True)
@@ -96,7 +105,7 @@ def mean_intervals(values: ArrayLike, images: ArrayLike, resamples: int) -> list
     draw = np.random.default_rng(0)
     with np.errstate(invalid="ignore"):
         drawn = [w @ sums / (w @ counts) for _, w in image_draws(draw, len(sums), resamples)]
-    return ends(np.concatenate(drawn))
+    return dict(zip(names, ends(np.concatenate(drawn)), strict=True))
 
 
 def ends(draws: Draws) -> list[list[float] | None]:

@@ -27,7 +27,7 @@ from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, concept
 from seesay.recipes.schema import Recipe
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.encoders import save_sentence_encoder
-from seesay.training.concept_task import ConceptTask, learned_words
+from seesay.training.concept_task import ConceptTask, learned_from
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gate import train_gates
 from seesay.training.runs import REPORT, read_report, write_composed_report
@@ -144,8 +144,8 @@ def is_put_together(out: Path, members: Sequence[Path]) -> bool:
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
     if not is_same(read_recipe(folder / RECIPE), recipe):
         raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another --out.")
-    run, texts = Run.load(str(folder)), corpus.split("train").texts()
-    if run.vocabulary.words != learned_words(recipe, texts)[0].words:
+    run = Run.load(str(folder))
+    if not learned_from(run, corpus.split("train").texts()):
         raise SeesayError(
             f"{folder}: was trained on other sentences than those of {corpus.root}; choose another --out."
         )

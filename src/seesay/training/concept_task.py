@@ -52,6 +52,11 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
     return concepts.vocabulary(), concepts
 
 
+def learned_from(run: Run, texts: Sequence[str]) -> bool:
+    """Whether the run's words are those that its recipe learns from these sentences of a train split."""
+    return learned_words(run.recipe, texts)[0].words == run.vocabulary.words
+
+
 @dataclass
 class ConceptTask:
     """Images and the concepts that their sentences name: `targets`, (n, K), where `wanted` were to be K."""

@@ -15,7 +15,7 @@ from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.inputs import Inputs, split_inputs
 from seesay.matchers.run import Run
 from seesay.recipes.schema import DistilledSettings
-from seesay.training.concept_task import learned_words
+from seesay.training.concept_task import learned_from
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class Teacher:
         run = Run.load(settings.teacher)
         if not isinstance(run.matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}' scores pairs; a teacher has to be an embedding matcher.")
-        words, _ = learned_words(run.recipe, corpus.split("train").texts())
-        if words.words != run.vocabulary.words:
+        if not learned_from(run, corpus.split("train").texts()):
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
                 "run of that corpus with --set objective.teacher=RUN, or train without a teacher: "
