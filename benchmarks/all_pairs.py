@@ -29,11 +29,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.mcnn import LEVELS, LONGEST, MatchingCNN
-from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.recipes.matchers import McnnSettings, SimilarityNetworkSettings
-from seesay.text.sentences import Sentences
+from seesay.runs.all_pairs import score_all_pairs
 
 SIMILARITY = "similarity network"
 MATCHERS = (*LEVELS, SIMILARITY)
@@ -79,7 +79,7 @@ class Plain:
     def __init__(self, matcher: PairMatcher, images: Tensor, sentences: Sentences) -> None:
         self.matcher = matcher
         self.vectors = sentences.vectors
-        places = torch.arange(LONGEST)
+        places = torch.arange(MAX_LENGTH)
         self.real = places < sentences.lengths[:, None]
         starts = sentences.lengths.cumsum(0) - sentences.lengths
         last = len(sentences.words) - 1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
 from seesay.data.readers import read_corpus
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from tools.gallery import collect
 
 SENTENCES = {

@@ -38,9 +38,9 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.scenes import write_scenes
 from seesay.data.sources import tar_members
-from seesay.features.efficientnet import PixelsToFeatures, load_lite
-from seesay.features.encode import encode_images, fill_stores
-from seesay.features.encoder import Encoder, load_encoder
+from seesay.encoders.images.efficientnet import PixelsToFeatures, load_lite
+from seesay.encoders.images.encode import encode_images, fill_stores
+from seesay.encoders.images.encoder import Encoder, load_encoder
 
 NETWORK = "efficientnet-lite0"
 IMAGES = 32

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.ranking import loop
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.evaluation.given import Given
-from seesay.evaluation.paired import compare
-from seesay.evaluation.ranks import Ranks
-from seesay.evaluation.recall import mean_recall, retrieval
-from seesay.evaluation.scored import answers
-from seesay.evaluation.uncertainty import RESAMPLES, TAILS, Answers, by_name, intervals
+from seesay.metrics.bootstrap import RESAMPLES, TAILS, Answers, by_name, intervals
+from seesay.metrics.paired import compare
+from seesay.metrics.ranks import Ranks
+from seesay.metrics.recall import mean_recall, retrieval
+from seesay.protocols.external_scores import Given
+from seesay.protocols.scored import answers
 
 IMAGES, PER_IMAGE = 5_000, 5
 MOST_SECONDS, MOST_MIB = 60.0, 4096.0

@@ -23,13 +23,13 @@ from torch import Tensor
 
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
-from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
+from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
+from seesay.losses.ranking import soft_margin
 from seesay.matchers.sco import SCO
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import FineTunedSettings, ScoSettings
-from seesay.text.sentences import Sentences
 from seesay.training.fine_tune import FromPixels
-from seesay.training.objectives import soft_margin
 
 NETWORK, WORDS, BATCH = "efficientnet-lite0", 2900, 128
 PARTS = (8, 32, 128)  # images at a time

@@ -20,8 +20,8 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, report, seconds
-from seesay.text.fisher import fisher_vectors, normalise
-from seesay.text.mixture import Mixture, fit_mixture
+from seesay.encoders.sentences.fisher import fisher_vectors, normalise
+from seesay.encoders.sentences.mixture import Mixture, fit_mixture
 
 Vectors = NDArray[Any]
 

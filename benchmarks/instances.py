@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
-from seesay.features.concept_regions import SIDE, concept_regions
-from seesay.features.efficientnet import load_lite
-from seesay.features.encoder import load_encoder
-from seesay.features.instances import COUNT
-from seesay.features.regions import load_region_encoder
+from seesay.encoders.images.concept_regions import SIDE, concept_regions
+from seesay.encoders.images.efficientnet import load_lite
+from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.instances import COUNT
+from seesay.encoders.regions.encoder import load_region_encoder
 
 IMAGES = 4
 MOST_OVER_FLOOR, LEAST_OVER_LARGER = 2.0, 1.5

@@ -28,13 +28,13 @@ from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.pixels import decode
 from seesay.data.readers import read_corpus
-from seesay.evaluation.protocols import evaluate_embeddings
-from seesay.features.crops import resize
-from seesay.features.efficientnet import LITE
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run, join_features
+from seesay.encoders.images.crops import resize
+from seesay.encoders.images.efficientnet import LITE
 from seesay.onnx import onnx_session
 from seesay.paths import cache_dir
+from seesay.protocols.retrieval import evaluate_embeddings
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.run import Run, join_features
 
 CALIBRATION_IMAGES = 128
 CHUNK = 8

@@ -14,8 +14,8 @@ import numpy as np
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import best_of_turns
 from seesay.data.readers import read_corpus
-from seesay.evaluation.k_shot import k_shot, train_texts
-from seesay.evaluation.ranks import ranks
+from seesay.metrics.ranks import ranks
+from seesay.protocols.k_shot import k_shot, train_texts
 from seesay.text.rare_words import word_counts
 
 MOST_SECONDS = 5.0

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, peak_mib, report, seconds
-from seesay.evaluation.ranks import Ranks, ranks
+from seesay.metrics.ranks import Ranks, ranks
 
 SIZES = ((1_000, 5_000), (5_000, 25_000))
 LEAST_RATIO = 15.0

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
-from seesay.features.crops import resize
-from seesay.features.proposals import propose
-from seesay.features.regions import SIDE, load_maps, load_region_encoder, onnx_maps
+from seesay.encoders.images.crops import resize
+from seesay.encoders.regions.encoder import SIDE, load_maps, load_region_encoder, onnx_maps
+from seesay.encoders.regions.proposals import propose
 
 IMAGES = 16
 CROPPED = 1  # images whose boxes are encoded one by one

@@ -26,16 +26,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
-from seesay.features.concept_regions import REGIONS, SIDE, concept_regions
-from seesay.features.crops import resize
-from seesay.features.efficientnet import load_lite
-from seesay.features.encoder import lite_encoder
+from seesay.encoders.images.concept_regions import REGIONS, SIDE, concept_regions
+from seesay.encoders.images.crops import resize
+from seesay.encoders.images.efficientnet import load_lite
+from seesay.encoders.images.encoder import lite_encoder
+from seesay.losses.ranking import loss_value
 from seesay.matchers.sco import SCO
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import ScoSettings
 from seesay.recipes.schema import MarginSettings
-from seesay.text.sentences import Sentences
-from seesay.training.objectives import objective_value
 
 NETWORK = "efficientnet-lite0"
 WORDS, IMAGE_DIM, CONCEPTS, BATCHES, IMAGES = 2900, 1280, 256, 233, 2
@@ -43,14 +43,14 @@ MOST_OVER_FLOOR, LEAST_OVER_PADDED = 3.0, 1.2
 
 
 class Step:
-    """Forward, objective and backward of one mini-batch with sentences as long as Flickr8k's."""
+    """Forward, loss and backward of one mini-batch with sentences as long as Flickr8k's."""
 
     def __init__(self) -> None:
         recipe = load_recipe("flickr8k/sco-full")
         assert isinstance(recipe.matcher, ScoSettings)
-        assert isinstance(recipe.objective, MarginSettings)
+        assert isinstance(recipe.loss, MarginSettings)
         torch.manual_seed(1)
-        self.objective, self.batch = recipe.objective, recipe.batch
+        self.loss, self.batch = recipe.loss, recipe.batch_size
         self.matcher = SCO(recipe.matcher, (IMAGE_DIM, CONCEPTS), WORDS)
         lengths = (torch.randn(self.batch) * 3.7 + 10.8).round().clamp(3, 34).long()
         words = torch.randint(1, WORDS, (int(lengths.sum()),))
@@ -60,7 +60,7 @@ class Step:
     def matching(self) -> Tensor:
         """L_mat."""
         scores = self.matcher.score(self.images, self.sentences)
-        return objective_value(self.objective, scores, torch.arange(self.batch))
+        return loss_value(self.loss, scores, torch.arange(self.batch))
 
     def packed(self) -> Tensor:
         """L_gen, as it is trained."""

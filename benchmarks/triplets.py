@@ -15,32 +15,32 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks._harness import arguments, report, seconds
+from seesay.losses.triplet import Relations, distances, triplet_loss
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import EmbeddingNetwork
 from seesay.recipes.matchers import EmbeddingNetworkSettings
 from seesay.recipes.schema import TripletSettings
-from seesay.text.sentences import Sentences
-from seesay.training.triplets import Relations, distances, triplet_objective
 
 IMAGES, PER_IMAGE, IMAGE_DIM, SENTENCE_DIM = 500, 2, 1280, 3000
-SETTINGS = TripletSettings(margin=0.05, keep=10, weights=(1, 1.5, 0, 0.05))
+SETTINGS = TripletSettings(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0.05))
 
-Objective = Callable[[Tensor, Tensor, Relations, TripletSettings], Tensor]
+Loss = Callable[[Tensor, Tensor, Relations, TripletSettings], Tensor]
 
 
 def main() -> None:
-    """Time the objective alone and the whole step."""
+    """Time the loss alone and the whole step."""
     options = arguments(__doc__ or "").parse_args()
     torch.manual_seed(1)
     owners = torch.arange(IMAGES).repeat(PER_IMAGE)
     relations = Relations.of_owners(torch.arange(IMAGES), owners)
     x = functional.normalize(torch.randn(IMAGES, 512), dim=1)
     y = functional.normalize(torch.randn(len(owners), 512) + 2 * x[owners], dim=1)
-    same = float(triplet_objective(x, y, relations, SETTINGS)), float(looped(x, y, relations, SETTINGS))
+    same = float(triplet_loss(x, y, relations, SETTINGS)), float(looped(x, y, relations, SETTINGS))
     if abs(same[0] - same[1]) > 1e-4 * abs(same[1]):
-        raise SystemExit(f"vectorised {same[0]}, looped {same[1]}: not the same objective")
+        raise SystemExit(f"vectorised {same[0]}, looped {same[1]}: not the same loss")
     # The step comes first: behind its large arrays the allocator keeps memory, which favours the loop.
     step = _row("whole training step", _Step(relations))
-    alone = _row("objective and its gradient", lambda how: _objective(how, x, y, relations))
+    alone = _row("loss and its gradient", lambda how: _objective(how, x, y, relations))
     report("triplets", [alone, step], options)
 
 
@@ -61,36 +61,36 @@ def looped(images: Tensor, sentences: Tensor, relations: Relations, settings: Tr
 
 
 def _hardest(near: Tensor, far: Tensor, settings: TripletSettings) -> Tensor:
-    return functional.relu(settings.margin + near - far).topk(min(settings.keep, len(far))).values.sum()
+    return functional.relu(settings.margin + near - far).topk(min(settings.top_k, len(far))).values.sum()
 
 
-def _objective(how: Objective, x: Tensor, y: Tensor, relations: Relations) -> None:
+def _objective(how: Loss, x: Tensor, y: Tensor, relations: Relations) -> None:
     left, right = x.clone().requires_grad_(), y.clone().requires_grad_()
     how(left, right, relations, SETTINGS).backward()  # type: ignore[no-untyped-call]
 
 
 class _Step:
-    """Forward, objective, backward, Adam."""
+    """Forward, loss, backward, Adam."""
 
     def __init__(self, relations: Relations) -> None:
         self.relations = relations
         self.network = EmbeddingNetwork(EmbeddingNetworkSettings(), IMAGE_DIM, 0, SENTENCE_DIM)
-        self.optimiser = torch.optim.Adam(self.network.parameters(), lr=1e-4)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4)
         self.features = torch.randn(IMAGES, IMAGE_DIM)
         n = IMAGES * PER_IMAGE
         words = torch.zeros(n, dtype=torch.int64)
         self.sentences = Sentences(words, torch.ones_like(words), torch.randn(n, SENTENCE_DIM) / 50)
 
-    def __call__(self, how: Objective) -> None:
+    def __call__(self, how: Loss) -> None:
         x = self.network.embed_images(self.features)
         y = self.network.embed_sentences(self.sentences)
-        self.optimiser.zero_grad()
+        self.optimizer.zero_grad()
         how(x, y, self.relations, SETTINGS).backward()  # type: ignore[no-untyped-call]
-        self.optimiser.step()
+        self.optimizer.step()
 
 
-def _row(what: str, work: Callable[[Objective], None]) -> dict[str, Any]:
-    fast = seconds(lambda: work(triplet_objective), 5)
+def _row(what: str, work: Callable[[Loss], None]) -> dict[str, Any]:
+    fast = seconds(lambda: work(triplet_loss), 5)
     slow = seconds(lambda: work(looped), 3)
     return {"what": what, "vectorised ms": 1000 * fast, "looped ms": 1000 * slow, "ratio": slow / fast}
 

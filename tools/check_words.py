@@ -53,7 +53,7 @@ RULES = (
     Rule(
         r"(?:image|text)[ -]to[ -](?:image|text) retrieval|(?:i2t|t2i)", "sentence retrieval, image retrieval"
     ),
-    Rule(r"loss[ _-]functions?|criterion", "objective"),
+    Rule(r"loss[ _-]functions?|criterion", "loss"),
     Rule(r"vector[ _-](?:store|database)s?|vectordb", "index"),
     Rule(r"hyper[ -]?parameter files?|experiment configs?", "recipe"),
     Rule(r"check[ -]points? (?:folder|dir(?:ectory)?)s?", "run"),

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from seesay.data.corpus import Corpus, CorpusImage, Faults, Sentence
+from seesay.data.corpus import Corpus, CorpusImage, Issues, Sentence
 from seesay.errors import SeesayError
 
 
@@ -25,8 +25,8 @@ def test_an_empty_split_names_those_there():
 
 
 def test_faults_keep_the_first_five_places():
-    faults = Faults()
+    issues = Issues()
     for line in range(9):
-        faults.add("empty sentence", f"x:{line}")
-    assert faults.counts["empty sentence"] == 9
-    assert faults.examples["empty sentence"] == [f"x:{line}" for line in range(5)]
+        issues.add("empty sentence", f"x:{line}")
+    assert issues.counts["empty sentence"] == 9
+    assert issues.examples["empty sentence"] == [f"x:{line}" for line in range(5)]

@@ -12,8 +12,8 @@ import pytest
 from seesay.data.instance_files import InstanceFiles, find_instance_files
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.inputs import split_inputs
 from seesay.recipes.load import load_recipe
+from seesay.runs.inputs import split_inputs
 from seesay.text.vocabulary import Vocabulary
 
 SAMPLE = Path(__file__).parents[3] / "shared" / "region-features" / "bottom_up_10.npz"

@@ -32,7 +32,7 @@ def test_the_corpus_can_be_read(tmp_path):
     assert corpus.name == "scenes"
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
     assert (np.bincount(corpus.image_of_sentence()) == 5).all()
-    assert not corpus.faults.counts
+    assert not corpus.issues.counts
 
 
 def test_the_same_seed_gives_the_same_files_and_more_scenes_keep_the_first(tmp_path):
@@ -86,7 +86,7 @@ def test_the_box_holds_what_is_drawn_and_no_more(shape, size):
 def test_phrases_name_what_is_in_their_boxes(tmp_path):
     write_scenes(tmp_path, 30, seed=5)
     corpus = read_phrases(tmp_path)
-    assert not corpus.faults.counts
+    assert not corpus.issues.counts
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
     assert {tuple(size) for size in corpus.sizes.tolist()} == {(WIDTH, HEIGHT)}
     for phrase in corpus.phrases:

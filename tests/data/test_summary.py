@@ -48,7 +48,7 @@ def test_counts_of_each_split(corpus):
         "words_per_sentence": {"min": 1, "mean": 1.5, "max": 3},
     }
     assert told["images"] == 6
-    assert told["faults"][EMPTY_SENTENCE]["count"] == 1
+    assert told["issues"][EMPTY_SENTENCE]["count"] == 1
     assert "checked" not in told
     assert json.loads(json.dumps(told)) == told
 
@@ -62,12 +62,12 @@ def test_checking_images_finds_broken_and_repeated_ones(corpus, monkeypatch):
         "sizes": {"8×6": 4, "5×5": 1},
         "modes": {"JPEG RGB": 3, "PNG P": 1, "GIF P animated": 1},
     }
-    faults = told["faults"]
-    assert faults[summary.BROKEN]["count"] == 1
-    assert faults[summary.BROKEN]["examples"][0].startswith("d.jpg: truncated or damaged")
-    assert faults[summary.SAME_CONTENT]["examples"] == ["b.jpg (train), a.jpg (train)"]
-    assert faults[summary.LEAK]["examples"] == ["c.jpg (test), a.jpg (train)"]
-    assert summary.BROKEN not in corpus.faults.counts
+    issues = told["issues"]
+    assert issues[summary.BROKEN]["count"] == 1
+    assert issues[summary.BROKEN]["examples"][0].startswith("d.jpg: truncated or damaged")
+    assert issues[summary.SAME_CONTENT]["examples"] == ["b.jpg (train), a.jpg (train)"]
+    assert issues[summary.LEAK]["examples"] == ["c.jpg (test), a.jpg (train)"]
+    assert summary.BROKEN not in corpus.issues.counts
 
 
 def test_features_are_checked_for_what_is_not_finite(tmp_path):
@@ -77,7 +77,7 @@ def test_features_are_checked_for_what_is_not_finite(tmp_path):
     (tmp_path / "test_caps.txt").write_text("a\nb\nc\n")
     told = summarise(read_corpus(tmp_path), check_images=True)
     assert told["features"] == {"shape": [3, 4]}
-    assert told["faults"][summary.NOT_FINITE]["examples"] == ["test/1"]
+    assert told["issues"][summary.NOT_FINITE]["examples"] == ["test/1"]
 
 
 def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):
@@ -91,4 +91,4 @@ def test_phrases_are_counted_with_their_faults(scenes):
     told = summarise_phrases(corpus)
     assert told["phrases"] == len(corpus.phrases) == sum(part["phrases"] for part in told["splits"].values())
     assert told["splits"]["train"]["boxes"] >= told["splits"]["train"]["phrases"]
-    assert told["faults"] == {}
+    assert told["issues"] == {}

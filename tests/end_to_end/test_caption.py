@@ -21,7 +21,7 @@ def seesay(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str
 @pytest.fixture(scope="module")
 def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("caption") / "run"
-    changes = ["encoders=[efficientnet-lite0]", "matcher.dim=48", "schedule.epochs=3", "optimiser.rate=5e-3"]
+    changes = ["encoders=[efficientnet-lite0]", "matcher.dim=48", "schedule.epochs=3", "optimizer.lr=5e-3"]
     options = [part for change in changes for part in ("--set", change)]
     seesay("train", "sco-ctx-gen", "--data", scenes, "--out", out, *options)
     return out

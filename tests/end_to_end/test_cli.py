@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from seesay.data.readers import read_corpus
-from seesay.evaluation.protocols import evaluate_scores
+from seesay.protocols.retrieval import evaluate_scores
 
 KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image_retrieval", "mR"}
 

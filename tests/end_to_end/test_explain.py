@@ -15,7 +15,7 @@ from PIL import Image
 
 from seesay.cli import main
 from seesay.data.readers import read_corpus
-from seesay.evaluation.request import without_intervals
+from seesay.protocols.request import without_intervals
 from seesay.recipes.load import load_recipe
 from seesay.training.train import train
 from tests.end_to_end.test_cli import seesay

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seesay.cli import main
-from seesay.evaluation.results import record_row
+from seesay.results.rows import record_row
 
 CHANGES = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "matcher.dim=16", "schedule.epochs=1")
 

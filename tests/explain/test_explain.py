@@ -12,19 +12,19 @@ import pytest
 import torch
 from PIL import Image
 
-from seesay.console import print_explanation
+from seesay.cli.printing import print_explanation
+from seesay.encoders.images.encode import encode_images
+from seesay.encoders.sentences.encoder import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word
-from seesay.features.encode import encode_images
 from seesay.matchers.build import build_matcher
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.matchers.run import Run, join_features
+from seesay.matchers.sentences import prepare_sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import McnnSettings
-from seesay.text.encoders import MiniLM
-from seesay.text.sentences import prepare_sentences
+from seesay.runs.run import Run, join_features
 from seesay.text.tokenizer import tokenize
 from seesay.text.vocabulary import Vocabulary
 

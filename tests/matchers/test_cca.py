@@ -10,7 +10,7 @@ from sklearn.cross_decomposition import CCA as ReferenceCCA
 
 from seesay.errors import SeesayError
 from seesay.matchers.cca import CCA, Covariances, solve_cca
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 
 def pairs(n=400, p=7, q=5, shared=3, seed=0):
@@ -109,12 +109,12 @@ def test_an_invertible_map_of_one_side_changes_no_projection(seed):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("fault", ["a sum of others", "constant", "fewer pairs than features"])
-def test_singular_data_needs_a_ridge_and_works_with_one(fault, dtype):
+@pytest.mark.parametrize("issue", ["a sum of others", "constant", "fewer pairs than features"])
+def test_singular_data_needs_a_ridge_and_works_with_one(issue, dtype):
     x, y = pairs(n=300, p=20)
-    if fault == "a sum of others":
+    if issue == "a sum of others":
         x[:, 11] = x[:, 3] - 2 * x[:, 17]
-    elif fault == "constant":
+    elif issue == "constant":
         x[:, 0] = 4.25
     else:
         x, y = x[:15], y[:15]

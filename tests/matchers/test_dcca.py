@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from seesay.losses.total_correlation import total_correlation
 from seesay.matchers.dcca import DCCA
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import DccaSettings
-from seesay.text.sentences import Sentences
-from seesay.training.total_correlation import total_correlation
 
 N, P, Q, K = 200, 6, 5, 3
 

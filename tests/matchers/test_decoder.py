@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.matchers.decoder import Decoder
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 Array = NDArray[np.float64]
 WORDS, WORD_DIM, DIM = 5, 3, 6  # the unknown word and four others; the mark is number 5
@@ -124,11 +124,11 @@ def test_a_wide_beam_finds_what_exhaustive_search_finds(decoder: Decoder, table:
     all_texts = [text for n in range(1, longest + 1) for text in product(range(1, WORDS), repeat=n)]
     exhaustive = sorted((log_likelihood(decoder, table, vector.numpy(), t), t) for t in all_texts)[::-1]
     count = len(all_texts)
-    found = decoder.beam_search(vector, table, beam=4**longest, count=count, longest=longest)
+    found = decoder.beam_search(vector, table, beam=4**longest, count=count, max_length=longest)
     assert [tuple(words) for words, _ in found] == [text for _, text in exhaustive]
     assert [value for _, value in found] == pytest.approx([value for value, _ in exhaustive], abs=1e-5)
     for few in (1, 3):  # stopped early, it misses nothing
-        best = decoder.beam_search(vector, table, beam=4**longest, count=few, longest=longest)
+        best = decoder.beam_search(vector, table, beam=4**longest, count=few, max_length=longest)
         assert [words for words, _ in best] == [words for words, _ in found[:few]]
 
 
@@ -144,10 +144,10 @@ def test_a_narrow_beam_is_never_better(decoder: Decoder, table: Tensor) -> None:
 
 def test_greedy_writes_for_many_images_what_it_writes_for_each(decoder: Decoder, table: Tensor) -> None:
     vectors = images(7) * 3
-    together = decoder.greedy(vectors, table, longest=5)
+    together = decoder.greedy(vectors, table, max_length=5)
     assert together.lengths.min() >= 1
     assert together.lengths.max() <= 5
     assert ((together.words > 0) & (together.words < WORDS)).all()
     for row, vector in enumerate(vectors):
-        alone = decoder.greedy(vector[None], table, longest=5)
+        alone = decoder.greedy(vector[None], table, max_length=5)
         assert torch.equal(together.take(torch.tensor([row])).words, alone.words)

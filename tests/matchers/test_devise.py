@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from seesay.losses.ranking import loss_value
 from seesay.matchers.devise import DeViSE
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import HingeRankSettings
-from seesay.text.sentences import Sentences
-from seesay.training.objectives import objective_value
 
 MARGIN, N, D, Q = 0.1, 6, 5, 4
 
@@ -30,7 +30,7 @@ def test_the_loss_is_the_printed_one(drawn: tuple[DeViSE, Tensor, Tensor]) -> No
     matcher, images, vectors = drawn
     owners = [0, 1, 2, 2, 3, 4]
     scores = matcher.training_scores(images, sentences(vectors))
-    loss = objective_value(HingeRankSettings(margin=MARGIN), scores[0], torch.tensor(owners))
+    loss = loss_value(HingeRankSettings(margin=MARGIN), scores[0], torch.tensor(owners))
     m = matcher.image_map.weight.detach().double().numpy()
     v = [image / np.linalg.norm(image) for image in images.double().numpy()]
     t = [vector / np.linalg.norm(vector) for vector in vectors.double().numpy()]

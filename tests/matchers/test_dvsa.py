@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.matchers import dvsa
 from seesay.matchers.dvsa import DVSA
-from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import DvsaSettings
-from seesay.text.sentences import Sentences
+from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.word_vectors import word_vectors
 
-COUNT, F, DIM, HIDDEN, LONGEST, WORDS = 5, 7, 6, 4, 8, 20
+COUNT, F, DIM, HIDDEN, MAX_LENGTH, WORDS = 5, 7, 6, 4, 8, 20
 
 
 def matcher(seed: int = 0) -> DVSA:
     torch.manual_seed(seed)
-    chosen = DvsaSettings(dim=DIM, hidden=HIDDEN, instances=COUNT, longest=LONGEST)
+    chosen = DvsaSettings(dim=DIM, hidden=HIDDEN, instances=COUNT, max_length=MAX_LENGTH)
     built = DVSA(chosen, COUNT * F, WORDS).eval()
     for weights in built.parameters():  # from chance biases are zero: then a loop without them would do
         torch.nn.init.normal_(weights, std=0.5)
@@ -61,7 +61,7 @@ def words_by_a_loop(built: DVSA, words: list[int]) -> list[np.ndarray]:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("there", [1, 3, COUNT])
 def test_eq_1_to_8_against_a_loop(seed: int, there: int) -> None:
-    built, lengths = matcher(seed), [3, 1, LONGEST, 2]
+    built, lengths = matcher(seed), [3, 1, MAX_LENGTH, 2]
     images, sentences = probabilities(seed, there=there), numbered(lengths, seed)
     scores = built.score(images, sentences).detach()
     w = {key: value.double().numpy() for key, value in built.image_map.state_dict().items()}
@@ -91,15 +91,15 @@ def test_neither_order_nor_blocks_nor_the_other_sentences_change_a_score(
 def test_pairs_side_by_side_and_all_pairs_in_blocks_agree() -> None:
     built = matcher()
     images, sentences = built.encode_images(probabilities(1)), built.encode_sentences(numbered([3, 4, 1, 6]))
-    assert sentences.shape == (4, LONGEST, DIM)
+    assert sentences.shape == (4, MAX_LENGTH, DIM)
     whole = built.score_encoded(images, sentences)
     torch.testing.assert_close(built.score_pairs(images, sentences[:3]), whole.diagonal())
     torch.testing.assert_close(score_all_pairs(built, images, sentences, block=4), whole.detach())
 
 
 def test_a_sentence_is_cut_after_the_longest() -> None:
-    built, long = matcher(), numbered([LONGEST + 3])
-    short = Sentences(long.words[:LONGEST], torch.tensor([LONGEST]), long.vectors)
+    built, long = matcher(), numbered([MAX_LENGTH + 3])
+    short = Sentences(long.words[:MAX_LENGTH], torch.tensor([MAX_LENGTH]), long.vectors)
     torch.testing.assert_close(built.encode_sentences(long), built.encode_sentences(short))
 
 

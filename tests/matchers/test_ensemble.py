@@ -13,14 +13,14 @@ from seesay.matchers.base import PairMatcher
 from seesay.matchers.build import build_matcher
 from seesay.matchers.ensemble import Ensemble, take_apart
 from seesay.matchers.mcnn import LEVELS
-from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import (
     EnsembleSettings,
     McnnSettings,
     PairSettings,
     SimilarityNetworkSettings,
 )
-from seesay.text.sentences import Sentences
+from seesay.runs.all_pairs import score_all_pairs
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
 NETWORK = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))

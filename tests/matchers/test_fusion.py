@@ -10,6 +10,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.matchers.build import build_matcher
 from seesay.matchers.fusion import Gate, MetricFusion
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import (
     EmbeddingNetworkSettings,
     FusionSettings,
@@ -17,7 +18,6 @@ from seesay.recipes.matchers import (
     ScoSettings,
 )
 from seesay.search.index import Index
-from seesay.text.sentences import Sentences
 
 UNCOMMON = EmbeddingNetworkSettings(dim=6, image_hidden=9, sentence_hidden=9)
 COMMON = ScoSettings(dim=8, word_dim=5, fusion="context")

@@ -14,10 +14,10 @@ from torch import Tensor
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import UncommonVSE
-from seesay.matchers.run import Run
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import UncommonVseSettings
-from seesay.text.sentences import Sentences
+from seesay.runs.run import Run
 from seesay.training.train import train
 
 COUNT, F, H, T, S = 5, 7, 6, 3, 4  # instances, their width, dim, steps, sentence_dim
@@ -133,9 +133,9 @@ SMALL = [
     "matcher.attention=16",
     "matcher.instances=6",
     "encoders=[precomputed]",
-    "objective.slack=null",  # all violations: a few epochs are enough
-    "optimiser.clip=2",
-    "optimiser.rate=0.01",
+    "loss.top_k=null",  # all violations: a few epochs are enough
+    "optimizer.grad_clip=2",
+    "optimizer.lr=0.01",
     "schedule.epochs=6",
     "batch=20",
     "schedule.shape=constant",

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.irmatch import IRMatch, SentenceCNN
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 
 def sentences(numbers: list[list[int]]) -> Sentences:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from torch.nn import functional
 
+from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.matchers.build import build_matcher
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import McnnSettings
-from seesay.text.sentences import Sentences
+from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.word_vectors import word_vectors
 
 Array = NDArray[np.float64]
 IMAGE, WORDS = 7, 40

@@ -2,8 +2,8 @@ import torch
 from torch.nn import functional
 
 from seesay.matchers.projection import Projection
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import ProjectionSettings
-from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.matchers.build import build_matcher
 from seesay.matchers.sco import SCO, cut
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import ScoSettings
-from seesay.text.sentences import Sentences
 
 CONTEXT, CONCEPTS, DIM, WORDS = 7, 4, 6, 9
 Array = NDArray[np.float64]

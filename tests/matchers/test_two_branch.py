@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from seesay.matchers.pairs import score_all_pairs
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
-from seesay.text.sentences import Sentences
+from seesay.runs.all_pairs import score_all_pairs
 
 
 def sentences(*lengths: int, dim: int = 7) -> Sentences:

@@ -19,7 +19,7 @@ corpus: photos
 about: of one's own
 encoders: [efficientnet-lite0]
 matcher: {kind: irmatch, dim: 12, widths: [1, 2]}
-objective: {kind: margin}
+loss: {kind: margin}
 """
 
 
@@ -48,10 +48,10 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
-    from seesay.features.crops import CROPS
-    from seesay.features.efficientnet import LITE
-    from seesay.features.encoder import CONCEPTS, INSTANCES
-    from seesay.features.regions import REGION_ENCODERS
+    from seesay.encoders.images.crops import CROPS
+    from seesay.encoders.images.efficientnet import LITE
+    from seesay.encoders.images.encoder import CONCEPTS, INSTANCES
+    from seesay.encoders.regions.encoder import REGION_ENCODERS
 
     recipe = load_recipe(name)
     if recipe.regions is not None:
@@ -72,10 +72,10 @@ def test_irmatch_is_the_papers() -> None:
         assert (recipe.matcher.dim, recipe.matcher.word_dim) == (1200, 300)
         assert recipe.matcher.kind == "irmatch"
         assert recipe.matcher.widths == (1, 2, 3, 4, 5, 6)
-        assert (recipe.batch, recipe.objective.margin) == (250, 0.5)  # type: ignore[union-attr]
-        assert recipe.optimiser.rate == 1e-3
-    assert hard.objective.slack is None  # type: ignore[union-attr]
-    assert soft.objective.slack is not None  # type: ignore[union-attr]
+        assert (recipe.batch_size, recipe.loss.margin) == (250, 0.5)  # type: ignore[union-attr]
+        assert recipe.optimizer.lr == 1e-3
+    assert hard.loss.top_k is None  # type: ignore[union-attr]
+    assert soft.loss.top_k is not None  # type: ignore[union-attr]
 
 
 @pytest.mark.usefixtures("shipped")
@@ -105,7 +105,12 @@ def test_a_file_is_a_recipe_too(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SMALL)
     recipe = load_recipe(str(path), corpus="flickr8k")
-    assert (recipe.name, recipe.corpus, recipe.batch, recipe.schedule.epochs) == ("mine", "photos", 128, 30)
+    assert (recipe.name, recipe.corpus, recipe.batch_size, recipe.schedule.epochs) == (
+        "mine",
+        "photos",
+        128,
+        30,
+    )
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -120,9 +125,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 def test_single_values_are_changed() -> None:
-    changes = ["seed=7", "schedule.epochs=2", "optimiser.rate=2e-4", "matcher.widths=[1, 3]"]
+    changes = ["seed=7", "schedule.epochs=2", "optimizer.lr=2e-4", "matcher.widths=[1, 3]"]
     recipe = load_recipe("irmatch-h", changes=changes)
-    assert (recipe.seed, recipe.schedule.epochs, recipe.optimiser.rate) == (7, 2, 2e-4)
+    assert (recipe.seed, recipe.schedule.epochs, recipe.optimizer.lr) == (7, 2, 2e-4)
     assert recipe.matcher.widths == (1, 3)  # type: ignore[union-attr]
     assert recipe.schedule.patience == load_recipe("irmatch-h").schedule.patience  # its neighbours stay
     assert recipe.changes == tuple(sorted(changes))
@@ -131,18 +136,18 @@ def test_single_values_are_changed() -> None:
 def test_a_part_that_the_file_leaves_out_can_be_changed(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(SMALL)
-    assert load_recipe(str(path), changes=["optimiser.clip=2"]).optimiser.clip == 2
+    assert load_recipe(str(path), changes=["optimizer.grad_clip=2"]).optimizer.grad_clip == 2
 
 
 def test_a_null_takes_a_value_away() -> None:
-    recipe = load_recipe("irmatch-s", changes=["objective.slack=null", "schedule.patience="])
-    assert recipe.objective.slack is None  # type: ignore[union-attr]
+    recipe = load_recipe("irmatch-s", changes=["loss.top_k=null", "schedule.patience="])
+    assert recipe.loss.top_k is None  # type: ignore[union-attr]
     assert recipe.schedule.patience is None
 
 
 def test_a_whole_part_can_be_replaced() -> None:
-    recipe = load_recipe("irmatch-s", changes=["objective={kind: contrastive, scale: 5}"])
-    assert recipe.objective.kind == "contrastive"
+    recipe = load_recipe("irmatch-s", changes=["loss={kind: contrastive, scale: 5}"])
+    assert recipe.loss.kind == "contrastive"
 
 
 def test_the_later_of_two_changes_counts() -> None:
@@ -188,7 +193,7 @@ def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> N
         ("name: x", "mine: key 'corpus': field required"),
         (SMALL + "1: 2\n", "mine: key '1'"),
         (SMALL + "seed: {a: 1}\n", "mine: key 'seed'"),
-        (SMALL.replace("kind: margin", "margin: 0.2"), "mine: key 'objective'"),
+        (SMALL.replace("kind: margin", "margin: 0.2"), "mine: key 'loss'"),
     ],
 )
 def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
@@ -215,7 +220,7 @@ def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
     recipe = parse_recipe(SMALL, "mine")
     values = yaml.safe_load(dump_recipe(recipe))
     assert values["schedule"]["epochs"] == 30
-    assert values["optimiser"] == {"kind": "adam", "rate": 1e-3, "decay": 0.0, "momentum": 0.0, "clip": None}
+    assert values["optimizer"] == {"kind": "adam", "rate": 1e-3, "decay": 0.0, "momentum": 0.0, "clip": None}
     path = tmp_path / "resolved.yaml"
     path.write_text(dump_recipe(recipe), encoding="utf-8")
     assert load_recipe(str(path)) == recipe
@@ -225,17 +230,17 @@ def test_two_branch_rows_are_the_papers() -> None:
     """Sections 4.2, 4.3, 5.2 and 5.3, where a recipe is for the paper's own corpus."""
     full, lstm = load_recipe("flickr30k/two-branch-full"), load_recipe("flickr30k/two-branch-lstm")
     for recipe in (full, lstm):
-        assert recipe.objective.kind == "triplet"
-        assert (recipe.objective.margin, recipe.objective.keep) == (0.05, 10)
-        assert recipe.objective.weights == (1, 1.5, 0, 0.05)
-        assert (recipe.batch, recipe.sampler) == (500, "neighbourhood")
+        assert recipe.loss.kind == "triplet"
+        assert (recipe.loss.margin, recipe.loss.top_k) == (0.05, 10)
+        assert recipe.loss.weights == (1, 1.5, 0, 0.05)
+        assert (recipe.batch_size, recipe.sampler) == (500, "neighbourhood")
         assert recipe.matcher.kind == "embedding-network"
         assert (recipe.matcher.image_hidden, recipe.matcher.dim, recipe.matcher.dropout) == (2048, 512, 0.5)
-    assert (full.optimiser.rate, lstm.optimiser.rate) == (1e-4, 2e-4)
+    assert (full.optimizer.lr, lstm.optimizer.lr) == (1e-4, 2e-4)
     assert (full.matcher.sentence_hidden, full.sentence_dim) == (2048, 6000)
     assert (lstm.matcher.sentence_hidden, lstm.matcher.lstm, lstm.matcher.word_dim) == (1024, 512, 256)
     ground = load_recipe("flickr30k-entities/ground-full")
-    assert ground.objective.weights == (1, 4, 0.1, 0.1)
-    assert (ground.batch, ground.objective.keep, ground.optimiser.rate) == (100, 30, 1e-3)
+    assert ground.loss.weights == (1, 4, 0.1, 0.1)
+    assert (ground.batch, ground.loss.top_k, ground.optimizer.lr) == (100, 30, 1e-3)
     assert ground.regions is not None
     assert (ground.regions.proposals, ground.regions.negatives) == (200, None)

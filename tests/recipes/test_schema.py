@@ -17,9 +17,9 @@ from seesay.recipes.matchers import (
 )
 from seesay.recipes.schema import (
     ContrastiveSettings,
-    DistilledSettings,
+    DistillationSettings,
     MarginSettings,
-    OptimiserSettings,
+    OptimizerSettings,
     PairMarginSettings,
     Recipe,
     ScheduleSettings,
@@ -42,11 +42,11 @@ matchers = st.one_of(
     ),
     st.builds(ProjectionSettings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
 )
-objectives = st.one_of(
+losses = st.one_of(
     st.builds(MarginSettings, margin=positive, slack=st.none() | counts),
     st.builds(ContrastiveSettings, scale=positive),
     st.builds(PairMarginSettings, margin=positive),
-    st.builds(DistilledSettings, teacher=text, scale=positive),
+    st.builds(DistillationSettings, teacher=text, scale=positive),
 )
 recipes = st.builds(
     Recipe,
@@ -56,9 +56,9 @@ recipes = st.builds(
     system=st.none() | text,
     encoders=st.lists(text, min_size=1, max_size=3).map(tuple),
     matcher=matchers,
-    objective=objectives,
-    optimiser=st.builds(
-        OptimiserSettings, kind=st.sampled_from(["adam", "sgd"]), rate=positive, clip=st.none() | positive
+    loss=losses,
+    optimizer=st.builds(
+        OptimizerSettings, kind=st.sampled_from(["adam", "sgd"]), rate=positive, clip=st.none() | positive
     ),
     schedule=st.builds(ScheduleSettings, epochs=counts, patience=st.none() | counts),
     batch=st.integers(2, 999),

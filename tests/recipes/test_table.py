@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.evaluation.columns import find_published
-from seesay.evaluation.composition import COMPOSITION
-from seesay.evaluation.k_shot import SHOT
-from seesay.evaluation.measure import GROUNDING
-from seesay.evaluation.protocols import PROTOCOLS
-from seesay.evaluation.sentence_to_sentence import PROTOCOL as SENTENCES
+from seesay.protocols.composition import COMPOSITION
+from seesay.protocols.k_shot import SHOT
+from seesay.protocols.measure import GROUNDING
+from seesay.protocols.retrieval import PROTOCOLS
+from seesay.protocols.sentence_to_sentence import PROTOCOL as SENTENCES
 from seesay.recipes.load import list_recipes, load_recipe
 from seesay.recipes.table import is_table, list_tables, load_table, parse_seeds
+from seesay.results.columns import find_published
 
 TABLES = list_tables()
 ROWS = [
@@ -112,7 +112,7 @@ def test_every_row_has_recipes_and_a_published_row(table, row) -> None:
 def test_the_readmes_table_has_every_recipe_of_sentences_on_flickr8k() -> None:
     assert FLICKR8K.of is None
     recipes = {name for row in FLICKR8K.rows for name in row.recipes}
-    matched = {r.name for r in list_recipes() if r.corpus == "flickr8k" and r.objective.kind != "multi-label"}
+    matched = {r.name for r in list_recipes() if r.corpus == "flickr8k" and r.loss.kind != "multi-label"}
     assert matched <= recipes
     assert recipes - matched == {"ground-full"}
     assert all(row.group for row in FLICKR8K.rows)

@@ -9,9 +9,9 @@ import pytest
 from seesay.data.corpus import Corpus
 from seesay.data.phrase_readers import read_phrases
 from seesay.data.readers import read_corpus
-from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe
 from seesay.report.write import write_report
+from seesay.runs.run import Run
 from seesay.training.train import train
 from tests.report.made import untrained, write_recipes
 

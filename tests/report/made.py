@@ -10,14 +10,14 @@ from safetensors.torch import save_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS, Run, new_matcher
+from seesay.encoders.sentences.encoder import load_sentence_encoder
 from seesay.recipes.load import dump_recipe, load_recipe
+from seesay.runs.run import RECIPE, VOCABULARY, WEIGHTS, Run, new_matcher
 from seesay.text.concepts import FILE, ConceptVocabulary
-from seesay.text.encoders import load_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 
 _HEAD = "name: {name}\ncorpus: flickr8k\nabout: small\nbatch: 40\nschedule: {{epochs: 2}}\nleast: 2\n"
-_MARGIN = "objective: {kind: margin, margin: 0.2}\n"
+_MARGIN = "loss: {kind: margin, margin: 0.2}\n"
 RECIPES = {
     "common": _MARGIN
     + "encoders: [efficientnet-lite0]\nmatcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}\n",
@@ -32,7 +32,7 @@ RECIPES = {
     "reads": _MARGIN
     + 'encoders: [efficientnet-lite0, "concepts:HERE/concepts"]\n'
     + "matcher: {kind: sco, dim: 10, word_dim: 8, fusion: gate}\n",
-    "concepts": "objective: {kind: multi-label}\nencoders: [efficientnet-lite0]\nmatcher: {kind: concepts}\n",
+    "concepts": "loss: {kind: multi-label}\nencoders: [efficientnet-lite0]\nmatcher: {kind: concepts}\n",
 }
 
 
@@ -44,7 +44,7 @@ def write_recipes(folder: Path) -> None:
 def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: str) -> Run:
     """A run of that recipe in `folder`, its weights drawn once and for all."""
     recipe = load_recipe(name, changes=changes)
-    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.least)
+    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.min_count)
     folder.mkdir(parents=True)
     if recipe.matcher.kind == "concepts":
         concepts = ConceptVocabulary.of(corpus.split("train").texts(), least=2)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.evaluation.ranks import Ranks, ranks
-from seesay.evaluation.recall import retrieval
-from seesay.evaluation.uncertainty import Answers
+from seesay.metrics.bootstrap import Answers
+from seesay.metrics.ranks import Ranks, ranks
+from seesay.metrics.recall import retrieval
 from seesay.report.breakdown import (
     best,
     bins_of,

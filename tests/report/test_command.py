@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from tests.end_to_end.test_cli import seesay
 
 

@@ -12,16 +12,16 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.phrase_readers import read_phrases
 from seesay.errors import SeesayError
-from seesay.evaluation.given import Given
-from seesay.evaluation.measure import measure_split
-from seesay.evaluation.recall import MEASURES
 from seesay.matchers.fusion import gate_values
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run
+from seesay.metrics.recall import MEASURES
+from seesay.protocols.external_scores import Given
+from seesay.protocols.measure import measure_split
 from seesay.report.insides import concept_scores
 from seesay.report.queries import answer, sample
 from seesay.report.subject import corpus_of, measure_subjects, names_of
 from seesay.report.write import check_out, write_report
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.run import Run
 from seesay.training.measured import data_digest
 from tests.report.made import Elements
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
-from seesay.features.encode import encode_images
-from seesay.matchers.run import Run, join_features
+from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.run import Run, join_features
 from seesay.search import rerank
 from seesay.search.index import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered
-from seesay.text.sentences import prepare_sentences
 from tests.search.colours import Colours, picture
 
 TEXT = "a red circle is above a blue square"

@@ -13,24 +13,24 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import VsePlusPlusSettings
 from seesay.recipes.schema import HingeRankSettings, MarginSettings, TotalCorrelationSettings
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.training.train import train
 
 CORPORA = ["flickr8k", "flickr30k", "coco"]
 NAMES = ["red", "green", "blue", "yellow", "purple", "orange", "black", "pink"]
 _FAST = ("schedule.patience=null", "schedule.shape=constant")
 SMALL = {
-    "devise": ("schedule.epochs=3", "optimiser.rate=0.1"),
-    "order-embeddings": ("matcher.dim=32", "matcher.word_dim=16", "schedule.epochs=5", "optimiser.rate=0.01"),
+    "devise": ("schedule.epochs=3", "optimizer.lr=0.1"),
+    "order-embeddings": ("matcher.dim=32", "matcher.word_dim=16", "schedule.epochs=5", "optimizer.lr=0.01"),
     "dcca": ("matcher.hidden=[32]", "matcher.dim=7", "schedule.epochs=5", "sentence_dim=10", "batch=100"),
     "cca-mean": ("matcher.dim=7",),
     "dvsa": (
         *("matcher.dim=32", "matcher.hidden=16", "matcher.instances=4", "matcher.dropout=0"),
-        *("schedule.epochs=5", "optimiser.rate=0.02"),
+        *("schedule.epochs=5", "optimizer.lr=0.02"),
     ),
 }
 
@@ -79,7 +79,7 @@ def test_the_loss_of_deep_cca_is_less_the_more_correlates(corpus: Corpus, tmp_pa
 
 
 def test_an_objective_of_another_matcher_is_refused(corpus: Corpus, tmp_path: Path) -> None:
-    changes = ("encoders=[precomputed]", "objective={kind: total-correlation}", *SMALL["devise"])
+    changes = ("encoders=[precomputed]", "loss={kind: total-correlation}", *SMALL["devise"])
     with pytest.raises(SeesayError, match="total-correlation dcca"):
         train(load_recipe("devise", changes=changes), corpus, tmp_path / "run")
 
@@ -87,10 +87,10 @@ def test_an_objective_of_another_matcher_is_refused(corpus: Corpus, tmp_path: Pa
 @pytest.mark.parametrize("corpus_name", CORPORA)
 def test_recipes_hold_the_papers_objectives(corpus_name: str) -> None:
     recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0", "mnlm")}
-    assert recipes["vse0"].objective == recipes["mnlm"].objective == MarginSettings(margin=0.2)
+    assert recipes["vse0"].loss == recipes["mnlm"].loss == MarginSettings(margin=0.2)
     assert isinstance(recipes["vse0"].matcher, VsePlusPlusSettings)
-    assert recipes["order-embeddings"].objective == MarginSettings(margin=0.05)
-    assert recipes["devise"].objective == HingeRankSettings(margin=0.1)
-    assert isinstance(recipes["dcca"].objective, TotalCorrelationSettings)
-    assert recipes["dvsa"].objective == MarginSettings(margin=1)
+    assert recipes["order-embeddings"].loss == MarginSettings(margin=0.05)
+    assert recipes["devise"].loss == HingeRankSettings(margin=0.1)
+    assert isinstance(recipes["dcca"].loss, TotalCorrelationSettings)
+    assert recipes["dvsa"].loss == MarginSettings(margin=1)
     assert all(recipe.departures for recipe in recipes.values())

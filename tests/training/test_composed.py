@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from seesay.console import print_training
+from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe, member_recipes, read_recipe
 from seesay.recipes.matchers import EnsembleSettings
 from seesay.recipes.table import load_table
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.training import loop
 from seesay.training import table as table_of_runs
 from seesay.training.composed import MEMBERS, put_together
@@ -149,7 +149,7 @@ def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
 
 def test_what_is_finished_there_must_be_of_this_recipe_and_corpus(corpus: Corpus, ensemble: Path) -> None:
     (ensemble / "recipe.yaml").unlink()  # as after a kill before the members were put together
-    other = load_recipe("mcnn-ens", changes=[*TWO, "objective.margin=0.3"])
+    other = load_recipe("mcnn-ens", changes=[*TWO, "loss.margin=0.3"])
     with pytest.raises(SeesayError, match=r"mcnn-phs.recipe\.yaml: another recipe was trained there"):
         train(other, corpus, ensemble, resume=True)
     said = tuple(replace(sentence, text="one dog") for sentence in corpus.sentences)

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
+from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure_split
-from seesay.features.encoder import load_encoder
-from seesay.matchers.image_concepts import image_concepts
-from seesay.matchers.run import Run
+from seesay.protocols.measure import measure_split
 from seesay.recipes.load import load_recipe
+from seesay.runs.concepts import image_concepts
+from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
 from seesay.training.concept_task import multi_label_loss
 from seesay.training.train import train
 
 CHANGES = ["encoders=[efficientnet-lite0]", "matcher.hidden=64", "schedule.epochs=15", "batch=16", "least=2"]
-CHANGES.append("optimiser.rate=0.01")
+CHANGES.append("optimizer.lr=0.01")
 ROWS = st.lists(
     st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=3, max_size=3), min_size=1, max_size=5
 )
@@ -72,7 +72,7 @@ def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
     measured = measure_split(run, corpus, "val", "concepts")
     assert measured["mAP"] > measured["baselines"]["training frequency"]["mAP"] + 10
     report = json.loads((run.folder / "training.json").read_text())
-    assert report["headline"] == "mAP"
+    assert report["monitor"] == "mAP"
     assert report["best_val"]["mAP"] == pytest.approx(measured["mAP"], abs=0.5)  # stored in half precision
     assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
 
@@ -113,7 +113,7 @@ def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) ->
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
     encoder = load_encoder(f"concepts:{run.folder}")
-    from seesay.features.encode import encode_images
+    from seesay.encoders.images.encode import encode_images
 
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
     assert [each.score for each in found] == sorted(scores.tolist(), reverse=True)[:3]
@@ -145,8 +145,8 @@ def test_it_matches_no_sentences(run: Run, corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["encoders=[efficientnet-lite0, efficientnet-lite1]", "objective.kind=logistic"]
+    "change", ["encoders=[efficientnet-lite0, efficientnet-lite1]", "loss.kind=logistic"]
 )
 def test_a_recipe_that_cannot_be_is_refused(change: str) -> None:
-    with pytest.raises(SeesayError, match="objective"):
+    with pytest.raises(SeesayError, match="loss"):
         load_recipe("concepts", changes=[change])

@@ -12,22 +12,22 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import encoder_and_crops, measure_split
-from seesay.features.encoder import load_encoder
+from seesay.losses.ranking import soft_margin
 from seesay.matchers.build import build_matcher
-from seesay.matchers.run import Run
+from seesay.matchers.sentences import number_words
 from seesay.matchers.vsepp import VsePlusPlus
+from seesay.protocols.measure import encoder_and_crops, measure_split
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
 from seesay.recipes.matchers import FineTunedSettings, ScoSettings
 from seesay.recipes.schema import Recipe
+from seesay.runs.run import Run
 from seesay.search.index import Index
-from seesay.text.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import loop
 from seesay.training.composed import MEMBERS
 from seesay.training.fine_tune import FromPixels
-from seesay.training.objectives import soft_margin
 from seesay.training.runs import read_report
 from seesay.training.train import train
 
@@ -38,7 +38,7 @@ SMALL = (
     "least=1",
     "batch=8",
     "schedule.epochs=1",
-    "optimiser.rate=0.001",
+    "optimizer.lr=0.001",
 )
 RECIPE = "gvse-common-finetuned"
 
@@ -181,7 +181,7 @@ corpus: flickr8k
 about: a fine-tuned member and one that is not
 encoders: ["efficientnet-lite0", "ENCODER"]
 matcher: {kind: metric-fusion, members: [TUNED, OTHER]}
-objective: {kind: margin}
+loss: {kind: margin}
 """
 OTHER = """
 name: other
@@ -189,7 +189,7 @@ corpus: flickr8k
 about: reads the features of a CNN that stays as it is
 encoders: ["ENCODER"]
 matcher: {kind: vse++, dim: 6, word_dim: 4}
-objective: {kind: margin}
+loss: {kind: margin}
 schedule: {epochs: 1}
 batch: 8
 """
@@ -239,7 +239,7 @@ def test_a_fusion_takes_its_members_fine_tuned_encoder(corpus: Corpus, tuned: Pa
     [
         ("encoders=[precomputed]", "what can be fine-tuned is"),
         ("encoders=[efficientnet-lite0, efficientnet-lite1]", "what can be fine-tuned is"),
-        ("objective={kind: correlation}", "fine-tuning takes margin, contrastive or multi-label"),
+        ("loss={kind: correlation}", "fine-tuning takes margin, contrastive or multi-label"),
         ("matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),
         ("matcher.at_once=0", r"matcher\.fine-tuned\.at_once"),
     ],

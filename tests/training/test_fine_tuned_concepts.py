@@ -12,15 +12,15 @@ import torch
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
+from seesay.encoders.images.encode import encode_images
+from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import chosen_protocol, encoder_and_crops, measure_split
-from seesay.features.encode import encode_images
-from seesay.features.encoder import load_encoder
 from seesay.matchers.concepts import ConceptPredictor
-from seesay.matchers.image_concepts import image_concepts, run_concepts
-from seesay.matchers.run import Run
-from seesay.recipes.encoder_name import untuned
+from seesay.protocols.measure import chosen_protocol, encoder_and_crops, measure_split
 from seesay.recipes.load import load_recipe, parse_recipe, read_recipe
+from seesay.runs.concepts import image_concepts, run_concepts
+from seesay.runs.run import Run
 from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask, multi_label_loss
 from seesay.training.fine_tune import FineTuneTask, FromPixels
@@ -35,7 +35,7 @@ SMALL = (
     "least=1",
     "batch=8",
     "schedule.epochs=1",
-    "optimiser.rate=0.001",
+    "optimizer.lr=0.001",
 )
 RECIPE = "concepts-finetuned"
 
@@ -65,7 +65,7 @@ def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) 
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
     assert chosen_protocol(run.recipe, None) == "concepts"
-    assert (report["headline"], report["best_epoch"], list(report["members"])) == ("mAP", 1, ["concepts"])
+    assert (report["monitor"], report["best_epoch"], list(report["members"])) == ("mAP", 1, ["concepts"])
     assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
     measured = measure_split(run, corpus, "val", "concepts")  # of features stored in half precision
     assert measured["mAP"] == pytest.approx(report["best_val"]["mAP"], abs=1)
@@ -118,7 +118,7 @@ corpus: flickr8k
 about: context of a CNN as it was, concepts of the one that was fine-tuned
 encoders: ["efficientnet-lite0", "concepts:RUN"]
 matcher: {kind: sco, dim: 8, word_dim: 4, longest: 8, fusion: gate}
-objective: {kind: margin, margin: 0.2}
+loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 1}
 batch: 16
 """
@@ -187,7 +187,7 @@ about: a fusion with what matches no sentences
 encoders: ["efficientnet-lite0:ten"]
 least: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
-objective: {kind: margin}
+loss: {kind: margin}
 """
 MATCHED = """
 name: matched
@@ -196,19 +196,19 @@ about: concepts as if they were matched with sentences
 encoders: ["efficientnet-lite0:ten"]
 least: 5
 matcher: {kind: fine-tuned, members: [concepts]}
-objective: {kind: margin}
+loss: {kind: margin}
 """
 
 
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        (RECIPE, "objective={kind: margin}", "multi-label is what concepts are learned with"),
-        ("gvse-common-finetuned", "objective={kind: multi-label}", "multi-label is what concepts are"),
+        (RECIPE, "loss={kind: margin}", "multi-label is what concepts are learned with"),
+        ("gvse-common-finetuned", "loss={kind: multi-label}", "multi-label is what concepts are"),
         (RECIPE, "encoders=[efficientnet-lite0, efficientnet-lite1]", "features of one encoder"),
         (RECIPE, "encoders=[precomputed]", "what can be fine-tuned is"),
         ("fused", "seed=1", "a fusion is of embedding matchers"),
-        ("matched", "seed=1", "Recipe 'matched': key 'objective'"),
+        ("matched", "seed=1", "Recipe 'matched': key 'loss'"),
     ],
 )
 def test_what_cannot_be(corpus: Corpus, tmp_path: Path, name: str, change: str, said: str) -> None:
@@ -225,7 +225,7 @@ def test_the_recipes_go_on_with_the_head_of_their_corpus(place: str) -> None:
     recipe, first = load_recipe(f"{place}/{RECIPE}"), load_recipe(f"{place}/concepts")
     assert recipe.matcher.matchers == (first.matcher,)
     assert "wants a GPU" in recipe.about
-    assert recipe.optimiser.rate <= first.optimiser.rate / 10
+    assert recipe.optimizer.lr <= first.optimizer.lr / 10
 
 
 def first_step(tuned: Path) -> Run:

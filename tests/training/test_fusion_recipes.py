@@ -11,15 +11,15 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure_split
-from seesay.evaluation.ranks import ranks
-from seesay.evaluation.recall import mean_recall, retrieval
-from seesay.evaluation.rerank import measure_reranked
 from seesay.matchers.fusion import MetricFusion
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
+from seesay.metrics.ranks import ranks
+from seesay.metrics.recall import mean_recall, retrieval
+from seesay.protocols.measure import measure_split
+from seesay.protocols.rerank import measure_reranked
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.recipes.matchers import FusionSettings
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
@@ -33,7 +33,7 @@ about: reads sentence vectors alone
 encoders: [efficientnet-lite0]
 sentence_encoder: mean
 matcher: {kind: embedding-network, dim: 12, image_hidden: 16, sentence_hidden: 16}
-objective: {kind: margin, margin: 0.2}
+loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 4}
 batch: 40
 """
@@ -44,7 +44,7 @@ about: reads words alone
 encoders: ["efficientnet-lite0:mirror"]
 least: 2
 matcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}
-objective: {kind: margin, margin: 0.2}
+loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 4}
 batch: 40
 """
@@ -56,8 +56,8 @@ encoders: ["efficientnet-lite0", "efficientnet-lite0:mirror"]
 sentence_encoder: mean
 least: 2
 matcher: {kind: metric-fusion, members: [MEMBERS], gate: {uncommon: 20, hidden: 8}}
-objective: {kind: margin, margin: 0.2}
-optimiser: {kind: sgd, rate: 0.05, momentum: 0.9}
+loss: {kind: margin, margin: 0.2}
+optimizer: {kind: sgd, lr: 0.05, momentum: 0.9}
 schedule: {epochs: 4}
 batch: 40
 """

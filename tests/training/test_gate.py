@@ -14,12 +14,12 @@ from sklearn.metrics import roc_auc_score
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
-from seesay.evaluation.auc import area_under_curve
 from seesay.matchers.fusion import Gate
-from seesay.matchers.inputs import Inputs
+from seesay.matchers.sentences import number_words
+from seesay.metrics.auc import area_under_curve
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import GateSettings
-from seesay.text.sentences import number_words
+from seesay.runs.inputs import Inputs
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.gate import Queries, balanced_loss, fold_labels, labels_by, train_gate
 
@@ -112,5 +112,5 @@ def test_a_gate_that_can_tell_nothing_stays_near_the_sum() -> None:
 
 def test_a_loss_that_is_not_finite_is_told() -> None:
     broken = Queries(torch.full((8, 24), float("nan")), torch.tensor([True, False] * 4))
-    with pytest.raises(SeesayError, match=r"lower optimiser\.rate"):
+    with pytest.raises(SeesayError, match=r"lower optimizer\.rate"):
         train_gate(Gate([12, 12], 16), broken, broken, RECIPE, "cpu")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.phrase_readers import read_phrases
-from seesay.evaluation.grounding import random_recall
-from seesay.evaluation.measure import measure_phrases
-from seesay.matchers.phrase_inputs import phrase_inputs
-from seesay.matchers.run import Run
+from seesay.protocols.grounding import random_recall
+from seesay.protocols.measure import measure_phrases
+from seesay.runs.phrase_inputs import phrase_inputs
+from seesay.runs.run import Run
 from seesay.training.runs import list_runs, read_report
 
 
@@ -25,5 +25,5 @@ def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path
 
 
 def test_its_run_is_told_by_its_measure(grounding_run: Path) -> None:
-    assert read_report(grounding_run)["headline"] == "R@1"
+    assert read_report(grounding_run)["monitor"] == "R@1"
     assert any("val R@1" in row["about"] for row in list_runs(grounding_run.parent))

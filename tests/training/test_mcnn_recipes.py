@@ -11,14 +11,14 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.recipes.matchers import McnnSettings
-from seesay.recipes.schema import OptimiserSettings, PairMarginSettings
-from seesay.text.word_vectors import word_vectors
-from seesay.training.optimiser import new_optimiser
+from seesay.recipes.schema import OptimizerSettings, PairMarginSettings
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
+from seesay.training.optimizer import new_optimizer
 from seesay.training.runs import read_report
 from seesay.training.train import train
 
@@ -27,7 +27,7 @@ SMALL = (
     "matcher.maps=[32, 48, 48]",
     "matcher.image=32",
     "matcher.hidden=64",
-    "optimiser.rate=0.1",
+    "optimizer.lr=0.1",
     "schedule.epochs=30",
     "schedule.patience=null",
     "batch=20",
@@ -46,9 +46,9 @@ def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) ->
     assert recipe.matcher == McnnSettings.model_validate({"level": level})
     assert recipe.matcher.maps == (200, 300, 300)
     assert (recipe.matcher.image, recipe.matcher.hidden, recipe.matcher.dropout) == (256, 400, 0.1)
-    assert recipe.objective == PairMarginSettings(margin=0.5)
-    assert (recipe.optimiser.kind, recipe.optimiser.decay) == ("sgd", 0)
-    assert 100 <= recipe.batch <= 150
+    assert recipe.loss == PairMarginSettings(margin=0.5)
+    assert (recipe.optimizer.kind, recipe.optimizer.weight_decay) == ("sgd", 0)
+    assert 100 <= recipe.batch_size <= 150
     assert recipe.schedule.patience is not None
     assert recipe.departures
 
@@ -87,16 +87,16 @@ def test_resumed_it_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -
 
 
 def test_an_embedding_matcher_does_not_learn_by_pairs(corpus: Corpus, tmp_path: Path) -> None:
-    changes = [SMALL[0], "objective={kind: pair-margin}"]
-    with pytest.raises(SeesayError, match="objective 'pair-margin' does not go with matcher 'irmatch'"):
+    changes = [SMALL[0], "loss={kind: pair-margin}"]
+    with pytest.raises(SeesayError, match="loss 'pair-margin' does not go with matcher 'irmatch'"):
         train(load_recipe("irmatch-h", changes=changes), corpus, tmp_path / "run")
 
 
 def test_sgd_steps_along_the_gradient() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    optimiser = new_optimiser(OptimiserSettings(kind="sgd", rate=0.1), [weight])
+    optimizer = new_optimizer(OptimizerSettings(kind="sgd", rate=0.1), [weight])
     for _ in range(2):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         weight.square().sum().backward()
-        optimiser.step()
+        optimizer.step()
     assert torch.allclose(weight, torch.tensor([1.0, -2.0]) * 0.8**2)

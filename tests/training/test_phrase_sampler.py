@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from seesay.data.boxes import iou
 from seesay.data.corpus import CorpusImage
 from seesay.data.phrases import Phrase, PhraseCorpus
-from seesay.features.region_store import Regions
-from seesay.matchers.phrase_inputs import PhraseInputs
+from seesay.encoders.regions.store import Regions
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
-from seesay.text.sentences import Sentences
+from seesay.runs.phrase_inputs import PhraseInputs
 from seesay.training.phrase_sampler import FAR, NEAR, PhraseSampler
 
 SIDE = 100

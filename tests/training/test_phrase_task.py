@@ -10,14 +10,14 @@ import torch
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
-from seesay.features.region_store import Regions
-from seesay.matchers.phrase_inputs import PhraseInputs
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
 from seesay.recipes.schema import Recipe
-from seesay.text.sentences import Sentences
+from seesay.runs.phrase_inputs import PhraseInputs
 from seesay.training.phrase_task import PhraseTask
 
 DIM = 4

@@ -14,16 +14,16 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
+from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import encoder_and_crops
-from seesay.features.encoder import load_encoder
 from seesay.matchers.build import build_matcher
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
-from seesay.matchers.write import write_sentences
+from seesay.protocols.measure import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.recipes.matchers import GenerationSettings, ScoSettings
 from seesay.recipes.schema import MarginSettings
+from seesay.runs.captioning import write_sentences
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import Batch, SentenceTask
 from seesay.training.train import train
@@ -50,7 +50,7 @@ SMALL = (
     "least=1",
     "matcher.dim=48",
     "matcher.word_dim=24",
-    "optimiser.rate=5e-3",
+    "optimizer.lr=5e-3",
     "schedule.epochs=6",
     "schedule.patience=null",
     "batch=30",
@@ -77,11 +77,11 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     fusion, encoders, generation = TABLE_1[name]
     small = corpus_name == "flickr8k"
     assert recipe.matcher == ScoSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
-    assert (recipe.matcher.word_dim, recipe.matcher.longest) == (300, 50)
+    assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
-    assert recipe.objective == MarginSettings(margin=0.2)
-    assert recipe.batch == 129  # a matched pair and 128 mismatched ones
+    assert recipe.loss == MarginSettings(margin=0.2)
+    assert recipe.batch_size == 129  # a matched pair and 128 mismatched ones
     assert (recipe.sampler, recipe.departures != ()) == ("rounds", True)
     assert any("H = 256" in line for line in recipe.departures) == small
     assert small or recipe.schedule.epochs == 30

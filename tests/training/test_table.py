@@ -14,9 +14,9 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure_split
-from seesay.matchers.run import Run
+from seesay.protocols.measure import measure_split
 from seesay.recipes.table import TableRow, load_table
+from seesay.runs.run import Run
 from seesay.training import loop
 from seesay.training import table as table_of_runs
 from seesay.training import train as training
@@ -225,7 +225,7 @@ def test_a_failed_start_is_no_run(corpus: Corpus, tmp_path: Path, trained: list[
 
 
 def test_a_run_of_something_else_is_left_alone(corpus: Corpus, runs: Path, trained: list[str]) -> None:
-    other = runs_of(corpus, runs, changes=(*CHANGES, "objective.margin=0.3"))
+    other = runs_of(corpus, runs, changes=(*CHANGES, "loss.margin=0.3"))
     assert all("another recipe" in failure for failure in measure_table(other, [1], lambda _: None).failures)
     said = tuple(replace(sentence, text="one dog") for sentence in corpus.sentences)
     elsewhere = measure_table(runs_of(replace(corpus, sentences=said), runs), [1], lambda _: None)

@@ -12,9 +12,9 @@ import pytest
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure_split
-from seesay.matchers.run import Run
+from seesay.protocols.measure import measure_split
 from seesay.recipes.load import load_recipe
+from seesay.runs.run import Run
 from seesay.training import table_of_runs
 from seesay.training.measured import MEASURED
 from seesay.training.table_of_runs import load_runs, measure_runs, open_corpus_of

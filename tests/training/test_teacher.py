@@ -11,10 +11,10 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import DistilledSettings, Recipe
+from seesay.recipes.schema import DistillationSettings, Recipe
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.training.teacher import Teacher
 from seesay.training.train import train
 
@@ -41,12 +41,12 @@ def pupil(teacher: str, *changes: str) -> Recipe:
         "schedule.epochs=4",
         "batch=20",
     )
-    return load_recipe("mcnn-st-plus", changes=[*small, f"objective.teacher={teacher}", *changes])
+    return load_recipe("mcnn-st-plus", changes=[*small, f"loss.teacher={teacher}", *changes])
 
 
 def test_it_says_what_the_run_says(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
-    taught = Teacher.of(DistilledSettings(teacher=teacher.name), corpus, data)
+    taught = Teacher.of(DistillationSettings(teacher=teacher.name), corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
     scores = teacher.scores(np.asarray(data.features), data.sentences)
     assert np.allclose(
@@ -62,7 +62,7 @@ def test_the_pupil_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run, t
         features, split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary).sentences
     )
     ours = run.scores(features, inputs.sentences)
-    start = train(pupil(teacher.name, "schedule.epochs=1", "optimiser.rate=1e-9"), corpus, tmp_path / "start")
+    start = train(pupil(teacher.name, "schedule.epochs=1", "optimizer.lr=1e-9"), corpus, tmp_path / "start")
     before = start.scores(features, inputs.sentences)
     agreement, chance = (np.corrcoef(each.ravel(), theirs.ravel())[0, 1] for each in (ours, before))
     assert agreement > chance + 0.3
@@ -76,7 +76,7 @@ def test_a_pair_matcher_is_no_teacher(corpus: Corpus, pair_run: Path, tmp_path: 
 
 def test_a_teacher_of_other_sentences_is_refused(teacher: Run, tmp_path: Path) -> None:
     write_scenes(tmp_path / "other", images=30, seed=8)
-    with pytest.raises(SeesayError, match=r"was trained on other sentences .* objective\.teacher=RUN"):
+    with pytest.raises(SeesayError, match=r"was trained on other sentences .* loss\.teacher=RUN"):
         train(pupil(teacher.name), read_corpus(tmp_path / "other"), tmp_path / "run")
     with pytest.raises(SeesayError, match="'seesay-small' was trained on other sentences"):
         train(pupil("seesay-small"), read_corpus(tmp_path / "other"), tmp_path / "run")

@@ -14,13 +14,13 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
+from seesay.protocols.measure import measure
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.training import loop, sentence_task
-from seesay.training.optimiser import rate_factor
+from seesay.training.optimizer import rate_factor
 from seesay.training.runs import list_runs, read_report, trained_on
 from seesay.training.train import train
 
@@ -130,7 +130,7 @@ def test_runs_are_listed(finished: Path) -> None:
 
 
 def test_patience_stops(corpus: Corpus, tmp_path: Path) -> None:
-    train(small("schedule.epochs=50", "schedule.patience=1", "optimiser.rate=1e-7"), corpus, tmp_path / "run")
+    train(small("schedule.epochs=50", "schedule.patience=1", "optimizer.lr=1e-7"), corpus, tmp_path / "run")
     assert read_report(tmp_path / "run")["epochs"] < 50
 
 
@@ -199,7 +199,7 @@ def test_a_loss_that_is_no_number_stops(
     def nan(*_: object) -> torch.Tensor:
         return torch.tensor(float("nan"), requires_grad=True)
 
-    monkeypatch.setattr(sentence_task, "objective_value", nan)
+    monkeypatch.setattr(sentence_task, "loss_value", nan)
     with pytest.raises(SeesayError, match="the loss is nan"):
         train(small(), corpus, tmp_path / "run")
 

@@ -11,10 +11,10 @@ import pytest
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure, measure_split
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
+from seesay.protocols.measure import measure, measure_split
 from seesay.recipes.load import load_recipe
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 from seesay.training.runs import read_report
 from seesay.training.train import train
 
@@ -23,14 +23,14 @@ SMALL = (
     "matcher.image_hidden=64",
     "matcher.sentence_hidden=64",
     "matcher.dim=32",
-    "optimiser.rate=0.003",
+    "optimizer.lr=0.003",
     "schedule.epochs=6",
     "batch=64",
 )
 LSTM = (
     "matcher.lstm=32",
     "matcher.word_dim=32",
-    "optimiser.rate=0.01",
+    "optimizer.lr=0.01",
     "schedule.epochs=25",
     "schedule.patience=null",
 )
@@ -92,16 +92,16 @@ def test_constraints_do_not_spoil_resuming(corpus: Corpus, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "changes",
     [
-        ["objective={kind: logistic}"],
-        ["matcher={kind: similarity-network}", "objective={kind: triplet}"],
-        ["objective={kind: correlation}"],
+        ["loss={kind: logistic}"],
+        ["matcher={kind: similarity-network}", "loss={kind: triplet}"],
+        ["loss={kind: correlation}"],
     ],
 )
 def test_an_objective_that_does_not_go_with_the_matcher_says_so(
     corpus: Corpus, tmp_path: Path, changes: list[str]
 ) -> None:
     recipe = load_recipe("two-branch", changes=[*SMALL[:1], "batch=64", *changes])
-    with pytest.raises(SeesayError, match="objective"):
+    with pytest.raises(SeesayError, match="loss"):
         train(recipe, corpus, tmp_path / "run")
 
 

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from seesay.grounding.draw import COLOURS
 from seesay.grounding.ground import Grounder
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from seesay.search.index import Index
 from seesay.web.app import create_app
 from seesay.web.limits import Limits

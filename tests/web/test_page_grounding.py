@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from seesay.grounding.ground import Grounder
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from seesay.search.index import Index
 from tests.search.colours import Colours
 from tests.web.browser import Watched, needs_chromium, served, sync_api

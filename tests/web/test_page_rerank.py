@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from tests.search.colours import Colours, picture

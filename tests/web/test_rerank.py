@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from seesay.errors import SeesayError
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from seesay.search.index import Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.web.app import create_app

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seesay import console
+from seesay.cli import printing as console
 from seesay.cli.app import app
 from seesay.cli.options import (
     DEFAULT_RUNS,
@@ -39,7 +39,7 @@ from seesay.errors import SeesayError
 if TYPE_CHECKING:
     from seesay.data.corpus import Corpus
     from seesay.data.phrases import PhraseCorpus
-    from seesay.evaluation.entries import Entry
+    from seesay.protocols.entries import Entry
 
 
 @app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -94,13 +94,13 @@ def evaluate(
 
     The published row of the same system stands beside, if there is one.
     """
-    from seesay.evaluation.entries import open_entry
-    from seesay.evaluation.frequency_plot import check_plot, draw_by_frequency
-    from seesay.evaluation.people import read_people
-    from seesay.evaluation.report import print_report
-    from seesay.evaluation.request import Request, without_intervals
-    from seesay.evaluation.results import record_row, source_commit
-    from seesay.matchers.run import Run
+    from seesay.protocols.entries import open_entry
+    from seesay.protocols.people import read_people
+    from seesay.protocols.request import Request, without_intervals
+    from seesay.results.frequency_plot import check_plot, draw_by_frequency
+    from seesay.results.rows import record_row, source_commit
+    from seesay.results.terminal import print_report
+    from seesay.runs.run import Run
 
     if plot is not None:
         check_plot(plot, protocol)  # before anything is computed
@@ -130,7 +130,7 @@ def _corpus(
 ) -> Corpus | PhraseCorpus:
     """The corpus that is named, or else the one that the first run was trained on."""
     from seesay.data.open import open_corpus
-    from seesay.matchers.run import Run
+    from seesay.runs.run import Run
     from seesay.training.runs import trained_on
 
     run = next((entry for entry in entries if isinstance(entry, Run)), None)

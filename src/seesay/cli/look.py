@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from seesay import console
+from seesay.cli import printing as console
 from seesay.cli.app import app
 from seesay.cli.options import (
     DEFAULT_RUNS,
@@ -30,7 +30,7 @@ def data(
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Read a corpus; print its counts, faults and vocabulary."""
+    """Read a corpus; print its counts, issues and vocabulary."""
     from seesay.data.phrase_readers import read_phrases
     from seesay.data.readers import read_corpus
     from seesay.data.summary import BROKEN, summarise, summarise_phrases
@@ -48,7 +48,7 @@ def data(
     summary["vocabulary"] = vocabulary_summary(corpus)
     summary["rare_words"] = rare_word_summary(corpus)
     console.show(summary, as_json, console.print_corpus)
-    if BROKEN in summary["faults"]:
+    if BROKEN in summary["issues"]:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -62,9 +62,9 @@ def features(
 ) -> None:
     """Compute the features of a corpus's images and keep them; run again, it resumes."""
     from seesay.data.readers import read_corpus
-    from seesay.features.encode import fill_stores
-    from seesay.features.encoder import load_encoder
-    from seesay.matchers.run import default_device
+    from seesay.encoders.images.encode import fill_stores
+    from seesay.encoders.images.encoder import load_encoder
+    from seesay.runs.run import default_device
 
     chosen = load_encoder(encoder, default_device())
     report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
@@ -94,7 +94,7 @@ def explain(
     from seesay.data.sources import FileSource
     from seesay.explain.draw import check_out, write_explanation
     from seesay.explain.explain import explain as explain_match
-    from seesay.matchers.run import Run
+    from seesay.runs.run import Run
 
     if out is not None:
         check_out(out)  # before anything is computed
@@ -118,7 +118,7 @@ def concepts(
     k: Annotated[
         int | None, typer.Option("-k", min=1, help="How many; 256 of a corpus, 10 of an image.")
     ] = None,
-    least: Annotated[int, typer.Option(min=1, help="Of a corpus: in so many sentences at least.")] = 5,
+    min_count: Annotated[int, typer.Option(min=1, help="Of a corpus: in at least this many sentences.")] = 5,
     regions: Annotated[
         bool, typer.Option("--regions", help="Look at 50 regions of the image too; takes a second.")
     ] = False,
@@ -128,9 +128,9 @@ def concepts(
     """List the words that a corpus's training sentences say most, or what a run sees in an image."""
     from seesay.data.readers import read_corpus
     from seesay.data.sources import FileSource
-    from seesay.matchers.image_concepts import image_concepts, run_concepts
-    from seesay.matchers.run import RECIPE, Run
-    from seesay.text.concepts import MOST, ConceptVocabulary
+    from seesay.runs.concepts import image_concepts, run_concepts
+    from seesay.runs.run import RECIPE, Run
+    from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
 
     if image is not None:
         found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
@@ -140,7 +140,7 @@ def concepts(
         vocabulary = run_concepts(Run.load(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")
-        vocabulary = ConceptVocabulary.of(train.texts(), k or MOST, least)
+        vocabulary = ConceptVocabulary.of(train.texts(), k or MAX_CONCEPTS, min_count)
     console.show(vocabulary.as_json(), as_json, console.print_concepts)
 
 
@@ -156,7 +156,7 @@ def recipes(as_json: JsonOption = False) -> None:
 @app.command()
 def encoders(as_json: JsonOption = False) -> None:
     """List the image encoders, a line each."""
-    from seesay.features.encoder import list_encoders
+    from seesay.encoders.images.encoder import list_encoders
 
     rows = [{"name": name, "about": about} for name, about in list_encoders()]
     console.show(rows, as_json, console.print_lines)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seesay import console
+from seesay.cli import printing as console
 from seesay.cli.app import app
 from seesay.cli.options import HERE, Entries, FormatOption, ImagesOption, SplitOption
 
@@ -24,9 +24,9 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
 ) -> None:
     """Write one HTML file about runs: recalls, curves, queries and answers, and where it all comes from."""
-    from seesay.evaluation.results import source_commit
     from seesay.report.subject import corpus_of, open_entries
     from seesay.report.write import check_out, write_report
+    from seesay.results.rows import source_commit
 
     check_out(out)  # a mistake there is told before anything is computed
     entries = open_entries(runs)

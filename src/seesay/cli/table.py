@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from seesay import console
+from seesay.cli import printing as console
 from seesay.cli.app import app
 from seesay.cli.options import (
     DEFAULT_RUNS,
@@ -80,10 +80,10 @@ def table(
         _list_tables(as_json)
         return
     from seesay.data.open import open_corpus
-    from seesay.evaluation.recorded import recorded_table
-    from seesay.evaluation.results import source_commit
-    from seesay.evaluation.table_formats import check_format, terminal, write_table
     from seesay.recipes.table import parse_seeds
+    from seesay.results.recorded import recorded_table
+    from seesay.results.rows import source_commit
+    from seesay.results.table_formats import check_format, terminal, write_table
     from seesay.training.table import TableRuns, measure_table
     from seesay.training.table_of_runs import load_runs, measure_runs, open_corpus_of
 
@@ -123,8 +123,8 @@ def _list_tables(as_json: bool) -> None:
 
 def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
     """The table that is named; None where runs are."""
-    from seesay.matchers.run import shipped_runs
     from seesay.recipes.table import is_table, load_table
+    from seesay.runs.run import shipped_runs
 
     if not is_table(what[0]):
         known = {run.name for run in shipped_runs()}

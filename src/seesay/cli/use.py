@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seesay import console
+from seesay.cli import printing as console
 from seesay.cli.app import app
 from seesay.cli.options import (
     GROUND_RUN,
@@ -140,8 +140,8 @@ def write(
 ) -> None:
     """Write a sentence of an image, by a run that learned to; prints its log-likelihood and the sentence."""
     from seesay.data.sources import FileSource
-    from seesay.matchers.run import Run
-    from seesay.matchers.write import write_sentences
+    from seesay.runs.captioning import write_sentences
+    from seesay.runs.run import Run
 
     data = FileSource(image).read()
     written = write_sentences(Run.load(run), data, str(image), beam, k)
@@ -161,7 +161,7 @@ def ground(
     from seesay.data.sources import FileSource
     from seesay.grounding.draw import check_out, write_grounding
     from seesay.grounding.ground import Grounder
-    from seesay.matchers.run import Run
+    from seesay.runs.run import Run
 
     if out is not None:
         check_out(out)  # before anything is computed

@@ -48,7 +48,7 @@ class Sentence:
 
 
 @dataclass
-class Faults:
+class Issues:
     """What a reader met and how often, with the first places where it did.
 
     Keys are short phrases a person understands: "image listed but missing", "empty sentence".
@@ -58,7 +58,7 @@ class Faults:
     examples: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, kind: str, where: str) -> None:
-        """Count one fault and keep its place among the first five."""
+        """Count one issue and keep its place among the first five."""
         self.counts[kind] += 1
         places = self.examples.setdefault(kind, [])
         if len(places) < 5:
@@ -91,7 +91,7 @@ class Corpus:
     root: Path
     images: tuple[CorpusImage, ...]
     sentences: tuple[Sentence, ...]
-    faults: Faults = field(default_factory=Faults)
+    issues: Issues = field(default_factory=Issues)
     features: NDArray[np.float32] | FeatureRows | None = None
 
     def split(self, name: str) -> Corpus:
@@ -104,7 +104,7 @@ class Corpus:
         position = {old: new for new, old in enumerate(kept)}
         sentences = tuple(Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position)
         return Corpus(
-            self.name, self.root, tuple(self.images[i] for i in kept), sentences, self.faults, self.features
+            self.name, self.root, tuple(self.images[i] for i in kept), sentences, self.issues, self.features
         )
 
     def image_of_sentence(self) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import enclosing
-from seesay.data.corpus import CorpusImage, Faults, images_of_split
+from seesay.data.corpus import CorpusImage, Issues, images_of_split
 
 Box = tuple[float, float, float, float]
 
@@ -51,7 +51,7 @@ class PhraseCorpus:
     images: tuple[CorpusImage, ...]
     phrases: tuple[Phrase, ...]
     sizes: NDArray[np.int64]
-    faults: Faults = field(default_factory=Faults)
+    issues: Issues = field(default_factory=Issues)
 
     def split(self, name: str) -> PhraseCorpus:
         """The part of the corpus in one split, its phrases renumbered to its images.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Faults
+from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues
 from seesay.data.phrases import PhraseCorpus
 from seesay.data.pixels import content_key, decode, read_header
 from seesay.errors import ImageError
@@ -39,16 +39,16 @@ class _Seen:
 def summarise(
     corpus: Corpus, check_images: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, Any]:
-    """Counts a split, sentence lengths and faults, ready for JSON.
+    """Counts a split, sentence lengths and issues, ready for JSON.
 
     Keys: `corpus`, `root`, `images`, `sentences`, `splits` (for each `images`, `sentences` and the least,
     mean and greatest of `sentences_per_image` and `words_per_sentence`; words are what white space parts),
-    `faults` (for each `count` and the first `examples`) and, for precomputed features, `features` (shape).
+    `issues` (for each `count` and the first `examples`) and, for precomputed features, `features` (shape).
     With `check_images` every image is decoded, or every row of features read: adds `checked` with
-    `sizes` and `modes`, counted, most frequent first; and to the faults broken images and repeated content.
+    `sizes` and `modes`, counted, most frequent first; and to the issues broken images and repeated content.
     `progress` is called with the number done and the number in all.
     """
-    faults = Faults(corpus.faults.counts.copy(), {k: list(v) for k, v in corpus.faults.examples.items()})
+    issues = Issues(corpus.issues.counts.copy(), {k: list(v) for k, v in corpus.issues.examples.items()})
     there = {image.split for image in corpus.images}
     summary: dict[str, Any] = {
         "corpus": corpus.name,
@@ -60,10 +60,10 @@ def summarise(
     if corpus.features is not None:
         summary["features"] = {"shape": list(corpus.features.shape)}
         if check_images:
-            _check_features(corpus, faults)
+            _check_features(corpus, issues)
     elif check_images and any(image.source is not None for image in corpus.images):
-        summary["checked"] = _check_images(corpus.images, faults, progress)
-    summary["faults"] = _listed(faults)
+        summary["checked"] = _check_images(corpus.images, issues, progress)
+    summary["issues"] = _listed(issues)
     return summary
 
 
@@ -76,14 +76,14 @@ def summarise_phrases(corpus: PhraseCorpus) -> dict[str, Any]:
         "images": len(corpus.images),
         "phrases": len(corpus.phrases),
         "splits": {split: _phrases_summary(corpus.split(split)) for split in SPLITS if split in there},
-        "faults": _listed(corpus.faults),
+        "issues": _listed(corpus.issues),
     }
 
 
-def _listed(faults: Faults) -> dict[str, Any]:
+def _listed(issues: Issues) -> dict[str, Any]:
     return {
-        kind: {"count": count, "examples": faults.examples[kind]}
-        for kind, count in faults.counts.most_common()
+        kind: {"count": count, "examples": issues.examples[kind]}
+        for kind, count in issues.counts.most_common()
     }
 
 
@@ -115,7 +115,7 @@ def _spread(values: Sequence[int]) -> dict[str, float]:
 
 
 def _check_images(
-    images: Sequence[CorpusImage], faults: Faults, progress: Callable[[int, int], None] | None
+    images: Sequence[CorpusImage], issues: Issues, progress: Callable[[int, int], None] | None
 ) -> dict[str, Any]:
     """Decode all images in threads, a block at a time, so that memory does not grow with their number."""
     sizes, modes = Counter[str](), Counter[str]()
@@ -125,14 +125,14 @@ def _check_images(
             block = images[start : start + _BLOCK]
             for image, seen in zip(block, pool.map(_look, block), strict=True):
                 if seen.error:
-                    faults.add(BROKEN, seen.error)
+                    issues.add(BROKEN, seen.error)
                     continue
                 sizes[seen.size] += 1
                 modes[seen.mode] += 1
                 other = first.setdefault(seen.key, image)
                 if other is not image:
                     kind = SAME_CONTENT if other.split == image.split else LEAK
-                    faults.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
+                    issues.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
             if progress is not None:
                 progress(start + len(block), len(images))
     return {"sizes": dict(sizes.most_common()), "modes": dict(modes.most_common())}
@@ -154,7 +154,7 @@ def _look(image: CorpusImage) -> _Seen:
     )
 
 
-def _check_features(corpus: Corpus, faults: Faults) -> None:
+def _check_features(corpus: Corpus, issues: Issues) -> None:
     assert corpus.features is not None
     images = [image for image in corpus.images if image.row is not None]
     for start in range(0, len(images), _BLOCK):
@@ -162,4 +162,4 @@ def _check_features(corpus: Corpus, faults: Faults) -> None:
         values = corpus.features[np.array([image.row for image in block], np.int64)]
         finite = np.isfinite(values.reshape(len(block), -1)).all(axis=1)
         for at in np.flatnonzero(~finite):
-            faults.add(NOT_FINITE, block[at].name)
+            issues.add(NOT_FINITE, block[at].name)

@@ -15,17 +15,17 @@ from statistics import fmean
 import torch
 from torch import Tensor, nn
 
+from seesay.encoders.images.encode import encode_images
+from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.explain.explanation import WORDS, Explanation, Reading, Window, Word
-from seesay.features.encode import encode_images
 from seesay.matchers.base import Matcher
 from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.mcnn import LEVELS, LONGEST, MatchingCNN
-from seesay.matchers.run import Run, join_features
-from seesay.text.sentences import prepare_sentences
+from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
+from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.run import Run, join_features
 from seesay.text.tokenizer import tokenize
 from seesay.text.vocabulary import UNKNOWN
-from seesay.text.word_vectors import word_vectors
 
 
 def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
@@ -45,8 +45,8 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)
-    cut = len(words) - LONGEST if any(isinstance(m, MatchingCNN) for m in run.matcher.modules()) else 0
-    read = words[:LONGEST] if cut > 0 else words
+    cut = len(words) - MAX_LENGTH if any(isinstance(m, MatchingCNN) for m in run.matcher.modules()) else 0
+    read = words[:MAX_LENGTH] if cut > 0 else words
     text = sentence[: read[-1].end] if cut > 0 else sentence
     encoded = encode_images(run.encoders, [image], [name])
     if (error := encoded.errors[0]) is not None:

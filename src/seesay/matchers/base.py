@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
 _NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
@@ -26,7 +26,7 @@ class Matcher(nn.Module):
         """Fill in what training does not start from chance; called once, before it."""
 
     def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
-        """The score matrices that the objective sees: one, or one for each member of an ensemble."""
+        """The score matrices that the loss sees: one, or one for each member of an ensemble."""
         return [self.score(images, sentences)]
 
 

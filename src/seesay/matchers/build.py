@@ -16,7 +16,7 @@ from seesay.matchers.fusion import MetricFusion
 from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
-from seesay.matchers.order import OrderEmbeddings
+from seesay.matchers.order_embeddings import OrderEmbeddings
 from seesay.matchers.projection import Projection
 from seesay.matchers.sco import SCO
 from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 _Matrix = NDArray[np.float64]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from seesay.encoders.images.concepts import ConceptHead
 from seesay.errors import SeesayError
-from seesay.features.concepts import ConceptHead
 from seesay.matchers.base import Matcher
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import ConceptSettings
-from seesay.text.sentences import Sentences
 
 
 class ConceptPredictor(Matcher):

@@ -22,9 +22,9 @@ from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.cca import CCA, Covariances, solve_cca
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import xavier
 from seesay.recipes.matchers import DccaSettings
-from seesay.text.sentences import Sentences
 
 
 class DCCA(EmbeddingMatcher):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 from seesay.text.vocabulary import UNKNOWN
 
 State = tuple[Tensor, Tensor]
@@ -83,12 +83,12 @@ class Decoder(nn.Module):
         return PackedSequence(words, *read[1:])
 
     @torch.no_grad()
-    def greedy(self, images: Tensor, table: Tensor, longest: int) -> Sentences:
-        """The likeliest next word again and again: for n images n sentences of 1 to `longest` words."""
+    def greedy(self, images: Tensor, table: Tensor, max_length: int) -> Sentences:
+        """The likeliest next word again and again: for n images n sentences of 1 to `max_length` words."""
         last = torch.full((len(images),), self.mark, device=images.device)
         state, written = _start(images), []
         ended = torch.zeros_like(last, dtype=torch.bool)
-        for place in range(longest):
+        for place in range(max_length):
             logits, state = self.step(last, state, table)
             logits[:, [UNKNOWN] if place else [UNKNOWN, self.mark]] = -torch.inf
             last = logits.argmax(dim=1)
@@ -101,8 +101,10 @@ class Decoder(nn.Module):
         return Sentences(words[there], there.sum(dim=1), images.new_zeros(len(images), 0))
 
     @torch.no_grad()
-    def beam_search(self, image: Tensor, table: Tensor, beam: int, count: int, longest: int) -> list[Written]:
-        """The `count` likeliest sentences of 1 to `longest` words that a beam finds, best first.
+    def beam_search(
+        self, image: Tensor, table: Tensor, beam: int, count: int, max_length: int
+    ) -> list[Written]:
+        """The `count` likeliest sentences of 1 to `max_length` words that a beam finds, best first.
 
         They are compared by log-likelihood, ends counted and not divided by length: what eq. 3 gives, which
         favours short sentences. The unknown word is never written.
@@ -112,19 +114,19 @@ class Decoder(nn.Module):
             table: of the words.
             beam: how many beginnings are kept; each may end at any place.
             count: at most `beam`.
-            longest: words.
+            max_length: words.
         """
         state = _start(image[None])
         begun = torch.full((1, 1), self.mark, device=image.device)
         scores = torch.zeros(1, device=image.device)
         ended: list[Written] = []
-        for place in range(longest + 1):
+        for place in range(max_length + 1):
             logits, state = self.step(begun[:, -1], state, table)
             totals = scores[:, None] + logits.float().log_softmax(dim=1)
             if place:
                 ended += zip(begun[:, 1:].tolist(), totals[:, self.mark].tolist(), strict=True)
                 ended = sorted(ended, key=lambda written: -written[1])[:count]
-            if place == longest or (len(ended) == count and ended[-1][1] >= scores.max()):
+            if place == max_length or (len(ended) == count and ended[-1][1] >= scores.max()):
                 break  # what goes on only becomes less likely
             totals[:, [UNKNOWN, self.mark]] = -torch.inf
             kept = min(beam, int(totals.isfinite().sum()))

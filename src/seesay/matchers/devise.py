@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 
 class DeViSE(EmbeddingMatcher):

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.encoders.sentences.word_vectors import DIM, word_vectors
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.sco import cut
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import xavier
 from seesay.recipes.matchers import DvsaSettings
-from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
-from seesay.text.word_vectors import DIM, word_vectors
 
 _WORDS = 256  # that meet all regions at a time
 
@@ -47,8 +47,8 @@ class BRNN(nn.Module):
         self.ahead, self.back = (_recurrent(settings.hidden) for _ in range(2))
         self.output = xavier(settings.hidden, settings.dim)
 
-    def forward(self, sentences: Sentences, longest: int) -> Tensor:
-        """h_t of each word, (m, longest, dim); zeros behind the last word."""
+    def forward(self, sentences: Sentences, max_length: int) -> Tensor:
+        """h_t of each word, (m, max_length, dim); zeros behind the last word."""
         places = torch.arange(int(sentences.lengths.max()), device=sentences.lengths.device)
         there = places < sentences.lengths[:, None]
         padded = self.embedding.weight.new_zeros(*there.shape, DIM)
@@ -60,7 +60,7 @@ class BRNN(nn.Module):
         back = _states(e[::-1], self.back, mask[::-1])[::-1]
         states = torch.stack([f + b for f, b in zip(ahead, back, strict=True)], dim=1)
         h = functional.relu(self.output(states)) * there[:, :, None]
-        return functional.pad(h, (0, 0, 0, longest - h.shape[1]))
+        return functional.pad(h, (0, 0, 0, max_length - h.shape[1]))
 
 
 class DVSA(PairMatcher):
@@ -77,7 +77,7 @@ class DVSA(PairMatcher):
 
     def __init__(self, settings: DvsaSettings, image_dim: int, words: int) -> None:
         super().__init__()
-        self.instances, self.longest = settings.instances, settings.longest
+        self.instances, self.max_length = settings.instances, settings.max_length
         # Named so that a run on features given as files finds their width.
         self.image_map = xavier(split_instances(image_dim, self.instances), settings.dim)
         self.dropout = nn.Dropout(settings.dropout)
@@ -97,8 +97,8 @@ class DVSA(PairMatcher):
         return vectors
 
     def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """The words h_t, (m, longest, dim); zeros behind the last, which add nothing to a score."""
-        vectors: Tensor = self.reader(cut(sentences, self.longest), self.longest)
+        """The words h_t, (m, max_length, dim); zeros behind the last, which add nothing to a score."""
+        vectors: Tensor = self.reader(cut(sentences, self.max_length), self.max_length)
         return vectors
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from seesay.matchers.base import PairMatcher
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 
 class Ensemble(PairMatcher):

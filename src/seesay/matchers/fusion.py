@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 _AT_ONCE = 512  # images or sentences that a gate sees at a time
 

@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import xavier
 from seesay.recipes.matchers import UncommonVseSettings
-from seesay.text.sentences import Sentences
 
 
 class AttentionalLSTM(nn.Module):

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.text.sentences import Sentences
+from seesay.matchers.sentences import Sentences
 
 
 class SentenceCNN(nn.Module):
@@ -99,7 +99,7 @@ def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
 
 
 class IRMatch(EmbeddingMatcher):
-    """IRMatch; hard or soft margin is the objective's business, not the matcher's.
+    """IRMatch; hard or soft margin is the loss's business, not the matcher's.
 
     Args:
         image_dim: width of the image features.

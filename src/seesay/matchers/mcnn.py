@@ -33,13 +33,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.encoders.sentences import minilm, word_vectors
 from seesay.matchers.base import PairMatcher, ScoreLayer, pairs_at_once
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import McnnSettings
-from seesay.text import minilm, word_vectors
-from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import UNKNOWN, Vocabulary
 
-LONGEST = 30  # words; what stands behind them is cut off
+MAX_LENGTH = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
 _SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
@@ -124,11 +124,11 @@ class MatchingCNN(PairMatcher):
     def encode_sentences(self, sentences: Sentences) -> Tensor:
         """Pooled responses of the meeting layer's windows, (m, places, maps)."""
         starts = sentences.lengths.cumsum(0) - sentences.lengths
-        lengths = sentences.lengths.clamp(max=LONGEST)
+        lengths = sentences.lengths.clamp(max=MAX_LENGTH)
         last = len(sentences.words) - 1
 
-        def encode(longest: int, rows: Tensor) -> Tensor:
-            real, places = lengths[rows], torch.arange(longest, device=starts.device)[:, None]
+        def encode(max_length: int, rows: Tensor) -> Tensor:
+            real, places = lengths[rows], torch.arange(max_length, device=starts.device)[:, None]
             words = self.words(sentences.words[(starts[rows] + places).clamp(max=last)])
             inputs = words * (places < real)[:, :, None]
             for number in range(self.meeting):
@@ -138,7 +138,7 @@ class MatchingCNN(PairMatcher):
             return self._padded(pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1))
 
         # Of about one length, not of exactly one: a few large products instead of many small ones.
-        return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=LONGEST), encode)
+        return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
 
     def encode_without_windows(self, sentence: Sentences) -> Tensor:
         """One sentence encoded whole, and without each window in turn: (1 + windows, places, maps).
@@ -146,7 +146,7 @@ class MatchingCNN(PairMatcher):
         A window left out responds as behind the closed gate of eq. 6, zero whatever the image, and the
         other one of its pair goes through the pooling. For `phs` and `phl` windows are those of places.
         """
-        responses = self._respond(self.words(sentence.words[:LONGEST])[:, None], range(self.meeting))
+        responses = self._respond(self.words(sentence.words[:MAX_LENGTH])[:, None], range(self.meeting))
         responses = self._convolve(responses, self.meeting)
         each = torch.arange(len(responses), device=responses.device)
         copies = responses.repeat(1, 1 + len(each), 1)
@@ -164,7 +164,7 @@ class MatchingCNN(PairMatcher):
         for span in _SPANS[:level]:  # `span` places, and one more by pooling
             reach, stride = reach + span * stride, 2 * stride
         reach += (_SPANS[level] - 1) * stride
-        words = min(words, LONGEST)
+        words = min(words, MAX_LENGTH)
         count = min(-(-words // stride), _PLACES[level] - _SPANS[level] + 1)
         return [(i * stride, min(i * stride + reach, words)) for i in range(count)]
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.encoders.sentences.classes import CLASSES, class_vectors
 from seesay.matchers.base import EmbeddingMatcher
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import ProjectionSettings
-from seesay.text.classes import CLASSES, class_vectors
-from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
 

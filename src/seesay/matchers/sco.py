@@ -15,9 +15,9 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.decoder import Decoder, Written
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import WordLSTM
 from seesay.recipes.matchers import ScoSettings
-from seesay.text.sentences import Sentences
 
 
 class GatedFusion(nn.Module):
@@ -72,7 +72,7 @@ class SCO(EmbeddingMatcher):
 
     def __init__(self, settings: ScoSettings, image_parts: Sequence[int], words: int) -> None:
         super().__init__()
-        self.longest, self.generation = settings.longest, settings.generation
+        self.max_length, self.generation = settings.max_length, settings.generation
         # Named so that a run on features given as files finds their width.
         self.image_map = GatedFusion(settings.fusion, image_parts, settings.dim)
         shared = self.generation is not None and self.generation.shared
@@ -88,12 +88,12 @@ class SCO(EmbeddingMatcher):
         vectors: Tensor = self.image_map(images)
         if self.generation is not None and self.generation.role == "sentence":
             decoder, table = self._decoder()
-            return self.embed_sentences(decoder.greedy(vectors, table, self.longest))
+            return self.embed_sentences(decoder.greedy(vectors, table, self.max_length))
         return functional.normalize(vectors, dim=1)
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
         """Unit sentence vectors, (m, H)."""
-        return functional.normalize(self.reader(cut(sentences, self.longest)), dim=1)
+        return functional.normalize(self.reader(cut(sentences, self.max_length)), dim=1)
 
     def generation_loss(self, images: Tensor, sentences: Sentences, passed: float) -> Tensor:
         """λ·L_gen of eq. 4 for images and sentences side by side, a mean over the pairs as L_mat is.
@@ -106,7 +106,7 @@ class SCO(EmbeddingMatcher):
         decoder, table = self._decoder()
         assert self.generation is not None
         sampling = self.generation.sampling * passed
-        loss = decoder.loss(self.image_map(images), cut(sentences, self.longest), table, sampling)
+        loss = decoder.loss(self.image_map(images), cut(sentences, self.max_length), table, sampling)
         return self.generation.weight * loss
 
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
@@ -118,7 +118,7 @@ class SCO(EmbeddingMatcher):
         decoder, table = self._decoder()
         with torch.inference_mode():
             vectors = self.image_map(images)
-            return [decoder.beam_search(v, table, max(beam, count), count, self.longest) for v in vectors]
+            return [decoder.beam_search(v, table, max(beam, count), count, self.max_length) for v in vectors]
 
     def _decoder(self) -> tuple[Decoder, Tensor]:
         if self.decoder is None:
@@ -127,14 +127,14 @@ class SCO(EmbeddingMatcher):
         return self.decoder, self.reader.embedding.weight if own is None else own.weight
 
 
-def cut(sentences: Sentences, longest: int) -> Sentences:
-    """The sentences without what stands behind their first `longest` words."""
+def cut(sentences: Sentences, max_length: int) -> Sentences:
+    """The sentences without what stands behind their first `max_length` words."""
     lengths = sentences.lengths
-    if not (lengths > longest).any():
+    if not (lengths > max_length).any():
         return sentences
     starts = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-    kept = torch.arange(len(sentences.words), device=lengths.device) - starts < longest
-    return Sentences(sentences.words[kept], lengths.clamp(max=longest), sentences.vectors)
+    kept = torch.arange(len(sentences.words), device=lengths.device) - starts < max_length
+    return Sentences(sentences.words[kept], lengths.clamp(max=max_length), sentences.vectors)
 
 
 def _matrix(width: int, dim: int) -> nn.Linear:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher, ScoreLayer
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
-from seesay.text.sentences import Sentences
 
 
 class Branches(nn.Module):

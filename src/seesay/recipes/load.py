@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from seesay.errors import SeesayError
-from seesay.recipes.encoder_name import untuned
+from seesay.encoders.names import untuned
+from seesay.errors import SeesayError, did_you_mean
 from seesay.recipes.matchers import (
     ComposedSettings,
     EmbeddingSettings,
@@ -23,7 +23,6 @@ from seesay.recipes.matchers import (
 )
 from seesay.recipes.schema import Recipe
 
-DEFAULT_CORPORA = ("flickr8k", "flickr8k-phrases")
 # The changes of a matcher that are a composed one's own, not its members'.
 _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
 # What the members of each kind of composed matcher must be.
@@ -37,22 +36,27 @@ _WHO = {
     "metric-fusion": "members of a fusion",
     "fine-tuned": "both steps",
 }
-_INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "least", "regions")
+_INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "regions")
 
 
 def list_recipes() -> list[Recipe]:
-    """Every recipe that comes with seesay, by corpus and name."""
-    return [parse_recipe(text, where) for where, text in sorted(_shipped().items())]
+    """Every shipped recipe for each of its corpora, sorted by name."""
+    found = []
+    for name, path in sorted(_shipped().items()):
+        values = _yaml(path.read_text(encoding="utf-8"), name)
+        found += [_validate(_for_corpus(values, corpus, name), name) for corpus in values["corpora"]]
+    return found
 
 
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
-    """The recipe `name`: a YAML file's path, `corpus/name`, or `name`.
+    """Load the recipe `name`: a shipped one, `corpus/name`, or the path of a YAML file.
 
-    A bare name means the recipe for the corpus at hand where there is one, and else that for Flickr8k.
+    A recipe file holds the values that its corpora share, and under `corpora` what differs. The values for
+    `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed.
 
     Args:
-        name: of a recipe, or the path of a YAML file.
-        corpus: the name of the corpus at hand, if one is.
+        name: a recipe's name, or the path of a YAML file.
+        corpus: the name of the corpus at hand, if known.
         changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. They are also made
             to the recipes of a composed matcher's members, and those to a matcher to these alone.
 
@@ -122,7 +126,7 @@ def _resolved(recipe: Recipe) -> Recipe:
         arrays = _arrays(recipe)
         filled["parts"] = tuple(tuple(map(arrays.index, _arrays(member))) for member in members)
     whole = recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
-    # Again: whether the objective goes with the matcher is known only now.
+    # Again: whether the loss goes with the matcher is known only now.
     return _validate(whole.model_dump(), f"Recipe '{recipe.name}'")
 
 
@@ -130,7 +134,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     """Whether that key differs because the member does not read all that the composed matcher does."""
     if key == "encoders":
         return set(member.encoders) <= set(composed.encoders)
-    if key == "least":
+    if key == "min_count":
         return reads_no_words(member.matcher)
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 
@@ -141,8 +145,8 @@ def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def parse_recipe(text: str, where: str) -> Recipe:
-    """A recipe from YAML text; `where` names it in errors."""
-    return _validate(_yaml(text, where), where)
+    """Parse a recipe from YAML text; `where` names it in errors."""
+    return _validate(_for_corpus(_yaml(text, where), None, where), where)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -164,8 +168,7 @@ def dump_recipe(recipe: Recipe) -> str:
 
 
 def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
-    where, text = _find(name, corpus)
-    values = _yaml(text, where)
+    values, where = _find(name, corpus)
     composed = _is_composed(values)
     for change in changes:
         if not composed or _is_about_all(change):
@@ -185,27 +188,58 @@ def _is_about_all(change: str) -> bool:
     return not change.startswith("matcher.") or change.startswith(_OWN)
 
 
-def _shipped() -> dict[str, str]:
+def _shipped() -> dict[str, Path]:
     root = Path(str(files("seesay.recipes")))
-    return {
-        f"{path.parent.name}/{path.stem}": path.read_text(encoding="utf-8") for path in root.glob("*/*.yaml")
-    }
+    return {path.stem: path for path in root.glob("*.yaml")}
 
 
-def _find(name: str, corpus: str | None) -> tuple[str, str]:
+def _find(name: str, corpus: str | None) -> tuple[dict[str, Any], str]:
+    """The values of the recipe for that corpus, and its name in errors."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the shipped ones.")
         try:
-            return name, path.read_text(encoding="utf-8")
+            return _for_corpus(_yaml(path.read_text(encoding="utf-8"), name), corpus, name), name
         except (OSError, UnicodeDecodeError) as failure:
             raise SeesayError(f"{name}: cannot be read as UTF-8 text ({failure}).") from failure
+    named, slash, recipe = name.rpartition("/")
     shipped = _shipped()
-    for key in (name, f"{corpus}/{name}", *(f"{default}/{name}" for default in DEFAULT_CORPORA)):
-        if key in shipped:
-            return key, shipped[key]
-    raise SeesayError(f"No recipe '{name}'; `seesay recipes` lists them: {', '.join(sorted(shipped))}.")
+    if recipe not in shipped:
+        raise SeesayError(f"No recipe '{name}'{did_you_mean(recipe, shipped)}; `seesay recipes` lists them.")
+    values = _yaml(shipped[recipe].read_text(encoding="utf-8"), name)
+    if slash and named not in values["corpora"]:
+        raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
+    return _for_corpus(values, named or corpus, name), name
+
+
+def _for_corpus(values: dict[str, Any], corpus: str | None, where: str) -> dict[str, Any]:
+    """The values for one corpus: those of `corpora` laid over the shared ones; `departures` are added."""
+    shared = dict(values)
+    corpora = shared.pop("corpora", None)
+    if corpora is None:
+        return shared
+    if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
+        raise SeesayError(f"{where}: key 'corpora': a mapping from corpora to what differs for each.")
+    chosen = corpus if corpus in corpora else next(iter(corpora))
+    overrides = dict(corpora[chosen])
+    departures = [*shared.get("departures", ()), *overrides.pop("departures", ())]
+    return _laid_over(shared | {"corpus": chosen, "departures": departures}, overrides)
+
+
+def _laid_over(values: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+    """Overrides replace values; mappings are merged key by key unless the override names another `kind`."""
+    merged = dict(values)
+    for key, value in overrides.items():
+        there = merged.get(key)
+        if (
+            isinstance(there, dict)
+            and isinstance(value, dict)
+            and value.get("kind") in (None, there.get("kind"))
+        ):
+            value = _laid_over(there, value)
+        merged[key] = value
+    return merged
 
 
 def _yaml(text: str, where: str) -> dict[str, Any]:

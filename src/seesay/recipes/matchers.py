@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 
-from seesay.recipes.part import Part
+from seesay.registry import Settings
 
 
-class IRMatchSettings(Part):
+class IRMatchSettings(Settings):
     """IRMatch: a linear image map and a sentence CNN into R^dim."""
 
     kind: Literal["irmatch"] = "irmatch"
@@ -19,7 +19,7 @@ class IRMatchSettings(Part):
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
-class VsePlusPlusSettings(Part):
+class VsePlusPlusSettings(Settings):
     """VSE++: a linear image map and a GRU into R^dim."""
 
     kind: Literal["vse++"] = "vse++"
@@ -27,7 +27,7 @@ class VsePlusPlusSettings(Part):
     word_dim: int = Field(300, gt=0)
 
 
-class ProjectionSettings(Part):
+class ProjectionSettings(Settings):
     """Perceptrons over packaged vectors on both sides; several members, their scores averaged."""
 
     kind: Literal["projection"] = "projection"
@@ -41,7 +41,7 @@ class ProjectionSettings(Part):
     class_names: float = Field(0.0, ge=0, lt=1)
 
 
-class BranchSettings(Part):
+class BranchSettings(Settings):
     """Two branches of fully connected layers; `linear` keeps only the first of each.
 
     `lstm` is the width of an LSTM over the words that stands before the sentence branch; 0 takes the
@@ -70,7 +70,7 @@ class SimilarityNetworkSettings(BranchSettings):
     head: tuple[PositiveInt, ...] = (512, 256)
 
 
-class CcaSettings(Part):
+class CcaSettings(Settings):
     """Normalised CCA: `dim` canonical directions, scaled by eigenvalue (1 + correlation) to this power."""
 
     kind: Literal["cca"] = "cca"
@@ -78,7 +78,7 @@ class CcaSettings(Part):
     power: float = Field(4.0, ge=0)
 
 
-class McnnSettings(Part):
+class McnnSettings(Settings):
     """m-CNN: the level at which the image meets the sentence, and the widths of Table 1.
 
     `image` is the width of the image vector, `maps` are the feature maps of the three convolutions and
@@ -107,7 +107,7 @@ class McnnSettings(Part):
         return start
 
 
-class GenerationSettings(Part):
+class GenerationSettings(Settings):
     """Sentence generation: a decoder writes the matching sentence from the image vector (eq. 3).
 
     Attributes:
@@ -125,22 +125,22 @@ class GenerationSettings(Part):
     shared: bool = False
 
 
-class ScoSettings(Part):
+class ScoSettings(Settings):
     """SCO: an image vector in R^dim of context and concept scores, and an LSTM over the words.
 
     `fusion` is what the image vector is of: both by the gated fusion unit (eq. 2) or their sum, or one of
-    them. Concept scores are the last of the image's arrays. Sentences are cut after `longest` words.
+    them. Concept scores are the last of the image's arrays. Sentences are cut after `max_length` words.
     """
 
     kind: Literal["sco"] = "sco"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
-    longest: int = Field(50, gt=0)
+    max_length: int = Field(50, gt=0)
     fusion: Literal["gate", "sum", "context", "concepts"] = "gate"
     generation: GenerationSettings | None = None
 
 
-class ConceptSettings(Part):
+class ConceptSettings(Settings):
     """The multi-label CNN of SCO: which of `count` concepts an image shows (eq. 1).
 
     It is a layer on the features of one encoder; `hidden` is the width of one before it, 0 for none.
@@ -152,7 +152,7 @@ class ConceptSettings(Part):
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
-class InstanceSettings(Part):
+class InstanceSettings(Settings):
     """A matcher of `instances` vectors an image, which the encoder lays end to end."""
 
     instances: int = Field(36, gt=0)
@@ -171,13 +171,13 @@ class UncommonVseSettings(InstanceSettings):
     attention: int = Field(512, gt=0)
 
 
-class DeviseSettings(Part):
+class DeviseSettings(Settings):
     """DeViSE: a linear map of image features into the space of the sentence encoder's vectors."""
 
     kind: Literal["devise"] = "devise"
 
 
-class OrderSettings(Part):
+class OrderSettings(Settings):
     """Order embeddings: a linear image map and a GRU into the non-negative part of R^dim's unit sphere."""
 
     kind: Literal["order-embeddings"] = "order-embeddings"
@@ -185,7 +185,7 @@ class OrderSettings(Part):
     word_dim: int = Field(300, gt=0)
 
 
-class DccaSettings(Part):
+class DccaSettings(Settings):
     """Deep CCA: a perceptron a side, its hidden layers of these widths, and CCA of what they give, R^dim.
 
     `power` is that of the eigenvalues (1 + correlation) by which projections are scaled, as in `CcaSettings`.
@@ -201,13 +201,13 @@ class DccaSettings(Part):
 class DvsaSettings(InstanceSettings):
     """DVSA: regions and words of a bidirectional network into R^dim.
 
-    `hidden` is the width of the recurrent states. Sentences are cut after `longest` words.
+    `hidden` is the width of the recurrent states. Sentences are cut after `max_length` words.
     """
 
     kind: Literal["dvsa"] = "dvsa"
     dim: int = Field(1000, gt=0)
     hidden: int = Field(300, gt=0)
-    longest: int = Field(30, gt=0)
+    max_length: int = Field(30, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
@@ -215,7 +215,7 @@ TunableSettings = VsePlusPlusSettings | IRMatchSettings | ScoSettings | ConceptS
 PairSettings = McnnSettings | SimilarityNetworkSettings
 
 
-class ComposedSettings(Part):
+class ComposedSettings(Settings):
     """A matcher put together of others, its members, each trained alone by its own recipe.
 
     `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
@@ -230,7 +230,7 @@ class FineTunedSettings(ComposedSettings):
 
     Or, of concepts, the CNN and its output layer (SCO, section 3.2).
 
-    The one member is the first step's recipe, which holds the CNN fixed. The recipe's objective, optimiser,
+    The one member is the first step's recipe, which holds the CNN fixed. The recipe's loss, optimizer,
     schedule and batch are the second step's; `at_once` images have their activations in memory at a time.
     """
 
@@ -257,14 +257,14 @@ EmbeddingSettings = (
 class EnsembleSettings(ComposedSettings):
     """An ensemble sums the scores of pair matchers.
 
-    Nothing is trained but the members: the recipe's own objective, optimiser and schedule are not used.
+    Nothing is trained but the members: the recipe's own loss, optimizer and schedule are not used.
     """
 
     kind: Literal["ensemble"] = "ensemble"
     matchers: tuple[Annotated[PairSettings, Field(discriminator="kind")], ...] = ()
 
 
-class GateSettings(Part):
+class GateSettings(Settings):
     """The gates of GVSE's metric fusion, which tell queries with uncommon content from others.
 
     Attributes:
@@ -282,7 +282,7 @@ class FusionSettings(ComposedSettings):
     """GVSE's fusion of the metrics of two embedding matchers: their sum, or weighed by a gate (eq. 4).
 
     The first member is the one for uncommon content. `parts` are the positions, among the recipe's image
-    arrays, of those that each member takes; they are filled in as `matchers` are. The recipe's optimiser,
+    arrays, of those that each member takes; they are filled in as `matchers` are. The recipe's optimizer,
     schedule and batch are those of the gates.
     """
 

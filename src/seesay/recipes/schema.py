@@ -18,68 +18,74 @@ from seesay.recipes.matchers import (
     concept_settings,
     reads_no_words,
 )
-from seesay.recipes.part import Part
+from seesay.registry import Settings
 
 
-class MarginSettings(Part):
-    """Bidirectional ranking loss; `slack` is C of the soft margin, absent for the hard one."""
+class MarginSettings(Settings):
+    """Bidirectional ranking loss over all negatives of the batch."""
 
     kind: Literal["margin"] = "margin"
     margin: float = Field(0.5, gt=0)
-    slack: int | None = Field(None, gt=0)
 
 
-class HingeRankSettings(Part):
+class SoftMarginSettings(MarginSettings):
+    """The same over the `top_k` largest violations of each query; C of IRMatch's soft margin."""
+
+    kind: Literal["soft-margin"] = "soft-margin"  # type: ignore[assignment]
+    top_k: int = Field(5, gt=0)
+
+
+class HingeRankSettings(Settings):
     """Hinge rank loss of DeViSE: all sentences of the batch against each image; sentences do not ask."""
 
     kind: Literal["hinge-rank"] = "hinge-rank"
     margin: float = Field(0.1, gt=0)
 
 
-class ContrastiveSettings(Part):
+class ContrastiveSettings(Settings):
     """Cross-entropy over the batch in both directions, scores times `scale`."""
 
     kind: Literal["contrastive"] = "contrastive"
     scale: float = Field(20.0, gt=0)
 
 
-class DistilledSettings(Part):
+class DistillationSettings(Settings):
     """A teacher's scores of the batch, times `scale`, as the shares that each pair is to have in it.
 
     `teacher` is a run of an embedding matcher that was trained on the same corpus.
     """
 
-    kind: Literal["distilled"] = "distilled"
+    kind: Literal["distillation"] = "distillation"
     teacher: str
     scale: float = Field(30.0, gt=0)
 
 
-class TripletSettings(Part):
+class TripletSettings(Settings):
     """Ranking and neighbourhood constraints of the two-branch networks, eq. 6.
 
     `weights` are λ1 (the query is an image), λ2 (a sentence), λ3 (images among themselves) and
-    λ4 (sentences among themselves); `keep` is K, the hardest triplets of each pair.
+    λ4 (sentences among themselves); `top_k` is K, the hardest triplets of each pair.
     """
 
     kind: Literal["triplet"] = "triplet"
     margin: float = Field(0.05, gt=0)
-    keep: int = Field(10, gt=0)
+    top_k: int = Field(10, gt=0)
     weights: tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat, NonNegativeFloat] = (1, 1.5, 0, 0)
 
 
-class LogisticSettings(Part):
+class LogisticSettings(Settings):
     """Logistic loss on pairs, eq. 7: as many that match as pairs that do not."""
 
     kind: Literal["logistic"] = "logistic"
 
 
-class MultiLabelSettings(Part):
+class MultiLabelSettings(Settings):
     """Logistic loss on each concept of each image, SCO's eq. 1."""
 
     kind: Literal["multi-label"] = "multi-label"
 
 
-class PairMarginSettings(Part):
+class PairMarginSettings(Settings):
     """Contrastive sampling of m-CNN, eq. 10: each pair against one negative of its batch, in both directions.
 
     `negatives` are drawn at random, as in the paper, or are the hardest, those with the highest scores.
@@ -90,25 +96,26 @@ class PairMarginSettings(Part):
     negatives: Literal["random", "hardest"] = "random"
 
 
-class CorrelationSettings(Part):
+class CorrelationSettings(Settings):
     """The correlation of CCA, in closed form; the ridge is the one of these with the best val measure."""
 
     kind: Literal["correlation"] = "correlation"
     ridges: tuple[PositiveFloat, ...] = Field((0.01, 0.1, 1.0), min_length=1)
 
 
-class TotalCorrelationSettings(Part):
+class TotalCorrelationSettings(Settings):
     """The correlation of a mini-batch, which deep CCA trains by; `ridge` is added to each variance."""
 
     kind: Literal["total-correlation"] = "total-correlation"
     ridge: float = Field(1e-4, gt=0)
 
 
-ObjectiveSettings = Annotated[
+LossSettings = Annotated[
     MarginSettings
+    | SoftMarginSettings
     | HingeRankSettings
     | ContrastiveSettings
-    | DistilledSettings
+    | DistillationSettings
     | TripletSettings
     | LogisticSettings
     | MultiLabelSettings
@@ -119,14 +126,14 @@ ObjectiveSettings = Annotated[
 ]
 
 
-class OptimiserSettings(Part):
-    """Adam, with decoupled weight decay when `decay` is not zero, or SGD; gradients clipped by norm."""
+class OptimizerSettings(Settings):
+    """Adam (AdamW if `weight_decay` is not zero) or SGD; `grad_clip` is the largest norm of the gradients."""
 
     kind: Literal["adam", "sgd"] = "adam"
-    rate: float = Field(1e-3, gt=0)
-    decay: float = Field(0.0, ge=0)
+    lr: float = Field(1e-3, gt=0)
+    weight_decay: float = Field(0.0, ge=0)
     momentum: float = Field(0.0, ge=0, lt=1)
-    clip: float | None = Field(None, gt=0)
+    grad_clip: float | None = Field(None, gt=0)
 
     @field_validator("momentum")
     @classmethod
@@ -136,7 +143,7 @@ class OptimiserSettings(Part):
         return momentum
 
 
-class ScheduleSettings(Part):
+class ScheduleSettings(Settings):
     """Epochs, early stopping on val mR after `patience` epochs without a gain, and the rate's course."""
 
     epochs: int = Field(30, gt=0)
@@ -145,7 +152,7 @@ class ScheduleSettings(Part):
     step_epoch: int = Field(15, gt=0)
 
 
-class RegionSettings(Part):
+class RegionSettings(Settings):
     """Phrase localization: what a phrase is matched with.
 
     Attributes:
@@ -161,7 +168,7 @@ class RegionSettings(Part):
     geometry: bool = False
 
 
-class Recipe(Part):
+class Recipe(Settings):
     """One row of one table.
 
     Attributes:
@@ -169,7 +176,7 @@ class Recipe(Part):
         arrays: which of the encoders' arrays the matcher takes.
         sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
         sentence_dim: to how many principal components a fitted one is reduced, at most.
-        least: how often a word must occur in the train split to be in the vocabulary.
+        min_count: how often a word must occur in the train split to be in the vocabulary.
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and sees to two sentences of each image in the batch.
         regions: set where the recipe grounds phrases; its encoder then is a region encoder.
@@ -188,12 +195,12 @@ class Recipe(Part):
         Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf", "quick-thought"] | None
     ) = None
     sentence_dim: int = Field(6000, gt=0)
-    least: int = Field(1, gt=0)
+    min_count: int = Field(1, gt=0)
     matcher: MatcherSettings
-    objective: ObjectiveSettings
-    optimiser: OptimiserSettings = Field(default_factory=OptimiserSettings)
+    loss: LossSettings
+    optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
-    batch: int = Field(128, gt=1)
+    batch_size: int = Field(128, gt=1)
     sampler: Literal["rounds", "random", "neighbourhood"] = "rounds"
     regions: RegionSettings | None = None
     seed: int = 1
@@ -207,18 +214,16 @@ class Recipe(Part):
             raise ValueError(f"{matcher.kind} takes a sentence's vector; name a sentence_encoder")
         return matcher
 
-    @field_validator("objective")
+    @field_validator("loss")
     @classmethod
-    def _concepts_have_their_own(
-        cls, objective: ObjectiveSettings, info: ValidationInfo
-    ) -> ObjectiveSettings:
-        labels, matcher = isinstance(objective, MultiLabelSettings), info.data.get("matcher")
+    def _concepts_have_their_own(cls, loss: LossSettings, info: ValidationInfo) -> LossSettings:
+        labels, matcher = isinstance(loss, MultiLabelSettings), info.data.get("matcher")
         unresolved = isinstance(matcher, FineTunedSettings) and not matcher.matchers
         if matcher and not unresolved and labels != (concept_settings(matcher) is not None):
             raise ValueError("multi-label is what concepts are learned with, and they alone")
         if labels and len(info.data.get("encoders", ())) > 1:
             raise ValueError("concepts are predicted from the features of one encoder; name a single one")
-        return objective
+        return loss
 
     @field_validator("regions")
     @classmethod

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.evaluation.k_shot import recalls
-from seesay.evaluation.uncertainty import RESAMPLES, Answers
+from seesay.metrics.bootstrap import RESAMPLES, Answers
+from seesay.protocols.k_shot import recalls
 
 Whole = NDArray[np.int64]
 

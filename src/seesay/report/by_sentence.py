@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from seesay.data.corpus import Corpus
-from seesay.evaluation.columns import number
-from seesay.evaluation.k_shot import BANDS
-from seesay.evaluation.recall import MEASURES
-from seesay.evaluation.uncertainty import LEVEL
+from seesay.metrics.bootstrap import LEVEL
+from seesay.metrics.recall import MEASURES
+from seesay.protocols.k_shot import BANDS
 from seesay.report.breakdown import Bin, bins_of, equal_bins, image_retrieval_of, span
 from seesay.report.html import Page
 from seesay.report.plots import by_bin
 from seesay.report.subject import Subject
+from seesay.results.columns import number
 from seesay.text.rare_words import rarest_words, word_counts
 from seesay.text.tokenizer import tokenize
 

@@ -10,19 +10,19 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
+from seesay.encoders.images.concepts import DEFAULT_RUN
+from seesay.encoders.images.encode import encode_images
+from seesay.encoders.images.encoder import CONCEPTS, INSTANCES, load_encoder
+from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
-from seesay.features.concepts import DEFAULT_RUN
-from seesay.features.encode import encode_images
-from seesay.features.encoder import CONCEPTS, INSTANCES, load_encoder
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.fusion import MetricFusion, gate_values
 from seesay.matchers.gvse import UncommonVSE
-from seesay.matchers.inputs import Inputs
-from seesay.matchers.run import PRECOMPUTED, Run, default_device, recipe_encoders
-from seesay.recipes.encoder_name import kind_of
 from seesay.report.html import Html, Page, tag
 from seesay.report.pictures import Frame, Pictures
 from seesay.report.plots import shares_of
+from seesay.runs.inputs import Inputs
+from seesay.runs.run import PRECOMPUTED, Run, default_device, recipe_encoders
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 
 _CONCEPTS = 8  # of an image

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
 from seesay.data.phrases import PhraseCorpus
-from seesay.evaluation.columns import number
-from seesay.evaluation.grounding import LEAST_IOU, MEASURES, baselines, grounding_recall
-from seesay.evaluation.measure import rank_proposals
-from seesay.matchers.phrase_inputs import phrase_inputs
-from seesay.matchers.run import Run
+from seesay.protocols.grounding import LEAST_IOU, MEASURES, baselines, grounding_recall
+from seesay.protocols.measure import rank_proposals
 from seesay.report.breakdown import recall_curve
 from seesay.report.html import Html, Page, joined, tag
 from seesay.report.pictures import Frame, Pictures
 from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
 from seesay.report.subject import Tell
+from seesay.results.columns import number
+from seesay.runs.phrase_inputs import phrase_inputs
+from seesay.runs.run import Run
 
 _DRAWN = 12  # phrases
 _MOST = 100  # K

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.evaluation.columns import find_published, number, published_figures
-from seesay.evaluation.measure import differences
-from seesay.evaluation.paired import compare
-from seesay.evaluation.recall import MEASURES
-from seesay.evaluation.uncertainty import DIRECTIONS, LEVEL, MEAN_RECALL, RESAMPLES
+from seesay.metrics.bootstrap import DIRECTIONS, LEVEL, MEAN_RECALL, RESAMPLES
+from seesay.metrics.paired import compare
+from seesay.metrics.recall import MEASURES
+from seesay.protocols.measure import differences
 from seesay.report.breakdown import rank_bins, rank_shares, recall_curve, span
 from seesay.report.html import Html, Page, joined, tag
 from seesay.report.plots import rank_histograms, recall_curves
 from seesay.report.subject import Subject
+from seesay.results.columns import find_published, number, published_figures
 
 _SENTENCE, _IMAGE = "sentence retrieval", "image retrieval"
 _COLUMNS = [f"{way} {name}" for way in "SI" for name in MEASURES] + [MEAN_RECALL]
@@ -63,7 +63,7 @@ def _notes(subject: Subject) -> list[str]:
     measured = subject.measured
     notes = list(measured.get("notes", ()))
     if cut := measured.get("cut_sentences"):
-        read = measured["longest_read"]
+        read = measured["max_length"]
         notes.append(f"{subject.name} reads {read} words of a sentence; {cut} sentences are longer.")
     if broken := subject.inputs.broken if subject.inputs is not None else []:
         first = "; ".join(str(error) for error in broken[:3])

@@ -17,12 +17,12 @@ from seesay import __version__
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.columns import SENTENCE
-from seesay.evaluation.measure import differences, encoder_and_crops
-from seesay.matchers.run import Run
+from seesay.protocols.measure import differences, encoder_and_crops
 from seesay.recipes.load import dump_recipe
 from seesay.report.html import Page, definitions, tag
 from seesay.report.plots import Series, training_curves
+from seesay.results.columns import SENTENCE
+from seesay.runs.run import Run
 from seesay.training.measured import data_digest
 from seesay.training.metrics import METRICS
 from seesay.training.runs import REPORT, read_report
@@ -50,7 +50,7 @@ def add_training(page: Page, run: Run) -> None:
     last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
     alt = f"Curves of training over {x}. At the end: {last}."
     page.figure(
-        f"{of}: the objective's mean, and measures of val. Dotted: {x} {shown[x]:g}, which was kept.",
+        f"{of}: the loss's mean, and measures of val. Dotted: {x} {shown[x]:g}, which was kept.",
         training_curves([row[x] for row in history], x, curves, shown[x], alt),
     )
 
@@ -63,7 +63,7 @@ def _curves(history: Sequence[Mapping[str, Any]]) -> dict[str, Series]:
     known = {name: np.array(line, np.float64) for name, line in measures.items()}
     losses = {"train": np.array([row["loss"] for row in history], np.float64)}
     of = "" if len(known) > 1 else f"{next(iter(known))} "  # a single line has no legend
-    return {"objective": losses, f"{of}on val, %": known}
+    return {"loss": losses, f"{of}on val, %": known}
 
 
 def _history(run: Run) -> list[dict[str, Any]]:
@@ -131,11 +131,11 @@ def _of_run(run: Run) -> list[tuple[str, str]]:
         ("departures", "; ".join(differences(recipe)) or "none named"),
     ]
     if report:
-        best = report["best_val"][report["headline"]]
+        best = report["best_val"][report["monitor"]]
         course = f"{report['epochs']} epochs, " if "epochs" in report else ""
         versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
         told += [
-            ("training", f"{course}{report['seconds']:,.0f} s; val {report['headline']} {best:.1f}"),
+            ("training", f"{course}{report['seconds']:,.0f} s; val {report['monitor']} {best:.1f}"),
             ("trained with", f"{versions}; {report['machine']}"),
         ]
     return told

@@ -11,14 +11,14 @@ from seesay.data.corpus import Corpus
 from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.ensemble import check_same, distinct
-from seesay.evaluation.entries import Entry, open_entry
-from seesay.evaluation.measure import score_run
-from seesay.evaluation.scored import Scored, answers, measure_scored
-from seesay.evaluation.uncertainty import RESAMPLES, Answers
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run
+from seesay.metrics.bootstrap import RESAMPLES, Answers
+from seesay.protocols.entries import Entry, open_entry
+from seesay.protocols.measure import score_run
+from seesay.protocols.score_fusion import check_same, distinct
+from seesay.protocols.scored import Scored, answers, measure_scored
 from seesay.recipes.matchers import concept_settings
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.run import Run
 from seesay.training.table_of_runs import open_corpus_of
 
 Tell = Callable[[str], None]

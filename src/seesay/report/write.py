@@ -9,12 +9,9 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.columns import corpus_title, number
-from seesay.evaluation.concepts import measure_concepts
-from seesay.evaluation.entries import Entry
-from seesay.matchers.inputs import split_inputs
-from seesay.matchers.run import Run
 from seesay.paths import replace_text
+from seesay.protocols.concepts import measure_concepts
+from seesay.protocols.entries import Entry
 from seesay.report.by_sentence import add_by_sentence
 from seesay.report.html import Page
 from seesay.report.insides import add_insides
@@ -24,6 +21,9 @@ from seesay.report.queries import Gallery, answer, sample
 from seesay.report.recalls import add_recalls
 from seesay.report.runs import add_provenance, add_training
 from seesay.report.subject import Tell, measure_subjects, names_of, predicts_concepts
+from seesay.results.columns import corpus_title, number
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
 
 SUFFIX = ".html"
 _NAMED = 4  # runs in the title

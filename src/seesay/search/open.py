@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from seesay.search.index import Index
 
 SHIPPED = "seesay-small"

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.sources import FileSource
+from seesay.encoders.images.encode import encode_images, fill_stores
+from seesay.encoders.images.encoder import Arrays
 from seesay.errors import ImageError, SeesayError
-from seesay.features.encode import encode_images, fill_stores
-from seesay.features.encoder import Arrays
-from seesay.matchers.inputs import stores_folder
-from seesay.matchers.run import (
+from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.inputs import stores_folder
+from seesay.runs.run import (
     Run,
     check_one_score,
     join_features,
@@ -27,7 +28,6 @@ from seesay.matchers.run import (
 from seesay.search.embedder import Embedder
 from seesay.search.index import Hit, Index
 from seesay.search.store import Item
-from seesay.text.sentences import prepare_sentences
 
 SHORTLIST = 100
 

@@ -23,8 +23,8 @@ from seesay.text.content_words import PARTS, Part, content_words
 from seesay.text.vocabulary import Vocabulary
 
 FILE = "concepts.json"  # in a run's folder
-MOST = 256  # the paper's K
-LEAST = 5  # sentences; a rarer word is no concept
+MAX_CONCEPTS = 256  # the paper's K
+MIN_COUNT = 5  # sentences; a rarer word is no concept
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,12 @@ class ConceptVocabulary:
     without: int
 
     @classmethod
-    def of(cls, sentences: Iterable[str], most: int = MOST, least: int = LEAST) -> ConceptVocabulary:
-        """The `most` frequent content words that stand in at least `least` sentences; ties by the alphabet.
+    def of(
+        cls, sentences: Iterable[str], max_size: int = MAX_CONCEPTS, min_count: int = MIN_COUNT
+    ) -> ConceptVocabulary:
+        """Take the `max_size` most frequent content words of at least `min_count` sentences.
+
+        Equally frequent words are in alphabetical order.
 
         Raises:
             SeesayError: there are none.
@@ -69,14 +73,14 @@ class ConceptVocabulary:
             counts.update({word.lemma for word in found})
             for word in found:
                 parts[word.lemma][word.part] += 1
-        frequent = sorted((-n, word) for word, n in counts.items() if n >= least)[:most]
+        frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)[:max_size]
         if not frequent:
             raise SeesayError(
-                f"No content word stands in {least} of the {total} training sentences: no concepts. "
-                "Are they in English? If they are few, set `least` to 1."
+                f"No content word stands in {min_count} of the {total} training sentences: no concepts. "
+                "Are they in English? If they are few, set `min_count` to 1."
             )
         concepts = tuple(Concept(word, _most_often(parts[word]), -n) for n, word in frequent)
-        return cls(concepts, most, total, without)
+        return cls(concepts, max_size, total, without)
 
     def vocabulary(self) -> Vocabulary:
         """The concepts as a run's vocabulary: concept c, from zero, has number c + 1."""

@@ -27,10 +27,10 @@ class Vocabulary:
         return len(self.words) + 1
 
     @classmethod
-    def of(cls, sentences: Iterable[str], least: int) -> Vocabulary:
-        """The words that occur at least `least` times, most frequent first, ties by the alphabet."""
+    def of(cls, sentences: Iterable[str], min_count: int) -> Vocabulary:
+        """The words that occur at least `min_count` times, most frequent first, ties by the alphabet."""
         counts = Counter(word for text in sentences for word in tokenize(text))
-        kept = [(word, n) for word, n in counts.items() if n >= least]
+        kept = [(word, n) for word, n in counts.items() if n >= min_count]
         return cls(word for word, _ in sorted(kept, key=lambda item: (-item[1], item[0])))
 
     def encode(self, text: str) -> list[int]:

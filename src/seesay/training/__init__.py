@@ -1,1 +1,1 @@
-"""Objectives, samplers, the loop and its checkpoints."""
+"""Losses, samplers, the loop and its checkpoints."""

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seesay.evaluation.ranks import ranks
-from seesay.evaluation.recall import retrieval
 from seesay.matchers.fusion import Gate
+from seesay.metrics.ranks import ranks
+from seesay.metrics.recall import retrieval
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)

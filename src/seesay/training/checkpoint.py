@@ -22,15 +22,15 @@ def save_checkpoint(
     run: Path,
     epoch: int,
     matcher: nn.Module,
-    optimiser: Optimizer,
+    optimizer: Optimizer,
     best: dict[str, Tensor],
     state: dict[str, Any],
 ) -> None:
-    """Write weights, optimiser, best weights so far, random state and `state` (JSON) as one file."""
+    """Write weights, optimizer, best weights so far, random state and `state` (JSON) as one file."""
     tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
     tensors |= {f"best.{key}": value for key, value in best.items()}
-    for number, moments in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{number}.{key}": torch.as_tensor(value) for key, value in moments.items()}
+    for number, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in moments.items()}
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
@@ -41,7 +41,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    run: Path, matcher: nn.Module, optimiser: Optimizer
+    run: Path, matcher: nn.Module, optimizer: Optimizer
 ) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
     """Put everything back; returns the last finished epoch, the best weights and the state.
 
@@ -54,7 +54,7 @@ def load_checkpoint(
             metadata = file.metadata()
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         matcher.load_state_dict(_under(tensors, "matcher."))
-        optimiser.load_state_dict(_optimiser_state(tensors, optimiser))
+        optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
     except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as failure:
         raise SeesayError(
             f"{path}: cannot be resumed ({str(failure).splitlines()[0]}); train without --resume."
@@ -69,9 +69,9 @@ def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
 
 
-def _optimiser_state(tensors: dict[str, Tensor], optimiser: Optimizer) -> dict[str, Any]:
+def _optimizer_state(tensors: dict[str, Tensor], optimizer: Optimizer) -> dict[str, Any]:
     state: dict[int, dict[str, Tensor]] = {}
-    for key, value in _under(tensors, "optimiser.").items():
+    for key, value in _under(tensors, "optimizer.").items():
         number, _, name = key.partition(".")
         state.setdefault(int(number), {})[name] = value
-    return {"state": state, "param_groups": optimiser.state_dict()["param_groups"]}
+    return {"state": state, "param_groups": optimizer.state_dict()["param_groups"]}

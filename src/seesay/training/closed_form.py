@@ -1,4 +1,4 @@
-"""Recipes whose objective has a closed form: CCA, with its ridge chosen on val."""
+"""Recipes whose loss has a closed form: CCA, with its ridge chosen on val."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torch import Tensor
 
 from seesay.errors import SeesayError
 from seesay.matchers.cca import CCA, Covariances, solve_cca
-from seesay.matchers.run import Run
 from seesay.progress import progress
 from seesay.recipes.matchers import CcaSettings
 from seesay.recipes.schema import CorrelationSettings
+from seesay.runs.run import Run
 from seesay.training.metrics import METRICS, write_metrics
 from seesay.training.task import Task
 
@@ -23,27 +23,27 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[dict[str, Any]]
     One pass over the pairs gathers the covariances; each ridge then costs a decomposition.
 
     Raises:
-        SeesayError: the objective does not go with the matcher; see `solve_cca`.
+        SeesayError: the loss does not go with the matcher; see `solve_cca`.
     """
     recipe, matcher = run.recipe, run.matcher
     if not (
         isinstance(matcher, CCA)
         and isinstance(recipe.matcher, CcaSettings)
-        and isinstance(recipe.objective, CorrelationSettings)
+        and isinstance(recipe.loss, CorrelationSettings)
     ):
-        raise SeesayError(f"Recipe '{recipe.name}': the correlation objective goes with the cca matcher.")
+        raise SeesayError(f"Recipe '{recipe.name}': the correlation loss goes with the cca matcher.")
     covariances = Covariances()
     for features, sentences in task.pairs():
         covariances.add(features.to(run.device), sentences.vectors.to(run.device))
     history: list[dict[str, Any]] = []
     best: dict[str, Tensor] = {}
-    ridges = recipe.objective.ridges
+    ridges = recipe.loss.ridges
     with progress("Ridges", len(ridges), "ridges") as advance:
         for number, ridge in enumerate(ridges, start=1):
             start = time.monotonic()
             matcher.fill(solve_cca(covariances, recipe.matcher.dim, ridge, ridge))
             measured = task.measure(run)
-            if not history or measured[task.headline] > max(row["val"][task.headline] for row in history):
+            if not history or measured[task.monitor] > max(row["val"][task.monitor] for row in history):
                 best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
             loss = -float(matcher.get_buffer("correlations").sum())
             seconds = round(time.monotonic() - start, 2)

@@ -14,19 +14,19 @@ from safetensors.torch import save_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.tuned import copy_tuned
+from seesay.encoders.names import untuned
+from seesay.encoders.sentences.encoder import save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.features.tuned import copy_tuned
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.fusion import MetricFusion
-from seesay.matchers.image_concepts import run_concepts
-from seesay.matchers.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.paths import replace_text, replacing
-from seesay.recipes.encoder_name import untuned
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
 from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, concept_settings, reads_no_words
 from seesay.recipes.schema import Recipe
+from seesay.runs.concepts import run_concepts
+from seesay.runs.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.text.encoders import save_sentence_encoder
 from seesay.training.concept_task import ConceptTask, learned_from
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gate import train_gates
@@ -189,12 +189,12 @@ def _text(member: Run) -> str | None:
 
 def _about(member: Run) -> dict[str, Any]:
     report = read_report(member.folder)
-    headline = report["headline"]
+    monitor = report["monitor"]
     return {
         "weights": _digest(member.folder / WEIGHTS),
         "seconds": report["seconds"],
         "best_epoch": report["best_epoch"],
-        headline: report["best_val"][headline],
+        monitor: report["best_val"][monitor],
     }
 
 

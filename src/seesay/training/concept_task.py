@@ -14,15 +14,15 @@ from torch.nn import functional
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.evaluation.concepts import measure_concepts
 from seesay.matchers.base import Matcher
 from seesay.matchers.concepts import ConceptPredictor
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run
+from seesay.matchers.sentences import Sentences
+from seesay.protocols.concepts import measure_concepts
 from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary, concept_targets
-from seesay.text.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
 Batch = NDArray[np.int64]
@@ -47,8 +47,8 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
     """The words of a recipe; those of concepts, which come with them, are what it learns to predict."""
     settings = concept_settings(recipe.matcher)
     if settings is None:
-        return Vocabulary.of(texts, recipe.least), None
-    concepts = ConceptVocabulary.of(texts, settings.count, recipe.least)
+        return Vocabulary.of(texts, recipe.min_count), None
+    concepts = ConceptVocabulary.of(texts, settings.count, recipe.min_count)
     return concepts.vocabulary(), concepts
 
 
@@ -66,7 +66,7 @@ class ConceptTask:
     val: Inputs
     targets: Tensor
     wanted: int
-    headline: str = "mAP"
+    monitor: str = "mAP"
 
     @classmethod
     def of(cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary) -> ConceptTask:
@@ -85,7 +85,9 @@ class ConceptTask:
     def batches(self, epoch: int) -> Sequence[Batch]:
         """Positions of images, each once."""
         shuffled = np.random.default_rng([self.recipe.seed, epoch]).permutation(len(self.data.features))
-        return [shuffled[i : i + self.recipe.batch] for i in range(0, len(shuffled), self.recipe.batch)]
+        return [
+            shuffled[i : i + self.recipe.batch_size] for i in range(0, len(shuffled), self.recipe.batch_size)
+        ]
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
         """Eq. 1 on one mini-batch."""

@@ -1,7 +1,7 @@
 """The second step of two-step learning: the CNN and what reads its features end to end, from pixels.
 
 That is a matcher (GVSE, common VSE), or the output layer of the multi-label CNN (SCO, section 3.2). Images
-are cropped and mirrored at random. A matcher's objective compares all pairs of a batch, so that its gradient
+are cropped and mirrored at random. A matcher's loss compares all pairs of a batch, so that its gradient
 cannot be accumulated over parts of the batch; instead the CNN's activations are computed twice, `at_once`
 images in memory at a time, which gives the gradient of the whole batch exactly. Batch normalisation keeps
 the statistics that it came with.
@@ -21,22 +21,22 @@ from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
+from seesay.encoders.images.crops import Pixels, random_crop
+from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
+from seesay.encoders.images.encode import bytes_of, encode_images, in_threads
+from seesay.encoders.images.encoder import Arrays, Encoder
+from seesay.encoders.images.tuned import save_tuned
 from seesay.errors import SeesayError
-from seesay.features.crops import Pixels, random_crop
-from seesay.features.efficientnet import LITE, PixelsToFeatures, load_lite
-from seesay.features.encode import bytes_of, encode_images, in_threads
-from seesay.features.encoder import Arrays, Encoder
-from seesay.features.tuned import save_tuned
+from seesay.losses.ranking import loss_value
 from seesay.matchers.base import Matcher
-from seesay.matchers.run import Run, join_features
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import FineTunedSettings
 from seesay.recipes.schema import ContrastiveSettings, MarginSettings, MultiLabelSettings, Recipe
-from seesay.text.sentences import Sentences
+from seesay.runs.run import Run, join_features
 from seesay.training import checkpoint
 from seesay.training.concept_task import ConceptTask
 from seesay.training.loop import Loop
 from seesay.training.metrics import draw_curves
-from seesay.training.objectives import objective_value
 from seesay.training.sentence_task import Batch, SentenceTask
 
 TunableTask: TypeAlias = SentenceTask | ConceptTask
@@ -95,9 +95,9 @@ class FineTuneTask:
     epoch: int = 0
 
     @property
-    def headline(self) -> str:
+    def monitor(self) -> str:
         """The val measure that chooses the epoch."""
-        return self.task.headline
+        return self.task.monitor
 
     @property
     def image_dim(self) -> int:
@@ -110,7 +110,7 @@ class FineTuneTask:
         return self.task.batches(epoch)
 
     def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
-        """The recipe's objective on one mini-batch, of images cropped anew."""
+        """The recipe's loss on one mini-batch, of images cropped anew."""
         assert isinstance(matcher, FromPixels)
         if isinstance(self.task, ConceptTask):
             features = matcher.features(self._squares(batch, device))
@@ -118,15 +118,15 @@ class FineTuneTask:
         return self._matching(self.task, matcher, batch, device)
 
     def _matching(self, task: SentenceTask, matcher: FromPixels, batch: Batch, device: str) -> list[Tensor]:
-        objective = self.recipe.objective
-        assert isinstance(objective, MarginSettings | ContrastiveSettings)
+        loss = self.recipe.loss
+        assert isinstance(loss, MarginSettings | ContrastiveSettings)
         images, chosen = batch
         present, place = np.unique(images, return_inverse=True)
         features = matcher.features(self._squares(present, device))
         sentences = task.data.sentences.take(torch.from_numpy(chosen)).to(device)
         scores = matcher.matcher.training_scores(features[torch.from_numpy(place).to(device)], sentences)
         owners = torch.from_numpy(images).to(device)
-        return [objective_value(objective, each.float(), owners) for each in scores]
+        return [loss_value(loss, each.float(), owners) for each in scores]
 
     def pairs(self) -> Any:
         """Nothing is solved in closed form from pixels."""
@@ -180,10 +180,10 @@ class FineTuneTask:
 
 
 def check_tunable(recipe: Recipe) -> None:
-    """See that there is a CNN to fine-tune, and an objective for it.
+    """See that there is a CNN to fine-tune, and an loss for it.
 
     Raises:
-        SeesayError: the recipe's encoder is another, or its objective.
+        SeesayError: the recipe's encoder is another, or its loss.
     """
     encoder = recipe.encoders[0]
     if len(recipe.encoders) > 1 or encoder.partition(":")[0] not in LITE:
@@ -191,9 +191,9 @@ def check_tunable(recipe: Recipe) -> None:
             f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; what can be fine-tuned is "
             f"one of {', '.join(LITE)}."
         )
-    if not isinstance(recipe.objective, MarginSettings | ContrastiveSettings | MultiLabelSettings):
+    if not isinstance(recipe.loss, MarginSettings | ContrastiveSettings | MultiLabelSettings):
         raise SeesayError(
-            f"Recipe '{recipe.name}': objective '{recipe.objective.kind}'; fine-tuning takes margin, "
+            f"Recipe '{recipe.name}': loss '{recipe.loss.kind}'; fine-tuning takes margin, "
             "contrastive or multi-label."
         )
 
@@ -231,7 +231,7 @@ def fine_tune(run: Run, task: TunableTask) -> tuple[Recipe, dict[str, Any], dict
     name = save_tuned(encoder, module.network, out)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / checkpoint.FILE).unlink()
-    kept = max(history, key=lambda row: float(row["val"][task.headline]))
+    kept = max(history, key=lambda row: float(row["val"][task.monitor]))
     seconds = round(sum(row["seconds"] for row in history), 1)
     course = {"best_epoch": kept["epoch"], "epochs": len(history), "seconds": seconds}
     return run.recipe.model_copy(update={"encoders": (name,)}), kept["val"], course

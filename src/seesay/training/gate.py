@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.evaluation.auc import area_under_curve
 from seesay.matchers.fusion import Gate, MetricFusion
-from seesay.matchers.inputs import Inputs
-from seesay.matchers.run import Run
+from seesay.metrics.auc import area_under_curve
 from seesay.progress import progress
 from seesay.recipes.matchers import FusionSettings, GateSettings
 from seesay.recipes.schema import Recipe
+from seesay.runs.inputs import Inputs
+from seesay.runs.run import Run
 from seesay.text.rare_words import rarest_words, word_counts
 from seesay.training.calibrate import calibrate
-from seesay.training.optimiser import new_optimiser, rate_factor
+from seesay.training.optimizer import new_optimizer, rate_factor
 
 Labels = NDArray[np.bool_]
 Vectors = NDArray[np.float32]
@@ -99,28 +99,28 @@ def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labe
 
 
 def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> dict[str, Any]:
-    """Train one gate by the recipe's optimiser, epochs and batch, and keep the epoch that val likes best."""
+    """Train one gate by the recipe's optimizer, epochs and batch, and keep the epoch that val likes best."""
     torch.manual_seed(recipe.seed)
     gate.reset()
     gate.to(device)
-    optimiser = new_optimiser(recipe.optimiser, gate.parameters())
+    optimizer = new_optimizer(recipe.optimizer, gate.parameters())
     best = _Best()
     best.look(0, gate, val, device)
-    steps, epochs = range(0, len(train.labels), recipe.batch), recipe.schedule.epochs
+    steps, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
     with progress("Gate", epochs, "epochs") as advance:
         for epoch in range(1, epochs + 1):
             order = torch.randperm(len(train.labels))
-            for group in optimiser.param_groups:
-                group["lr"] = recipe.optimiser.rate * rate_factor(recipe.schedule, (epoch - 1) / epochs)
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.optimizer.lr * rate_factor(recipe.schedule, (epoch - 1) / epochs)
             for start in steps:
-                chosen = order[start : start + recipe.batch]
+                chosen = order[start : start + recipe.batch_size]
                 vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
                 loss = balanced_loss(gate(vectors), labels, train.labels)
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
-                if recipe.optimiser.clip is not None:
-                    nn.utils.clip_grad_norm_(gate.parameters(), recipe.optimiser.clip)
-                optimiser.step()
+                if recipe.optimizer.grad_clip is not None:
+                    nn.utils.clip_grad_norm_(gate.parameters(), recipe.optimizer.grad_clip)
+                optimizer.step()
             best.look(epoch, gate, val, device)
             advance(1)
     gate.load_state_dict(best.state)
@@ -147,7 +147,7 @@ class _Best:
         logits = gate(val.vectors.to(device)).float().cpu()
         loss = float(balanced_loss(logits, val.labels, val.labels))
         if not np.isfinite(loss):
-            raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimiser.rate.")
+            raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
         if loss >= self.loss:
             return
         auc = area_under_curve(logits.numpy(), val.labels.numpy())

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from seesay.errors import SeesayError
-from seesay.matchers.run import Run
 from seesay.progress import progress
+from seesay.runs.run import Run
 from seesay.training import checkpoint
 from seesay.training.metrics import METRICS, write_metrics
-from seesay.training.optimiser import new_optimiser, rate_factor
+from seesay.training.optimizer import new_optimizer, rate_factor
 from seesay.training.task import Task
 
 
@@ -33,13 +33,13 @@ class Loop:
     def __init__(self, task: Task, run: Run) -> None:
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
-        self.optimiser = new_optimiser(self.recipe.optimiser, self.matcher.parameters())
+        self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
         self.state = State([])
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
         """Go on behind the last epoch that a checkpoint in the run's folder holds."""
-        _, self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimiser)
+        _, self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
         self.state = State(**state)
         write_metrics(self.out / METRICS, self.state.history)
 
@@ -55,8 +55,8 @@ class Loop:
         start = time.monotonic()
         loss = self._learn(epoch)
         measured = self.task.measure(self.view)
-        if measured[self.task.headline] > self.state.best_measure:
-            self.state.best_measure, self.state.best_epoch = measured[self.task.headline], epoch
+        if measured[self.task.monitor] > self.state.best_measure:
+            self.state.best_measure, self.state.best_epoch = measured[self.task.monitor], epoch
             state = self.matcher.state_dict()
             self.best = {key: value.detach().cpu().clone() for key, value in state.items()}
         row = {
@@ -66,7 +66,7 @@ class Loop:
             "val": measured,
         }
         self.state.history.append(row)
-        checkpoint.save_checkpoint(self.out, epoch, self.matcher, self.optimiser, self.best, vars(self.state))
+        checkpoint.save_checkpoint(self.out, epoch, self.matcher, self.optimizer, self.best, vars(self.state))
         write_metrics(self.out / METRICS, self.state.history)
 
     def _learn(self, epoch: int) -> float:
@@ -87,17 +87,17 @@ class Loop:
             losses = self.task.losses(self.matcher, batch, self.device)
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
-            raise SeesayError(f"{self.out}: the loss is {loss.item()}; lower optimiser.rate or clip.")
-        self.optimiser.zero_grad()
+            raise SeesayError(f"{self.out}: the loss is {loss.item()}; lower optimizer.lr or clip.")
+        self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.recipe.optimiser.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.optimiser.clip)
-        self.optimiser.step()
+        if self.recipe.optimizer.grad_clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.optimizer.grad_clip)
+        self.optimizer.step()
         return loss.item() / len(losses)
 
     def _set_rate(self, factor: float) -> None:
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.recipe.optimiser.rate * factor
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.recipe.optimizer.lr * factor
 
     def _patience_spent(self) -> bool:
         patience = self.recipe.schedule.patience

@@ -14,8 +14,8 @@ import numpy as np
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.run import RECIPE, VOCABULARY, WEIGHTS
 from seesay.paths import replace_text
+from seesay.runs.run import RECIPE, VOCABULARY, WEIGHTS
 
 MEASURED = "measured.json"
 _ROWS = 256

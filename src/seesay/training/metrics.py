@@ -18,7 +18,7 @@ def write_metrics(path: Path, history: Sequence[dict[str, Any]]) -> None:
 
 
 def draw_curves(history: Sequence[dict[str, Any]], folder: Path) -> None:
-    """`loss.png` and `recall.png`: the objective's mean and val's measures, epoch by epoch."""
+    """`loss.png` and `recall.png`: the loss's mean and val's measures, epoch by epoch."""
     from matplotlib.figure import Figure
 
     epochs = [row["epoch"] for row in history]
@@ -32,7 +32,7 @@ def draw_curves(history: Sequence[dict[str, Any]], folder: Path) -> None:
         for k in ("R@1", "R@10") if direction in history[0]["val"] else ():
             label = f"{direction.replace('_', ' ')} {k}"
             recalls[label] = [row["val"][direction][k] for row in history]
-    for name, curves, unit in (("loss", losses, "objective"), ("recall", recalls, "val, %")):
+    for name, curves, unit in (("loss", losses, "loss"), ("recall", recalls, "val, %")):
         figure = Figure(figsize=(8, 4), layout="constrained")
         axes = figure.add_subplot()
         for label, values in curves.items():

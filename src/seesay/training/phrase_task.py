@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure_phrases
+from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
-from seesay.matchers.phrase_inputs import PhraseInputs, phrase_inputs
-from seesay.matchers.run import Run
+from seesay.matchers.sentences import Sentences
+from seesay.protocols.measure import measure_phrases
 from seesay.recipes.schema import (
     LogisticSettings,
     Recipe,
     RegionSettings,
     TripletSettings,
 )
-from seesay.text.encoders import SentenceEncoder
-from seesay.text.sentences import Sentences
+from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
+from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.phrase_sampler import PhraseSampler
-from seesay.training.triplets import Relations, logistic_objective, triplet_objective
 
 _BATCH = 4096
 
@@ -43,7 +43,7 @@ class Batch:
 class PhraseTask:
     """Phrases and the regions that they name."""
 
-    headline = "R@1"
+    monitor = "R@1"
 
     def __init__(
         self, recipe: Recipe, settings: RegionSettings, data: PhraseInputs, val: PhraseInputs
@@ -77,14 +77,14 @@ class PhraseTask:
         Raises:
             SeesayError: no set is left.
         """
-        seed, size = self.recipe.seed, self.recipe.batch
+        seed, size = self.recipe.seed, self.recipe.batch_size
         shuffled = np.random.default_rng([seed, epoch]).permutation(self._usable)
         sets = [
             Batch(shuffled[start : start + size], (seed, epoch, start))
             for start in range(0, len(shuffled), size)
         ]
         # Batch normalisation takes two; a pair takes a proposal far from the true region.
-        paired = isinstance(self.recipe.objective, LogisticSettings)
+        paired = isinstance(self.recipe.loss, LogisticSettings)
         far = self.sampler.far
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
         if not kept:
@@ -95,27 +95,27 @@ class PhraseTask:
         return kept
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """The recipe's objective on one mini-batch."""
+        """The recipe's loss on one mini-batch."""
         generator = np.random.default_rng(batch.seed)
-        objective = self.recipe.objective
-        if isinstance(objective, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
+        loss = self.recipe.loss
+        if isinstance(loss, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
             neighbours = self.recipe.sampler == "neighbourhood"
             drawn = self.sampler.triplets(batch.phrases, neighbours, generator)
             regions = matcher.embed_images(self._features(drawn.regions).to(device))
             phrases = matcher.embed_sentences(self._phrases(drawn.phrases).to(device))
             who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
             relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
-            return [triplet_objective(regions.float(), phrases.float(), relations, objective)]
-        if isinstance(objective, LogisticSettings) and isinstance(matcher, PairMatcher):
+            return [triplet_loss(regions.float(), phrases.float(), relations, loss)]
+        if isinstance(loss, LogisticSettings) and isinstance(matcher, PairMatcher):
             pairs = self.sampler.pairs(batch.phrases, generator)
             used, row = np.unique(pairs.regions, return_inverse=True)
             present, column = np.unique(pairs.phrases, return_inverse=True)
             left = matcher.encode_images(self._features(used).to(device))[row]
             right = matcher.encode_sentences(self._phrases(present).to(device))[column]
             labels = torch.from_numpy(pairs.labels).to(device)
-            return [logistic_objective(matcher.score_pairs(left, right).float(), labels)]
+            return [logistic_loss(matcher.score_pairs(left, right).float(), labels)]
         raise SeesayError(
-            f"Recipe '{self.recipe.name}': phrases are learned with a triplet objective and an embedding "
+            f"Recipe '{self.recipe.name}': phrases are learned with a triplet loss and an embedding "
             "network, or a logistic one and a similarity network."
         )
 

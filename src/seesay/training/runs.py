@@ -14,9 +14,9 @@ from seesay import __version__
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.matchers.run import RECIPE, WEIGHTS, Run, shipped_runs
 from seesay.paths import replace_text
 from seesay.recipes.load import read_recipe
+from seesay.runs.run import RECIPE, WEIGHTS, Run, shipped_runs
 from seesay.training.task import Task
 
 REPORT = "training.json"
@@ -35,7 +35,7 @@ def write_report(
     run: Run, corpus: Corpus | PhraseCorpus, task: Task, history: Sequence[dict[str, Any]]
 ) -> None:
     """`training.json`: what was trained on what, and its best epoch on val."""
-    best = max(history, key=lambda row: row["val"][task.headline])
+    best = max(history, key=lambda row: row["val"][task.monitor])
     course = {
         "best_epoch": best["epoch"],
         "epochs": len(history),
@@ -72,7 +72,7 @@ def _write_report(
         "vocabulary": len(run.vocabulary),
         "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
-        "headline": task.headline,
+        "monitor": task.monitor,
         "best_val": val,
     }
     replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")
@@ -116,7 +116,7 @@ def _line(folder: Path, name: str) -> dict[str, str]:
     about = f"{recipe.name} on {recipe.corpus}"
     if (folder / REPORT).is_file():
         report = read_report(folder)
-        headline = report["headline"]
-        about += f", seed {report['seed']}, val {headline} {report['best_val'][headline]:.1f}"
+        monitor = report["monitor"]
+        about += f", seed {report['seed']}, val {monitor} {report['best_val'][monitor]:.1f}"
         about += f" at epoch {report['best_epoch']}" if "best_epoch" in report else ""
     return {"name": name, "about": about}

@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.corpus import Corpus
+from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.evaluation.measure import measure
+from seesay.losses.pair_margin import pair_margin
+from seesay.losses.ranking import distillation, loss_value
+from seesay.losses.total_correlation import total_correlation
+from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
-from seesay.matchers.cut import count_cut
 from seesay.matchers.dcca import DCCA
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run
 from seesay.matchers.sco import SCO
+from seesay.matchers.sentences import Sentences
+from seesay.protocols.measure import measure
 from seesay.recipes.schema import (
     ContrastiveSettings,
-    DistilledSettings,
+    DistillationSettings,
     HingeRankSettings,
     LogisticSettings,
     MarginSettings,
@@ -31,15 +34,12 @@ from seesay.recipes.schema import (
     TotalCorrelationSettings,
     TripletSettings,
 )
-from seesay.text.encoders import SentenceEncoder
-from seesay.text.sentences import Sentences
+from seesay.runs.cut import count_cut
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.run import Run
+from seesay.samplers.pairs import pair_batches, random_batches
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.objectives import distilled, objective_value
-from seesay.training.pair_margin import pair_margin
-from seesay.training.sampler import pair_batches, random_batches
 from seesay.training.teacher import Teacher
-from seesay.training.total_correlation import total_correlation
-from seesay.training.triplets import Relations, logistic_objective, triplet_objective
 
 Batch = tuple[NDArray[np.int64], NDArray[np.int64]]
 _PAIRED = 300  # val images that a pair matcher is measured on after each epoch
@@ -54,7 +54,7 @@ class SentenceTask:
     data: Inputs
     val: Inputs
     teacher: Teacher | None = None
-    headline: str = "mR"
+    monitor: str = "mR"
     passed: float = 0.0  # 0 in the first epoch, 1 in the last
 
     @classmethod
@@ -63,10 +63,10 @@ class SentenceTask:
     ) -> SentenceTask:
         """The task of a corpus; images that lack features are encoded first."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
-        objective = recipe.objective
-        if not isinstance(objective, DistilledSettings):
+        loss = recipe.loss
+        if not isinstance(loss, DistillationSettings):
             return cls(recipe, train, val)
-        return cls(recipe, train, val, Teacher.of(objective, corpus, train))
+        return cls(recipe, train, val, Teacher.of(loss, corpus, train))
 
     @property
     def image_dim(self) -> int:
@@ -78,17 +78,17 @@ class SentenceTask:
         recipe, owners = self.recipe, self.data.image_of_sentence
         self.passed = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
         if recipe.sampler == "rounds":
-            batches = list(pair_batches(owners, recipe.batch, recipe.seed, epoch))
+            batches = list(pair_batches(owners, recipe.batch_size, recipe.seed, epoch))
         else:
             neighbours = recipe.sampler == "neighbourhood"
-            batches = list(random_batches(owners, recipe.batch, recipe.seed, epoch, neighbours))
-        if isinstance(recipe.objective, TotalCorrelationSettings):
+            batches = list(random_batches(owners, recipe.batch_size, recipe.seed, epoch, neighbours))
+        if isinstance(recipe.loss, TotalCorrelationSettings):
             # The fewer pairs, the more of their correlation is chance.
-            return [each for each in batches if len(each[0]) >= recipe.batch] or batches
+            return [each for each in batches if len(each[0]) >= recipe.batch_size] or batches
         return batches
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """The recipe's objective on one mini-batch; eq. 4 of SCO where the matcher generates sentences."""
+        """The recipe's loss on one mini-batch; eq. 4 of SCO where the matcher generates sentences."""
         losses = self._matching(matcher, batch, device)
         if isinstance(matcher, SCO) and matcher.generation is not None:
             features, sentences = self._read(batch, device)
@@ -100,38 +100,38 @@ class SentenceTask:
         return self.data.features[images].to(device), self.data.sentences.take(sentences).to(device)
 
     def _matching(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        objective, owners = self.recipe.objective, torch.from_numpy(batch[0]).to(device)
-        if isinstance(objective, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
-            return [self._triplets(matcher, batch, device, objective)]
+        loss, owners = self.recipe.loss, torch.from_numpy(batch[0]).to(device)
+        if isinstance(loss, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
+            return [self._triplets(matcher, batch, device, loss)]
         features, sentences = self._read(batch, device)
-        if isinstance(objective, LogisticSettings) and isinstance(matcher, PairMatcher):
+        if isinstance(loss, LogisticSettings) and isinstance(matcher, PairMatcher):
             return [_balanced_logistic(matcher, features, sentences, owners)]
-        if isinstance(objective, PairMarginSettings) and isinstance(matcher, PairMatcher):
-            return [pair_margin(matcher, features, sentences, owners, objective)]
-        if isinstance(objective, TotalCorrelationSettings) and isinstance(matcher, DCCA):
-            return [-total_correlation(*matcher.outputs(features, sentences), objective.ridge)]
-        if isinstance(objective, DistilledSettings) and self.teacher is not None:
+        if isinstance(loss, PairMarginSettings) and isinstance(matcher, PairMatcher):
+            return [pair_margin(matcher, features, sentences, owners, loss)]
+        if isinstance(loss, TotalCorrelationSettings) and isinstance(matcher, DCCA):
+            return [-total_correlation(*matcher.outputs(features, sentences), loss.ridge)]
+        if isinstance(loss, DistillationSettings) and self.teacher is not None:
             wanted = self.teacher.scores(batch, device)
             scores = matcher.training_scores(features, sentences)
-            return [distilled(each.float(), wanted, owners, objective.scale) for each in scores]
-        if not isinstance(objective, MarginSettings | HingeRankSettings | ContrastiveSettings):
+            return [distillation(each.float(), wanted, owners, loss.scale) for each in scores]
+        if not isinstance(loss, MarginSettings | HingeRankSettings | ContrastiveSettings):
             raise SeesayError(
-                f"Recipe '{self.recipe.name}': objective '{objective.kind}' does not go with matcher "
+                f"Recipe '{self.recipe.name}': loss '{loss.kind}' does not go with matcher "
                 f"'{self.recipe.matcher.kind}': triplets need an embedding matcher, logistic and "
                 "pair-margin a pair matcher, total-correlation dcca."
             )
         scores = matcher.training_scores(features, sentences)
-        return [objective_value(objective, each.float(), owners) for each in scores]
+        return [loss_value(loss, each.float(), owners) for each in scores]
 
     def _triplets(
-        self, matcher: EmbeddingMatcher, batch: Batch, device: str, objective: TripletSettings
+        self, matcher: EmbeddingMatcher, batch: Batch, device: str, loss: TripletSettings
     ) -> Tensor:
         images, chosen = (torch.from_numpy(part) for part in batch)
         present = torch.unique(images)
         vectors = matcher.embed_images(self.data.features[present].to(device)).float()
         relations = Relations.of_owners(present.to(device), images.to(device))
         texts = matcher.embed_sentences(self.data.sentences.take(chosen).to(device)).float()
-        return triplet_objective(vectors, texts, relations, objective)
+        return triplet_loss(vectors, texts, relations, loss)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Every sentence with its image."""
@@ -150,10 +150,10 @@ class SentenceTask:
         return measure(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
 
     def _fit_projections(self, run: Run) -> None:
-        objective = self.recipe.objective
-        if isinstance(run.matcher, DCCA) and isinstance(objective, TotalCorrelationSettings):
+        loss = self.recipe.loss
+        if isinstance(run.matcher, DCCA) and isinstance(loss, TotalCorrelationSettings):
             pairs = ((images.to(run.device), texts.to(run.device)) for images, texts in self.pairs())
-            run.matcher.fit_projections(pairs, objective.ridge)
+            run.matcher.fit_projections(pairs, loss.ridge)
 
     def about(self) -> dict[str, Any]:
         """Sizes of the splits, and broken images."""
@@ -177,4 +177,4 @@ def _balanced_logistic(
     scores = torch.cat([matcher.score_pairs(images, matching), matcher.score_pairs(images, texts[negatives])])
     labels = torch.ones_like(scores)
     labels[len(images) :] = -1
-    return logistic_objective(scores.float(), labels)
+    return logistic_loss(scores.float(), labels)

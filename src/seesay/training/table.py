@@ -16,16 +16,16 @@ from typing import Any
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.combine import measure_combined
-from seesay.evaluation.measure import GROUNDING, check_protocol, measure_split, provenance
-from seesay.evaluation.paper_table import Outcome, PaperTable
-from seesay.evaluation.protocols import PROTOCOLS
-from seesay.evaluation.results import record_row
-from seesay.matchers.run import RECIPE, VOCABULARY, Run
+from seesay.protocols.combine import measure_combined
+from seesay.protocols.measure import GROUNDING, check_protocol, measure_split, provenance
+from seesay.protocols.retrieval import PROTOCOLS
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
+from seesay.results.paper_table import Outcome, PaperTable
+from seesay.results.rows import record_row
+from seesay.runs.run import RECIPE, VOCABULARY, Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.composed import is_put_together, put_together
@@ -179,7 +179,7 @@ class TableRuns:
         there = read_recipe(folder / RECIPE)
         if not is_same(there.model_copy(update=_words_about(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
-        if Vocabulary.load(folder / VOCABULARY).words != Vocabulary.of(self._texts, recipe.least).words:
+        if Vocabulary.load(folder / VOCABULARY).words != Vocabulary.of(self._texts, recipe.min_count).words:
             raise SeesayError(
                 f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
                 "choose another --runs."

@@ -12,13 +12,13 @@ from seesay.data.corpus import Corpus
 from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.evaluation.columns import changes_of, corpus_title, find_published
-from seesay.evaluation.measure import chosen_protocol, measure_split, provenance
-from seesay.evaluation.paper_table import Outcome, PaperTable
-from seesay.evaluation.published import corpora
-from seesay.evaluation.results import record_row
-from seesay.matchers.run import Run, shipped_runs
+from seesay.protocols.measure import chosen_protocol, measure_split, provenance
 from seesay.recipes.table import TableDefinition, TableRow
+from seesay.results.columns import changes_of, corpus_title, find_published
+from seesay.results.paper_table import Outcome, PaperTable
+from seesay.results.published import corpora
+from seesay.results.rows import record_row
+from seesay.runs.run import Run, shipped_runs
 from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.runs import trained_on
 

@@ -1,4 +1,4 @@
-"""What training asks of a task: mini-batches, the objective's value, a measure to stop by."""
+"""What training asks of a task: mini-batches, the loss's value, a measure to stop by."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.matchers.base import Matcher
-from seesay.matchers.run import Run
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
-from seesay.text.encoders import SentenceEncoder
-from seesay.text.sentences import Sentences
+from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.concept_task import ConceptTask
 from seesay.training.phrase_task import PhraseTask
@@ -25,7 +25,7 @@ class Task(Protocol):
     """Image-sentence retrieval, phrase localization or the prediction of concepts, on one corpus."""
 
     @property
-    def headline(self) -> str:
+    def monitor(self) -> str:
         """The val measure that chooses the epoch, a key of what `measure` returns."""
         ...
 
@@ -39,7 +39,7 @@ class Task(Protocol):
         ...
 
     def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
-        """The objective's value on one mini-batch: one, or one for each member of an ensemble."""
+        """The loss's value on one mini-batch: one, or one for each member of an ensemble."""
         ...
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:

@@ -12,9 +12,9 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.inputs import Inputs, split_inputs
-from seesay.matchers.run import Run
-from seesay.recipes.schema import DistilledSettings
+from seesay.recipes.schema import DistillationSettings
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.run import Run
 from seesay.training.concept_task import learned_from
 
 
@@ -26,7 +26,7 @@ class Teacher:
     data: Inputs
 
     @classmethod
-    def of(cls, settings: DistilledSettings, corpus: Corpus, pupil: Inputs) -> Teacher:
+    def of(cls, settings: DistillationSettings, corpus: Corpus, pupil: Inputs) -> Teacher:
         """The teacher that those settings name, for the train split that the `pupil` reads.
 
         Raises:
@@ -39,8 +39,8 @@ class Teacher:
         if not learned_from(run, corpus.split("train").texts()):
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
-                "run of that corpus with --set objective.teacher=RUN, or train without a teacher: "
-                "--set 'objective={kind: contrastive, scale: 1.0}'."
+                "run of that corpus with --set loss.teacher=RUN, or train without a teacher: "
+                "--set 'loss={kind: contrastive, scale: 1.0}'."
             )
         data = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
         if not np.array_equal(data.image_of_sentence, pupil.image_of_sentence):

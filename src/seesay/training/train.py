@@ -11,9 +11,14 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import keep_concepts
+from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.features.concepts import keep_concepts
-from seesay.matchers.run import (
+from seesay.paths import replace_text, replacing
+from seesay.recipes.load import dump_recipe, is_same, read_recipe
+from seesay.recipes.matchers import ComposedSettings
+from seesay.recipes.schema import CorrelationSettings, Recipe
+from seesay.runs.run import (
     RECIPE,
     TEXT,
     VOCABULARY,
@@ -23,13 +28,8 @@ from seesay.matchers.run import (
     new_matcher,
     run_recipe,
 )
-from seesay.matchers.text_inputs import fitted_sentence_encoder
-from seesay.paths import replace_text, replacing
-from seesay.recipes.load import dump_recipe, is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings
-from seesay.recipes.schema import CorrelationSettings, Recipe
+from seesay.runs.text_inputs import fitted_sentence_encoder
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.text.encoders import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
@@ -76,7 +76,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     if encoder is not None:
         save_sentence_encoder(encoder, out / TEXT)
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    if isinstance(recipe.objective, CorrelationSettings):
+    if isinstance(recipe.loss, CorrelationSettings):
         best, history = solve(task, run)
     else:
         loop = Loop(task, run)

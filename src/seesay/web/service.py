@@ -14,7 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, UploadFile
 
 from seesay.grounding.ground import Grounder, can_ground
-from seesay.matchers.run import Run
+from seesay.runs.run import Run
 from seesay.search.embedder import Embedder
 from seesay.search.index import Index
 from seesay.search.rerank import Reranked, Reranker

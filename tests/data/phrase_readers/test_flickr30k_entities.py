@@ -41,9 +41,9 @@ def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     assert (men.text, men.chain, men.kinds, men.sentence) == ("Two men", "1", ("people",), 0)
     assert (hand.boxes, hand.kinds) == (((90, 0, 100, 50),), ("bodyparts", "other"))
     assert (again.text, again.chain, again.sentence) == ("The men", "1", 1)
-    assert corpus.faults.counts[NOT_VISUAL] == corpus.faults.counts[SCENE_ONLY] == 1
-    assert corpus.faults.counts[NO_BOX] == 1
-    assert corpus.faults.examples[NO_BOX][0].endswith("100.txt:2 the sky")
+    assert corpus.issues.counts[NOT_VISUAL] == corpus.issues.counts[SCENE_ONLY] == 1
+    assert corpus.issues.counts[NO_BOX] == 1
+    assert corpus.issues.examples[NO_BOX][0].endswith("100.txt:2 the sky")
 
 
 def test_lists_give_the_splits(entities, tmp_path):
@@ -53,7 +53,7 @@ def test_lists_give_the_splits(entities, tmp_path):
     (tmp_path / "test.txt").write_text("200.jpg\n100\n")
     corpus = read_phrases(tmp_path)
     assert {image.name: image.split for image in corpus.images} == {"100.jpg": "train", "200.jpg": "test"}
-    assert corpus.faults.counts[NO_SPLIT_LISTED] == corpus.faults.counts[TWO_SPLITS] == 1
+    assert corpus.issues.counts[NO_SPLIT_LISTED] == corpus.issues.counts[TWO_SPLITS] == 1
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_a_bad_annotation_costs_its_image_alone(entities, tmp_path, xml):
     entities("200")
     corpus = read_phrases(tmp_path)
     assert [image.name for image in corpus.images] == ["200.jpg"]
-    assert corpus.faults.counts[BAD_ANNOTATION] == 1
-    assert "100.xml" in corpus.faults.examples[BAD_ANNOTATION][0]
+    assert corpus.issues.counts[BAD_ANNOTATION] == 1
+    assert "100.xml" in corpus.issues.examples[BAD_ANNOTATION][0]
 
 
 def test_entities_that_unfold_without_end_are_refused(entities, tmp_path):
     layers = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 9))
     entities("100", f'<!DOCTYPE annotation [<!ENTITY e0 "ha">{layers}]><annotation>&e8;</annotation>')
     entities("200")
-    place = read_phrases(tmp_path).faults.examples[BAD_ANNOTATION][0]
+    place = read_phrases(tmp_path).issues.examples[BAD_ANNOTATION][0]
     assert "a document type declaration" in place
 
 

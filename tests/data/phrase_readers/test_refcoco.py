@@ -49,7 +49,7 @@ def test_refs_are_phrases_of_their_annotations(refcoco, told):
 
 def test_unknown_annotations_and_images_are_counted(refcoco):
     corpus = refcoco([*REFS, {"ann_id": 99, "sentences": []}, {"ann_id": 12, "sentences": []}])
-    assert corpus.faults.counts[UNKNOWN_ANNOTATION] == 2
+    assert corpus.issues.counts[UNKNOWN_ANNOTATION] == 2
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_guessed_sizes_serve_training_alone(table, photo):
         + "b.jpg,test,z,1,1,9,9,100,50,inferred\n"
     )
     assert [p.text for p in corpus.phrases] == ["x", "z"]
-    assert corpus.faults.counts == {GUESSED_SIZE: 1}
+    assert corpus.issues.counts == {GUESSED_SIZE: 1}
 
 
 def test_json_lines_gzipped_with_images_elsewhere(tmp_path, photo, told):
@@ -104,7 +104,7 @@ def test_the_frame_is_the_upright_image(tmp_path, photo, table):
     photo("turned.jpg", 80, 40, exif=exif)
     corpus = table("image,phrase,x1,y1,x2,y2\nturned.jpg,x,0,0,40,80\n")
     assert corpus.sizes.tolist() == [[40, 80]]
-    assert not corpus.faults.counts.get(CLIPPED_BOX)
+    assert not corpus.issues.counts.get(CLIPPED_BOX)
 
 
 def test_boxes_outside_are_clipped_or_left_out(table, told):
@@ -114,9 +114,9 @@ def test_boxes_outside_are_clipped_or_left_out(table, told):
         ("in", ((0, 0, 9, 9),)),
         ("over", ((90, 40, 100, 50),)),
     ]
-    assert corpus.faults.counts[CLIPPED_BOX] == 1
-    assert corpus.faults.counts[OUTSIDE_BOX] == 3
-    assert corpus.faults.examples[CLIPPED_BOX][0].endswith("phrases.csv:3")
+    assert corpus.issues.counts[CLIPPED_BOX] == 1
+    assert corpus.issues.counts[OUTSIDE_BOX] == 3
+    assert corpus.issues.examples[CLIPPED_BOX][0].endswith("phrases.csv:3")
 
 
 def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_path):
@@ -124,8 +124,8 @@ def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_pat
     rows = ["a.jpg,x,0,0,9,9", "none.jpg,y,0,0,9,9", "none.jpg,z,0,0,9,9", "bad.jpg,w,0,0,9,9"]
     corpus = table("image,phrase,x1,y1,x2,y2\n" + "\n".join(rows))
     assert corpus.texts() == ["x"]
-    assert corpus.faults.counts[MISSING_IMAGE] == 1
-    assert corpus.faults.counts[UNREADABLE_IMAGE] == 1
+    assert corpus.issues.counts[MISSING_IMAGE] == 1
+    assert corpus.issues.counts[UNREADABLE_IMAGE] == 1
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_pat
 def test_a_malformed_row_is_counted_with_its_place(table, row, told):
     corpus = table(PLAIN + f"a.jpg,good,0,0,9,9,\n{row}\n")
     assert corpus.texts() == ["good"]
-    assert corpus.faults.counts[MALFORMED_LINE] == 1
-    place = corpus.faults.examples[MALFORMED_LINE][0]
+    assert corpus.issues.counts[MALFORMED_LINE] == 1
+    place = corpus.issues.examples[MALFORMED_LINE][0]
     assert "phrases.csv:3: " in place
     assert told in place
 
@@ -157,12 +157,12 @@ def test_malformed_json_lines_are_counted(table):
     ]
     corpus = table("\n".join(rows), "p.jsonl")
     assert corpus.texts() == ["x"]
-    assert corpus.faults.counts[MALFORMED_LINE] == 3
+    assert corpus.issues.counts[MALFORMED_LINE] == 3
 
 
 def test_two_splits_and_empty_phrases_are_counted(table):
     corpus = table(PLAIN + "a.jpg,x,0,0,9,9,train\na.jpg,y,0,0,9,9,test\n")
-    assert corpus.faults.counts[TWO_SPLITS] == 1
+    assert corpus.issues.counts[TWO_SPLITS] == 1
     assert [image.split for image in corpus.images] == ["train"]
 
 
@@ -214,7 +214,7 @@ def test_flickr8ks_phrases(flickr8k):
     corpus = read_phrases(PHRASES, images=flickr8k)
     assert len(corpus.phrases) == 24_046
     assert set(map(tuple, corpus.sizes.tolist())) == {(224, 224)}
-    assert corpus.faults.counts[GUESSED_SIZE] == 2607
+    assert corpus.issues.counts[GUESSED_SIZE] == 2607
     splits = {name: corpus.split(name) for name in ("train", "val", "test")}
     assert len(splits["test"].images) == 677
     assert sum(len(part.phrases) for part in splits.values()) == len(corpus.phrases)

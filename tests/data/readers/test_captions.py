@@ -7,8 +7,8 @@ from seesay.data.readers import read_corpus
 from seesay.data.readers._builder import MALFORMED_LINE
 from seesay.data.summary import summarise
 from seesay.errors import SeesayError
-from seesay.matchers.inputs import split_inputs
 from seesay.recipes.load import load_recipe
+from seesay.runs.inputs import split_inputs
 from seesay.text.rare_words import rare_word_summary
 from seesay.text.vocabulary import Vocabulary
 
@@ -34,7 +34,7 @@ def test_sentences_without_images(tmp_path, told, name):
             "b.jpg": ("test", ["A cat"]),
             "c.jpg": ("val", ["A cow", "The cow"]),
         }
-        assert corpus.faults.counts[MALFORMED_LINE] == 1
+        assert corpus.issues.counts[MALFORMED_LINE] == 1
         assert all(image.source is None for image in corpus.images)
 
 

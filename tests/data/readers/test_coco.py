@@ -78,8 +78,8 @@ def test_faults(tmp_path, photos, told):
     corpus = read_corpus(tmp_path)
     assert told(corpus) == {"1.jpg": ("train", ["one", "one"]), "3.jpg": ("train", [])}
     kinds = (MISSING_IMAGE, REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, NO_SENTENCES)
-    assert [corpus.faults.counts[kind] for kind in kinds] == [1] * 5
-    assert "annotations[3] image_id 9" in corpus.faults.examples[UNKNOWN_IMAGE][0]
+    assert [corpus.issues.counts[kind] for kind in kinds] == [1] * 5
+    assert "annotations[3] image_id 9" in corpus.issues.examples[UNKNOWN_IMAGE][0]
 
 
 def test_malformed(tmp_path, photos):

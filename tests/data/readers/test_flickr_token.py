@@ -60,7 +60,7 @@ def test_without_lists_the_split_is_seeded(tmp_path, photos):
     file = write(tmp_path, "results.token", *(f"{name}#0\tx" for name in names))
     corpus = read_corpus(file)
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
-    assert corpus.faults.counts[SEEDED_SPLIT] == 1
+    assert corpus.issues.counts[SEEDED_SPLIT] == 1
 
 
 def test_faults(tmp_path, photos, told):
@@ -80,11 +80,11 @@ def test_faults(tmp_path, photos, told):
     write(tmp_path, "val.txt", "a.jpg")
     corpus = read_corpus(tmp_path)
     assert told(corpus) == {"a.jpg": ("train", ["A"]), "silent.jpg": ("train", [])}
-    counts = corpus.faults.counts
+    counts = corpus.issues.counts
     assert counts[REPEATED_ROW] == counts[MALFORMED_LINE] == counts[NO_SPLIT_LISTED] == 1
     assert counts[EMPTY_SENTENCE] == counts[MISSING_IMAGE] == 2
     assert counts[TWO_SPLITS] == counts[NO_SENTENCES] == 1
-    assert corpus.faults.examples[MALFORMED_LINE] == [f"{tmp_path}/x.token:5"]
+    assert corpus.issues.examples[MALFORMED_LINE] == [f"{tmp_path}/x.token:5"]
 
 
 def test_undecodable_bytes_are_refused_with_their_line(tmp_path, photos):

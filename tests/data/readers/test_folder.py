@@ -13,12 +13,12 @@ def test_images_at_any_depth_in_a_stable_order(tmp_path, photos):
     assert [image.name for image in corpus.images] == ["a.jpg", "b.JPG", "trip/day 1/c.png"]
     assert {image.split for image in corpus.images} == {"test"}
     assert not corpus.sentences
-    assert not corpus.faults.counts
+    assert not corpus.issues.counts
 
 
 def test_kinds_that_cannot_be_read_are_counted(tmp_path, photos):
     photos("a.jpg", "b.HEIC", "c.nef")
-    assert read_corpus(tmp_path).faults.counts == {folder.UNREADABLE_KIND: 2}
+    assert read_corpus(tmp_path).issues.counts == {folder.UNREADABLE_KIND: 2}
 
 
 def test_links_are_followed_and_loops_are_not(tmp_path, photos):

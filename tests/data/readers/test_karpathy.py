@@ -57,7 +57,7 @@ def test_coco_folders_and_restval(tmp_path, photos, told):
     corpus = read_corpus(tmp_path)
     assert [image.split for image in corpus.images] == ["train", "test"]
     assert corpus.images[1].source.path == tmp_path / "val2014/x.jpg"
-    assert not [kind for kind in corpus.faults.counts if "several" in kind]
+    assert not [kind for kind in corpus.issues.counts if "several" in kind]
 
 
 def test_matrix_of_features_when_there_are_no_images(tmp_path):
@@ -107,7 +107,7 @@ def test_faults_are_counted_and_the_rest_is_kept(tmp_path, photos, told):
         "b.jpg": ("train", ["once"]),
         "c.jpg": ("train", []),
     }
-    assert corpus.faults.counts == {
+    assert corpus.issues.counts == {
         MISSING_IMAGE: 1,
         EMPTY_SENTENCE: 1,
         NON_ASCII: 1,
@@ -116,8 +116,8 @@ def test_faults_are_counted_and_the_rest_is_kept(tmp_path, photos, told):
         NO_SENTENCES: 1,
         NOT_FIVE: 1,
     }
-    assert "images[1] gone.jpg" in corpus.faults.examples[MISSING_IMAGE][0]
-    assert "images[0].sentences[1]" in corpus.faults.examples[EMPTY_SENTENCE][0]
+    assert "images[1] gone.jpg" in corpus.issues.examples[MISSING_IMAGE][0]
+    assert "images[0].sentences[1]" in corpus.issues.examples[EMPTY_SENTENCE][0]
 
 
 def test_tokens_stand_in_for_raw(tmp_path, photos):
@@ -179,6 +179,6 @@ def test_flickr8k():
     assert (len(corpus.images), len(corpus.sentences)) == (8000, 40_000)
     assert [len(corpus.split(split).images) for split in ("train", "val", "test")] == [6000, 1000, 1000]
     assert (np.bincount(corpus.image_of_sentence()) == 5).all()
-    assert not corpus.faults.counts
+    assert not corpus.issues.counts
     for image in corpus.images[::800]:
         assert decode(image.source.read(), image.name).shape == (224, 224, 3)

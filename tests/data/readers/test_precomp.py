@@ -61,8 +61,8 @@ def test_lines_keep_their_place(tmp_path, told):
     write(tmp_path, "test", features(2, 6), ["", "a\x0cb", "c\u2028d", "e\r"])
     corpus = read_corpus(tmp_path)
     assert told(corpus) == {"test/0": ("test", ["a b"]), "test/1": ("test", ["c d", "e"])}
-    assert corpus.faults.counts[EMPTY_SENTENCE] == 1
-    assert corpus.faults.examples[EMPTY_SENTENCE] == [f"{tmp_path}/test_caps.txt:1"]
+    assert corpus.issues.counts[EMPTY_SENTENCE] == 1
+    assert corpus.issues.examples[EMPTY_SENTENCE] == [f"{tmp_path}/test_caps.txt:1"]
 
 
 def test_testall_holds_test(tmp_path):
@@ -70,7 +70,7 @@ def test_testall_holds_test(tmp_path):
     write(tmp_path, "test", features(1, 6), [str(i) for i in range(5)])
     corpus = read_corpus(tmp_path)
     assert len(corpus.split("test").images) == 5
-    assert corpus.faults.counts[precomp.PART_OF_TESTALL] == 1
+    assert corpus.issues.counts[precomp.PART_OF_TESTALL] == 1
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path):

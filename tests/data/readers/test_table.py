@@ -87,7 +87,7 @@ def test_names_with_folders_absolute_paths_and_decomposed_accents(tmp_path, phot
     corpus = read_corpus(tmp_path)
     paths = [corpus.images[s.image].source.path.relative_to(tmp_path).as_posix() for s in corpus.sentences]
     assert paths == ["y/1.jpg", "x/1.jpg", "y/1.jpg", "cafe\u0301.jpg", "x/1.jpg"]
-    assert not [kind for kind in corpus.faults.counts if "several files" in kind]
+    assert not [kind for kind in corpus.issues.counts if "several files" in kind]
 
 
 def test_a_name_that_fits_two_files_is_counted(tmp_path, photos):
@@ -95,7 +95,7 @@ def test_a_name_that_fits_two_files_is_counted(tmp_path, photos):
     (tmp_path / "t.csv").write_text("image,caption\n1.jpg,a\n")
     corpus = read_corpus(tmp_path)
     assert corpus.images[0].source.path == tmp_path / "x/1.jpg"
-    assert any("several files" in kind for kind in corpus.faults.counts)
+    assert any("several files" in kind for kind in corpus.issues.counts)
 
 
 def test_names_cannot_climb_out_of_the_folder(tmp_path, photos):
@@ -118,9 +118,9 @@ def test_faults(tmp_path, photos, told):
     (tmp_path / "t.csv").write_text("image,caption,split\n" + "\n".join(rows) + "\n")
     corpus = read_corpus(tmp_path)
     assert told(corpus) == {"a.jpg": ("train", ["A", "A again"]), "b.jpg": ("val", ["B"])}
-    counts = corpus.faults.counts
+    counts = corpus.issues.counts
     assert counts[REPEATED_ROW] == counts[EMPTY_SENTENCE] == counts[MISSING_IMAGE] == counts[TWO_SPLITS] == 1
-    assert corpus.faults.examples[MALFORMED_LINE] == [f"{tmp_path}/t.csv:{line}" for line in (5, 11, 12)]
+    assert corpus.issues.examples[MALFORMED_LINE] == [f"{tmp_path}/t.csv:{line}" for line in (5, 11, 12)]
 
 
 def test_jsonl_faults(tmp_path, photos, told):
@@ -135,7 +135,7 @@ def test_jsonl_faults(tmp_path, photos, told):
     (tmp_path / "t.jsonl").write_text("\n".join([*lines, '{"image": "a.jpg", "caption": ["B", 4]}']))
     corpus = read_corpus(tmp_path)
     assert corpus.texts() == ["A"]
-    assert corpus.faults.examples[MALFORMED_LINE] == [
+    assert corpus.issues.examples[MALFORMED_LINE] == [
         f"{tmp_path}/t.jsonl:{line}" for line in (2, 3, 4, 5, 6)
     ]
 

@@ -39,7 +39,7 @@ def test_without_a_split_it_is_seeded(tmp_path, shard):
     )
     corpus = read_corpus(tmp_path)
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [16, 2, 2]
-    assert corpus.faults.counts[SEEDED_SPLIT] == 1
+    assert corpus.issues.counts[SEEDED_SPLIT] == 1
 
 
 def test_faults(tmp_path, shard, told):
@@ -58,8 +58,8 @@ def test_faults(tmp_path, shard, told):
         "train/3.jpg": ("train", ["ok"]),
         "train/4.jpg": ("train", []),
     }
-    assert corpus.faults.counts[MALFORMED_LINE] == corpus.faults.counts[NO_SENTENCES] == 2
-    assert corpus.faults.counts[UNKNOWN_IMAGE] == corpus.faults.counts[webdataset.SECOND_IMAGE] == 1
+    assert corpus.issues.counts[MALFORMED_LINE] == corpus.issues.counts[NO_SENTENCES] == 2
+    assert corpus.issues.counts[UNKNOWN_IMAGE] == corpus.issues.counts[webdataset.SECOND_IMAGE] == 1
 
 
 def test_a_folder_of_photos_with_a_backup_in_it_is_no_webdataset(tmp_path, photos, shard):

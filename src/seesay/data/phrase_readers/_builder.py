@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import CorpusImage, Faults
+from seesay.data.corpus import CorpusImage, Issues
 from seesay.data.phrases import Box, Phrase, PhraseCorpus
 from seesay.data.readers._builder import SEEDED_SPLIT, TWO_SPLITS, printable
 from seesay.data.readers._finder import ImageFinder
@@ -24,7 +24,7 @@ CLIPPED_BOX = "box reaches outside its image, clipped"
 OUTSIDE_BOX = "box outside its image or without area, dropped"
 
 _UNSPLIT = ""
-_TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, not a fault
+_TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, not a issue
 
 
 class PhraseBuilder:
@@ -32,10 +32,10 @@ class PhraseBuilder:
 
     def __init__(self, name: str, root: Path, images: Path) -> None:
         self.root = root
-        self.faults = Faults()
+        self.issues = Issues()
         self._name = name
         self._where_images = images
-        self._finder = ImageFinder(images if images.is_dir() else images.parent, self.faults)
+        self._finder = ImageFinder(images if images.is_dir() else images.parent, self.issues)
         self._known: dict[str, tuple[CorpusImage, tuple[int, int]] | None] = {}
         self._position: dict[str, int] = {}
         self._phrases: list[Phrase] = []
@@ -45,7 +45,7 @@ class PhraseBuilder:
         if name not in self._known:
             self._known[name] = self._measured(name, split, where)
         elif (known := self._known[name]) and known[0].split != (split or _UNSPLIT):
-            self.faults.add(TWO_SPLITS, f"{where} {name}: {known[0].split or 'none'}, {split or 'none'}")
+            self.issues.add(TWO_SPLITS, f"{where} {name}: {known[0].split or 'none'}, {split or 'none'}")
         return self._known[name] is not None
 
     def phrase(
@@ -68,7 +68,7 @@ class PhraseBuilder:
         text = " ".join(printable(text).split())
         known = self._known[image]
         if known is None or not text:
-            self.faults.add(EMPTY_PHRASE, where)
+            self.issues.add(EMPTY_PHRASE, where)
             return
         found, (width, height) = known
         across, down = (width / frame[0], height / frame[1]) if frame else (1.0, 1.0)
@@ -92,7 +92,7 @@ class PhraseBuilder:
         images = self._split_the_rest([image for image, _ in found])
         sizes = np.array([size for _, size in found], np.int64)
         return PhraseCorpus(
-            self._name, self.root, self._where_images, images, self._chained(), sizes, self.faults
+            self._name, self.root, self._where_images, images, self._chained(), sizes, self.issues
         )
 
     def _measured(
@@ -100,22 +100,22 @@ class PhraseBuilder:
     ) -> tuple[CorpusImage, tuple[int, int]] | None:
         source = self._finder.find(name)
         if source is None:
-            self.faults.add(MISSING_IMAGE, f"{where} {name}")
+            self.issues.add(MISSING_IMAGE, f"{where} {name}")
             return None
         try:
             size = source_size(source, name)
         except ImageError as error:
-            self.faults.add(UNREADABLE_IMAGE, f"{where} {error}")
+            self.issues.add(UNREADABLE_IMAGE, f"{where} {error}")
             return None
         return CorpusImage(printable(name), split or _UNSPLIT, source), size
 
     def _inside(self, box: Box, width: int, height: int, where: str) -> Box | None:
         x1, y1, x2, y2 = clip([box], width, height)[0].tolist()
         if x2 <= x1 or y2 <= y1:
-            self.faults.add(OUTSIDE_BOX, where)
+            self.issues.add(OUTSIDE_BOX, where)
             return None
         if max(x1 - box[0], y1 - box[1], box[2] - x2, box[3] - y2) > _TOLERANCE:
-            self.faults.add(CLIPPED_BOX, where)
+            self.issues.add(CLIPPED_BOX, where)
         return x1, y1, x2, y2
 
     def _chained(self) -> tuple[Phrase, ...]:
@@ -131,13 +131,13 @@ class PhraseBuilder:
     def _split_the_rest(self, images: list[CorpusImage]) -> tuple[CorpusImage, ...]:
         unsplit = [image.name for image in images if image.split == _UNSPLIT]
         if unsplit:
-            self.faults.add(SEEDED_SPLIT, f"{len(unsplit)} images")
+            self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
         splits = seeded_splits(unsplit)
         return tuple(image if image.split else replace(image, split=splits[image.name]) for image in images)
 
     def _why_empty(self) -> str:
-        if not self.faults.counts:
+        if not self.issues.counts:
             return "The file is empty."
-        kind, count = self.faults.counts.most_common(1)[0]
+        kind, count = self.issues.counts.most_common(1)[0]
         advice = f" Images were looked for below {self._where_images}." if kind == MISSING_IMAGE else ""
-        return f"{count} × {kind}; the first: {self.faults.examples[kind][0]}.{advice}"
+        return f"{count} × {kind}; the first: {self.issues.examples[kind][0]}.{advice}"

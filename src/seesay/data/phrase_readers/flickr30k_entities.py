@@ -63,7 +63,7 @@ def read(path: Path, images: Path) -> PhraseCorpus:
     for file in sorted((path / "Sentences").glob("*.txt")):
         split = splits.get(file.stem)
         if splits and split is None:
-            builder.faults.add(NO_SPLIT_LISTED, file.stem)
+            builder.issues.add(NO_SPLIT_LISTED, file.stem)
         else:
             _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
     return builder.finish()
@@ -77,7 +77,7 @@ def _read_lists(root: Path, builder: PhraseBuilder) -> dict[str, str]:
         for number, line in enumerate(read_lines(file) if file.is_file() else [], start=1):
             name = line.strip().removesuffix(".jpg")
             if name and splits.setdefault(name, split) != split:
-                builder.faults.add(TWO_SPLITS, f"{file}:{number} {name}")
+                builder.issues.add(TWO_SPLITS, f"{file}:{number} {name}")
     return splits
 
 
@@ -85,7 +85,7 @@ def _read_image(annotations: Path, sentences: Path, split: str | None, builder: 
     try:
         annotation = _parse(annotations.read_bytes())
     except (OSError, ValueError, ElementTree.ParseError) as error:
-        builder.faults.add(BAD_ANNOTATION, f"{annotations}: {error}")
+        builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
         return
     image = f"{sentences.stem}.jpg"
     if not builder.image(image, split, str(sentences)):
@@ -96,7 +96,7 @@ def _read_image(annotations: Path, sentences: Path, split: str | None, builder: 
             entity, kinds = match["entity"], tuple(match["kinds"].split("/"))
             boxes = annotation.boxes.get(entity)
             if boxes is None:
-                builder.faults.add(_why_no_box(entity, kinds, annotation), f"{where} {match['words']}")
+                builder.issues.add(_why_no_box(entity, kinds, annotation), f"{where} {match['words']}")
                 continue
             builder.phrase(
                 match["words"],

@@ -48,7 +48,7 @@ def read(path: Path, images: Path) -> PhraseCorpus:
         annotation = annotations.get(need(record, "ann_id", int, where))
         picture = pictures.get(annotation.get("image_id")) if annotation else None
         if annotation is None or picture is None:
-            builder.faults.add(UNKNOWN_ANNOTATION, where)
+            builder.issues.add(UNKNOWN_ANNOTATION, where)
             continue
         category = categories.get(annotation.get("category_id"), {}).get("name")
         _add(record, annotation, picture, (str(category),) if category else (), where, builder)

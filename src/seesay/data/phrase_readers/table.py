@@ -95,11 +95,11 @@ def _add(
         sentence = int(_number(record, "sentence", -1)) if _given(record, "sentence") else -1
         origin = _origin(record, sized)
     except ValueError as error:
-        builder.faults.add(MALFORMED_LINE, f"{where}: {error}")
+        builder.issues.add(MALFORMED_LINE, f"{where}: {error}")
         return
     split = canonical_split(str(record["split"]), where) if _given(record, "split") else None
     if str(record.get("size")).strip() == "guess" and split != "train":
-        builder.faults.add(GUESSED_SIZE, where)
+        builder.issues.add(GUESSED_SIZE, where)
         return
     if not builder.image(image, split, where):
         return
@@ -197,7 +197,7 @@ def _json_records(text: str, file: Path, builder: PhraseBuilder) -> Iterator[tup
         if isinstance(record, dict):
             yield where, record
         else:
-            builder.faults.add(MALFORMED_LINE, f"{where}: not a JSON object")
+            builder.issues.add(MALFORMED_LINE, f"{where}: not a JSON object")
 
 
 def _csv_records(text: str, file: Path, builder: PhraseBuilder) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -218,6 +218,6 @@ def _csv_records(text: str, file: Path, builder: PhraseBuilder) -> Iterator[tupl
             if len(cells) == len(names):
                 yield where, dict(zip(names, cells, strict=True))
             elif any(cell.strip() for cell in cells):
-                builder.faults.add(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
+                builder.issues.add(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
     except csv.Error as error:
         raise SeesayError(f"{file}:{reader.line_num}: malformed table ({error}).") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import ByteSource, Corpus, CorpusImage, Faults, Sentence
+from seesay.data.corpus import ByteSource, Corpus, CorpusImage, Issues, Sentence
 from seesay.data.feature_rows import FeatureRows
 from seesay.data.readers._splits import seeded_splits
 from seesay.errors import SeesayError
@@ -38,7 +38,7 @@ class CorpusBuilder:
     def __init__(self, name: str, root: Path) -> None:
         self.name = name
         self.root = root
-        self.faults = Faults()
+        self.issues = Issues()
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
         self._position: dict[str, int] = {}
@@ -57,17 +57,17 @@ class CorpusBuilder:
             at = self._position[name] = len(self._images)
             self._images.append(CorpusImage(name, split or _UNSPLIT, source, row))
         elif (split or _UNSPLIT) != self._images[at].split:
-            self.faults.add(TWO_SPLITS, f"{name}: {self._images[at].split or 'none'}, {split or 'none'}")
+            self.issues.add(TWO_SPLITS, f"{name}: {self._images[at].split or 'none'}, {split or 'none'}")
         return at
 
     def sentence(self, text: str, image: int, where: str) -> None:
         """Add a sentence to an image, white space collapsed; `where` is named if it is empty."""
         text = " ".join(printable(text).split())
         if not text:
-            self.faults.add(EMPTY_SENTENCE, where)
+            self.issues.add(EMPTY_SENTENCE, where)
             return
         if not text.isascii():
-            self.faults.add(NON_ASCII, where)
+            self.issues.add(NON_ASCII, where)
         self._sentences.append(Sentence(text, image))
 
     def finish(self, features: FeatureRows | NDArray[np.float32] | None = None) -> Corpus:
@@ -83,26 +83,26 @@ class CorpusBuilder:
             counts = Counter(sentence.image for sentence in self._sentences)
             for at, image in enumerate(self._images):
                 if counts[at] == 0:
-                    self.faults.add(NO_SENTENCES, image.name)
+                    self.issues.add(NO_SENTENCES, image.name)
                 elif counts[at] != 5:
-                    self.faults.add(NOT_FIVE, f"{image.name}: {counts[at]}")
+                    self.issues.add(NOT_FIVE, f"{image.name}: {counts[at]}")
         images, sentences = tuple(self._images), tuple(self._sentences)
-        return Corpus(self.name, self.root, images, sentences, self.faults, features)
+        return Corpus(self.name, self.root, images, sentences, self.issues, features)
 
     def _split_the_rest(self) -> None:
         unsplit = [image.name for image in self._images if image.split == _UNSPLIT]
         if not unsplit:
             return
-        self.faults.add(SEEDED_SPLIT, f"{len(unsplit)} images")
+        self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
         splits = seeded_splits(unsplit)
         self._images = [CorpusImage(i.name, i.split or splits[i.name], i.source, i.row) for i in self._images]
 
     def _why_empty(self) -> str:
-        if not self.faults.counts:
+        if not self.issues.counts:
             return "The list is empty."
-        kind, count = self.faults.counts.most_common(1)[0]
+        kind, count = self.issues.counts.most_common(1)[0]
         advice = " Put the images below that folder." if kind == MISSING_IMAGE else ""
-        return f"{count} × {kind}; the first: {self.faults.examples[kind][0]}.{advice}"
+        return f"{count} × {kind}; the first: {self.issues.examples[kind][0]}.{advice}"
 
 
 def printable(text: str) -> str:

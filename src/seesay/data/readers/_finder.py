@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from seesay.data.corpus import ByteSource, Faults
+from seesay.data.corpus import ByteSource, Issues
 from seesay.data.pixels import IMAGE_SUFFIXES
 from seesay.data.sources import FileSource, tar_members
 
@@ -21,9 +21,9 @@ class ImageFinder:
     `train2014/`, a tar. So the name is looked up as it stands, then by its last part.
     """
 
-    def __init__(self, root: Path, faults: Faults) -> None:
+    def __init__(self, root: Path, issues: Issues) -> None:
         self._root = root
-        self._faults = faults
+        self._faults = issues
         self._by_name: dict[str, list[tuple[str, ByteSource]]] = {}
         self._tars_read = False
         for path in walk_files(root):

@@ -1,4 +1,4 @@
-"""Text files and JSON of a corpus, read so that a fault names its file and line."""
+"""Text files and JSON of a corpus, read so that a issue names its file and line."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def read(path: Path) -> Corpus:
             continue
         cells, where = _cells(line, delimiter), f"{file}:{number}"
         if len(cells) != len(names) or not cells[names.index("image")].strip():
-            builder.faults.add(MALFORMED_LINE, where)
+            builder.issues.add(MALFORMED_LINE, where)
             continue
         split = cells[names.index("split")] if "split" in names else ""
         at = builder.image(cells[names.index("image")], canonical_split(split, where) if split else None)

@@ -50,7 +50,7 @@ def read(path: Path) -> Corpus:
         )
     root = path if path.is_dir() else _root(path)
     builder = CorpusBuilder(f"coco{years.pop() if years else ''}", root)
-    finder = ImageFinder(root, builder.faults)
+    finder = ImageFinder(root, builder.issues)
     for file in files:
         _read_file(file, builder, finder)
     return builder.finish()
@@ -74,10 +74,10 @@ def _read_file(file: Path, builder: CorpusBuilder, finder: ImageFinder) -> None:
         name = need(record, "file_name", str, where)
         key = _identity(record, "id", where)
         if key in position or builder.has(name):
-            builder.faults.add(REPEATED_IMAGE, f"{where} {name}")
+            builder.issues.add(REPEATED_IMAGE, f"{where} {name}")
             position.setdefault(key, builder.image(name, split) if builder.has(name) else None)
         elif (source := finder.find(name, folder)) is None:
-            builder.faults.add(MISSING_IMAGE, f"{where} {name}")
+            builder.issues.add(MISSING_IMAGE, f"{where} {name}")
             position[key] = None
         else:
             position[key] = builder.image(name, split, source)
@@ -89,9 +89,9 @@ def _read_file(file: Path, builder: CorpusBuilder, finder: ImageFinder) -> None:
         annotation = _identity(record, "id", where) if "id" in record else f"#{index}"
         at = position.get(key)
         if key not in position:
-            builder.faults.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
+            builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
         elif annotation in seen:
-            builder.faults.add(REPEATED_ROW, where)
+            builder.issues.add(REPEATED_ROW, where)
         elif at is not None:
             builder.sentence(text, at, where)
         seen.add(annotation)

@@ -44,7 +44,7 @@ def read(path: Path) -> Corpus:
     file = path if path.is_file() else _only_token(path)
     root = path if path.is_dir() else file.parent
     builder = CorpusBuilder(root.resolve().name, root)
-    finder = ImageFinder(root, builder.faults)
+    finder = ImageFinder(root, builder.issues)
     splits = _read_lists(root, builder)
     sources: dict[str, ByteSource | None] = {}
     reported: set[str] = set()
@@ -54,12 +54,12 @@ def read(path: Path) -> Corpus:
         match = _LINE.fullmatch(line)
         if match is None:
             if line.strip():
-                builder.faults.add(MALFORMED_LINE, where)
+                builder.issues.add(MALFORMED_LINE, where)
             continue
         key = match["key"] or match["bare"]
         name = key.rpartition("#")[0]
         if key in seen:
-            builder.faults.add(REPEATED_ROW, f"{where} {key}")
+            builder.issues.add(REPEATED_ROW, f"{where} {key}")
             continue
         seen.add(key)
         split = splits.get(_stem(name)) if splits else None
@@ -69,7 +69,7 @@ def read(path: Path) -> Corpus:
         if source is None or (splits and split is None):
             if name not in reported:
                 kind = NO_SPLIT_LISTED if splits and split is None else MISSING_IMAGE
-                builder.faults.add(kind, f"{where} {name}")
+                builder.issues.add(kind, f"{where} {name}")
                 reported.add(name)
             continue
         builder.sentence(match["text"] or "", builder.image(name, split, source), where)
@@ -122,7 +122,7 @@ def _read_lists(root: Path, builder: CorpusBuilder) -> dict[str, str]:
         for number, line in enumerate(read_lines(path), start=1):
             name = line.strip()
             if name and splits.setdefault(_stem(name), split) != split:
-                builder.faults.add(TWO_SPLITS, f"{path}:{number} {name}")
+                builder.issues.add(TWO_SPLITS, f"{path}:{number} {name}")
     return splits
 
 
@@ -131,6 +131,6 @@ def _add_silent(builder: CorpusBuilder, finder: ImageFinder, splits: dict[str, s
     for stem in sorted(splits.keys() - told):
         source = finder.find(f"{stem}.jpg")
         if source is None:
-            builder.faults.add(MISSING_IMAGE, f"{builder.root}: {stem} in the {splits[stem]} list")
+            builder.issues.add(MISSING_IMAGE, f"{builder.root}: {stem} in the {splits[stem]} list")
         else:
             builder.image(f"{stem}.jpg", splits[stem], source)

@@ -45,5 +45,5 @@ def read(path: Path) -> Corpus:
         if suffix in IMAGE_SUFFIXES:
             builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
         elif suffix in _UNREADABLE:
-            builder.faults.add(UNREADABLE_KIND, str(file))
+            builder.issues.add(UNREADABLE_KIND, str(file))
     return builder.finish()

@@ -44,7 +44,7 @@ def read(path: Path) -> Corpus:
     records = need(document, "images", list, str(file))
     name = document.get("dataset")
     builder = CorpusBuilder(name if isinstance(name, str) else file.stem, file.parent)
-    finder = ImageFinder(file.parent, builder.faults)
+    finder = ImageFinder(file.parent, builder.issues)
     matrix = file.parent / FEATURES
     features: NDArray[np.float32] | InstanceFiles | None = None
     if regions := find_instance_files(file.parent):
@@ -93,7 +93,7 @@ def _add_image(
     filename = need(record, "filename", str, where)
     split = canonical_split(need(record, "split", str, where), where)
     if builder.has(filename):
-        builder.faults.add(REPEATED_IMAGE, f"{where} {filename}")
+        builder.issues.add(REPEATED_IMAGE, f"{where} {filename}")
         return builder.image(filename, split)
     row = _row(record, filename, where, features)
     assert isinstance(record, dict)
@@ -101,7 +101,7 @@ def _add_image(
         None if isinstance(features, np.ndarray) else finder.find(filename, str(record.get("filepath") or ""))
     )
     if source is None and row is None:
-        builder.faults.add(MISSING_IMAGE, f"{where} {filename}")
+        builder.issues.add(MISSING_IMAGE, f"{where} {filename}")
         return None
     return builder.image(filename, split, source, row)
 
@@ -128,7 +128,7 @@ def _add_sentences(builder: CorpusBuilder, at: int, record: object, where: str, 
         spot = f"{where}.sentences[{position}]"
         if isinstance(sentence, dict) and isinstance(sentence.get("sentid"), int):
             if sentence["sentid"] in seen:
-                builder.faults.add(REPEATED_ROW, spot)
+                builder.issues.add(REPEATED_ROW, spot)
                 continue
             seen.add(sentence["sentid"])
         if isinstance(sentence, dict) and "raw" not in sentence and "tokens" in sentence:

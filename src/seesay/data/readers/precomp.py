@@ -42,7 +42,7 @@ def read(path: Path) -> Corpus:
     builder = CorpusBuilder(path.resolve().name, path)
     if "testall" in stems and "test" in stems:
         stems.remove("test")
-        builder.faults.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
+        builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
     parts: list[NDArray[np.generic]] = []
     start = 0
     for stem in stems:

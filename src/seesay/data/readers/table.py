@@ -60,7 +60,7 @@ def read(path: Path) -> Corpus:
         raise SeesayError(f"{path}: several tables ({names}), not one for each split; give one's path.")
     root = path if path.is_dir() else path.parent
     builder = CorpusBuilder(root.resolve().name if path.is_dir() else path.stem, root)
-    finder = ImageFinder(root, builder.faults)
+    finder = ImageFinder(root, builder.issues)
     sources: dict[str, ByteSource | None] = {}
     seen: set[tuple[str, str]] = set()
     for file, of_file in zip(files, splits, strict=True):
@@ -80,7 +80,7 @@ def _add(
     if row.image not in sources:
         sources[row.image] = finder.find(row.image)
         if sources[row.image] is None:
-            builder.faults.add(MISSING_IMAGE, f"{row.where} {row.image}")
+            builder.issues.add(MISSING_IMAGE, f"{row.where} {row.image}")
     source = sources[row.image]
     split = canonical_split(row.split, row.where) if row.split else of_file
     if source is None:
@@ -88,7 +88,7 @@ def _add(
     at = builder.image(row.image, split, source)
     for caption in row.captions:
         if (row.image, caption) in seen:
-            builder.faults.add(REPEATED_ROW, row.where)
+            builder.issues.add(REPEATED_ROW, row.where)
             continue
         seen.add((row.image, caption))
         builder.sentence(caption, at, row.where)
@@ -149,7 +149,7 @@ def _json_rows(file: Path, builder: CorpusBuilder) -> Iterator[_Row]:
         captions = [captions] if isinstance(captions, str) else captions
         texts = isinstance(captions, list) and all(isinstance(text, str) for text in captions)
         if not (isinstance(image, str) and image and texts and isinstance(split, str | None)):
-            builder.faults.add(MALFORMED_LINE, where)
+            builder.issues.add(MALFORMED_LINE, where)
             continue
         yield _Row(image, captions, split, where)
 
@@ -173,7 +173,7 @@ def _csv_rows(file: Path, builder: CorpusBuilder) -> Iterator[_Row]:
             if not any(cell.strip() for cell in cells):
                 continue
             if len(cells) != len(names) or not cells[image].strip():
-                builder.faults.add(MALFORMED_LINE, where)
+                builder.issues.add(MALFORMED_LINE, where)
                 continue
             kept = cells[split].strip() or None if split is not None else None
             yield _Row(cells[image].strip(), [cells[caption]], kept, where)

@@ -92,7 +92,7 @@ def _samples(shard: Path, members: dict[str, TarMember], builder: CorpusBuilder)
     images = {sample.image for sample in samples.values()}
     for name in members:
         if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES and name not in images:
-            builder.faults.add(SECOND_IMAGE, f"{shard}: {name}")
+            builder.issues.add(SECOND_IMAGE, f"{shard}: {name}")
     return samples.values()
 
 
@@ -106,7 +106,7 @@ def _add(
 ) -> None:
     if sample.image is None:
         if sample.texts:
-            builder.faults.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {_offset(sample)}")
+            builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {_offset(sample)}")
         return
     where = f"{shard}: {sample.image}"
     captions, said = _captions(sample, where, builder)
@@ -136,7 +136,7 @@ def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list
         said = record.get("split")
         split = canonical_split(said, where) if isinstance(said, str) and said else None
         if not captions and "txt" not in sample.texts:
-            builder.faults.add(MALFORMED_LINE, f"{where}: its JSON has no caption")
+            builder.issues.add(MALFORMED_LINE, f"{where}: its JSON has no caption")
     if "txt" in sample.texts:
         text = decode_text(sample.texts["txt"].read(), where)
         lines = [line for line in text.split("\n") if line.strip()]

@@ -1,0 +1,1 @@
+"""Pretrained parts: images, regions of them and sentences to arrays, and where the arrays are kept."""

@@ -1,0 +1,1 @@
+"""Image encoders: pixels to named arrays."""

@@ -1,0 +1,1 @@
+"""Region encoders: boxes of an image to arrays."""

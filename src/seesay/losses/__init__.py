@@ -1,0 +1,1 @@
+"""Losses: what training minimises, one paper or one loss a file."""

@@ -1,0 +1,1 @@
+"""Protocols: how the scores of a split become the numbers of a table."""

@@ -1,0 +1,171 @@
+"""Other people's models: a split's score matrix in a NumPy file, or two files of embeddings.
+
+Rows and columns stand in the corpus' order: images as the split lists them, `corpus.split("test").images`,
+and its sentences as `corpus.split("test").texts()`. Two habits of published evaluators are understood, and
+said: images repeated once for each sentence, and the first k sentences of each image where some have more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
+from seesay.errors import SeesayError
+from seesay.protocols.scored import Scored
+from seesay.runs.split_scores import EmbeddingScores, Matrix, MatrixScores
+
+SUFFIX = ".npy"
+SPLIT = "{split}"  # in a file's name: the split's, so that one name stands for val and test
+
+_ROWS = 1 << 9  # compared at a time
+_FEW = 20.0  # percent of chance, above which there are too few images to tell
+
+
+@dataclass(frozen=True)
+class Given:
+    """Scores in files: `matrix.npy`, or `images.npy,sentences.npy` of embeddings, as one name."""
+
+    name: str
+
+    @staticmethod
+    def is_named(name: str) -> bool:
+        """Whether that names files of scores, and no run."""
+        return name.endswith(SUFFIX)
+
+    def of_split(self, corpus: Corpus, split: str) -> Scored:
+        """What the files say of a split of a corpus.
+
+        Raises:
+            SeesayError: a file cannot be read, holds no real numbers or fits not the split; says how.
+        """
+        part = corpus.split(split)
+        first, comma, second = self.name.replace(SPLIT, split).partition(f"{SUFFIX},")
+        if not comma:
+            return _matrix(Path(first), part, split)
+        return _embeddings(Path(first + SUFFIX), Path(second), part, split)
+
+
+def order_hint(measured: Mapping[str, Any]) -> list[str]:
+    """What to say of scores that find no more than chance does, as in another order than the corpus'."""
+    chance = 100 * 10 / max(measured.get("images", 0), 1)  # R@10 of image retrieval
+    found = measured.get("image_retrieval", {}).get("R@10", 100.0)
+    if chance > _FEW or found > 2 * chance:
+        return []
+    return ["This is chance: do rows and columns stand in the order of the corpus?"]
+
+
+def _matrix(path: Path, part: Corpus, split: str) -> Scored:
+    scores = _load(
+        path, "a score matrix is (images, sentences); two files of embeddings are IMAGES.npy,SENTENCES.npy"
+    )
+    rows, columns = scores.shape
+    n = len(part.images)
+    if rows != n and columns == n and _sentences(part, rows) is not None:
+        raise SeesayError(
+            f"{path}: shape {scores.shape} is transposed: rows are images, columns sentences; save scores.T."
+        )
+    kept, notes = _chosen_sentences(path, part, split, columns)
+    first, more = _one_row_an_image(path, scores, kept, split)
+    return Scored(str(path), split, kept, MatrixScores(first), _about(notes + more))
+
+
+def _embeddings(images: Path, sentences: Path, part: Corpus, split: str) -> Scored:
+    rows, columns = (
+        _load(path, "embeddings are (images, d) and (sentences, d)") for path in (images, sentences)
+    )
+    if rows.shape[1] != columns.shape[1]:
+        raise SeesayError(
+            f"{images} and {sentences}: shapes {rows.shape} and {columns.shape}; embeddings must have one "
+            "width d."
+        )
+    n = len(part.images)
+    if len(rows) != n and len(columns) == n and _sentences(part, len(rows)) is not None:
+        raise SeesayError(f"{images} and {sentences}: name the images' file first, then the sentences'.")
+    kept, notes = _chosen_sentences(sentences, part, split, len(columns))
+    first, more = _one_row_an_image(images, rows, kept, split)
+    for path, vectors in ((images, first), (sentences, columns)):
+        if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
+            raise SeesayError(f"{path}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
+    name = f"{images},{sentences}"
+    return Scored(name, split, kept, EmbeddingScores(first, np.asarray(columns)), _about(notes + more))
+
+
+def _load(path: Path, wanted: str) -> Matrix:
+    """A memory-mapped table of real numbers; nothing is ever unpickled."""
+    try:
+        table = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise SeesayError(f"{path}: no file there.") from None
+    except (OSError, ValueError, EOFError) as failure:
+        raise SeesayError(
+            f"{path}: no NumPy file of plain numbers ({failure}); write it with numpy.save(path, array)."
+        ) from None
+    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "fiu":
+        found = f"{table.dtype} {table.shape}" if isinstance(table, np.ndarray) else "several arrays"
+        raise SeesayError(f"{path}: {found}; {wanted}, of real numbers.")
+    return table
+
+
+def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
+    """Which sentences of a split a file of so many has: all, or the first k of each image; None: neither."""
+    owners = part.image_of_sentence()
+    if count == len(owners):
+        return np.arange(count)
+    k, left = divmod(count, len(part.images))
+    order = np.argsort(owners, kind="stable")
+    starts = np.searchsorted(owners[order], np.arange(len(part.images)))
+    if left or not k or (np.bincount(owners, minlength=len(part.images)) < k).any():
+        return None
+    return np.sort(order[(starts[:, None] + np.arange(k)).ravel()])
+
+
+def _chosen_sentences(path: Path, part: Corpus, split: str, count: int) -> tuple[Corpus, list[str]]:
+    """The split with the sentences that the file has, and what to say of it."""
+    chosen = _sentences(part, count)
+    n, m = len(part.images), len(part.sentences)
+    if chosen is None:
+        raise SeesayError(
+            f"{path}: {count} sentences, but split '{split}' of {part.root} has {m} of {n} images; all are "
+            "wanted, or the first k of each image, in the corpus' order."
+        )
+    if len(chosen) == m:
+        return part, []
+    kept = replace(part, sentences=tuple(part.sentences[i] for i in chosen))
+    return kept, [f"{path}: the first {count // n} sentences of each image, {count} of the split's {m}."]
+
+
+def _one_row_an_image(path: Path, rows: Matrix, part: Corpus, split: str) -> tuple[Matrix, list[str]]:
+    """The images' rows; of a row a sentence, which must be alike within an image, each image's first."""
+    n, owners = len(part.images), part.image_of_sentence()
+    if len(rows) == n:
+        return rows, []
+    if len(rows) != len(owners):
+        raise SeesayError(
+            f"{path}: {len(rows)} rows, but split '{split}' of {part.root} has {n} images and {len(owners)} "
+            "sentences with them; one row an image is wanted, in the corpus' order."
+        )
+    images, first = np.unique(owners, return_index=True)
+    if len(images) < n:
+        raise SeesayError(f"{path}: a row for each sentence, but {n - len(images)} images have no sentence.")
+    for start in range(0, len(rows), _ROWS):
+        block = slice(start, start + _ROWS)
+        differs = (rows[block] != rows[first[owners[block]]]).any(axis=1)
+        if differs.any():
+            at = start + int(np.argmax(differs))
+            raise SeesayError(
+                f"{path}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
+                f"first sentence, row {first[owners[at]]}; one row an image is wanted, in the corpus' order."
+            )
+    return np.asarray(rows[first]), [
+        f"{path}: its rows are images repeated for each sentence; one of each counts."
+    ]
+
+
+def _about(notes: list[str]) -> dict[str, Any]:
+    return {"notes": notes} if notes else {}

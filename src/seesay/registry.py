@@ -1,0 +1,185 @@
+"""Registries: named implementations of one kind, shipped ones and those that installed packages add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from seesay.errors import SeesayError, did_you_mean
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """Implementations by name.
+
+    A package adds one without a change here: it registers it with the decorator, and names the module that
+    does so in its own metadata, as an entry point of this registry's group under the same name.
+
+    Args:
+        what: what is registered, for error messages, such as "protocol".
+        group: the entry-point group, such as "seesay.protocols".
+
+    Example:
+        >>> shapes = Registry[type]("shape", "seesay.shapes")
+        >>> @shapes.register("square")
+        ... class Square: ...
+        >>> shapes["square"] is Square
+        True
+        >>> shapes["squre"]
+        Traceback (most recent call last):
+        seesay.errors.SeesayError: No shape 'squre'; did you mean 'square'? There are: square.
+    """
+
+    def __init__(self, what: str, group: str) -> None:
+        self.what, self.group = what, group
+        self._known: dict[str, T] = {}
+        self._plugins: dict[str, EntryPoint] | None = None
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that registers what it decorates as `name`.
+
+        Raises:
+            SeesayError: something else is registered under that name.
+        """
+
+        def add(implementation: T) -> T:
+            if self._known.setdefault(name, implementation) is not implementation:
+                raise SeesayError(f"The {self.what} '{name}' is registered already; choose another name.")
+            return implementation
+
+        return add
+
+    def __getitem__(self, name: str) -> T:
+        """Return the implementation of that name; import it first if an installed package brings it.
+
+        Raises:
+            SeesayError: there is none, or its package cannot be imported.
+        """
+        if name not in self._known and name in self._entry_points():
+            self._import(name)
+        try:
+            return self._known[name]
+        except KeyError:
+            near = did_you_mean(name, self) or "."
+            raise SeesayError(f"No {self.what} '{name}'{near} There are: {', '.join(self)}.") from None
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether something is registered under that name; imports nothing."""
+        return name in self._known or name in self._entry_points()
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names: shipped ones in order of registration, then those of installed packages."""
+        return iter(dict.fromkeys((*self._known, *self._entry_points())))
+
+    def __len__(self) -> int:
+        """Return how many names there are."""
+        return len(list(iter(self)))
+
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        if self._plugins is None:
+            self._plugins = {point.name: point for point in entry_points(group=self.group)}
+        return self._plugins
+
+    def _import(self, name: str) -> None:
+        point = self._entry_points()[name]
+        try:
+            found = point.load()
+        except Exception as failure:  # whatever somebody else's module raises
+            package = point.dist.name if point.dist else point.value
+            raise SeesayError(
+                f"The {self.what} '{name}' of package '{package}' cannot be imported: {failure}."
+            ) from failure
+        if name not in self._known:
+            raise SeesayError(f"{point.value}: registers no {self.what} '{name}' ({found!r} was found).")
+
+
+class Settings(BaseModel):
+    """What a recipe may say of one implementation; unknown keys are errors.
+
+    A subclass stands beside its implementation and gives `kind` its default, a `Literal`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Registered(NamedTuple):
+    """An implementation and the settings that build it."""
+
+    settings: type[Settings]
+    implementation: type
+
+
+class SettingsRegistry(Registry[Registered]):
+    """Implementations that a recipe chooses by the `kind` of their settings."""
+
+    def register_with(self, settings: type[Settings]) -> Callable[[C], C]:
+        """Return a decorator that registers a class under the `kind` of its settings."""
+
+        def add(implementation: C) -> C:
+            kind = settings.model_fields["kind"].default
+            self.register(kind)(Registered(settings, implementation))
+            return implementation
+
+        return add
+
+    def implementation(self, settings: Settings) -> type:
+        """Return the class that such settings build."""
+        return self[getattr(settings, "kind")].implementation  # noqa: B009
+
+    def parse(self, values: Any) -> Settings:
+        """Check settings given as a mapping with a `kind`; settings are returned as they are.
+
+        Raises:
+            SeesayError: the kind is unknown, or a value is not allowed; the message begins with the key.
+        """
+        if isinstance(values, Settings):
+            return values
+        if not isinstance(values, Mapping) or "kind" not in values:
+            raise SeesayError(f"kind: say which {self.what}; there are {', '.join(self)}.")
+        try:
+            settings = self[str(values["kind"])].settings
+            return settings.model_validate(values)
+        except ValidationError as failure:
+            raise SeesayError(describe(failure, settings)) from failure
+
+
+def describe(failure: ValidationError, model: type[BaseModel]) -> str:
+    """Describe the first thing wrong with some settings: the key, what is wrong, and the nearest known key.
+
+    >>> class Example(Settings):
+    ...     kind: str = "example"
+    ...     epochs: int = 1
+    >>> try:
+    ...     Example(epoch=5)
+    ... except ValidationError as failure:
+    ...     print(describe(failure, Example))
+    key 'epoch': no such key; did you mean 'epochs'?
+    """
+    first = failure.errors(include_url=False)[0]
+    *parents, last = [str(part) for part in first["loc"]] or [""]
+    message = first["msg"][:1].lower() + first["msg"][1:].rstrip(".") + "."
+    if first["type"] == "extra_forbidden":
+        message = f"no such key{did_you_mean(last, _fields(model, parents)) or '.'}"
+    return f"key '{'.'.join([*parents, last])}': {message}" if last else message
+
+
+def _fields(model: type[BaseModel], parents: list[str]) -> list[str]:
+    """The keys of the settings below those parents; none if they cannot be told."""
+    for parent in parents:
+        field = model.model_fields.get(parent)
+        found = _types(field.annotation) if field else []
+        if len(found) != 1:
+            return []
+        model = found[0]
+    return list(model.model_fields)
+
+
+def _types(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for each in get_args(annotation) for found in _types(each)]

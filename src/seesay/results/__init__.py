@@ -1,0 +1,1 @@
+"""Results: measured rows, published rows, and tables of both."""

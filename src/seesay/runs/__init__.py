@@ -1,0 +1,1 @@
+"""Runs: trained matchers with all they need; what they read, and how they score."""

@@ -1,0 +1,49 @@
+"""Sentences that a run writes of an image, where its recipe learned to generate them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from seesay.encoders.images.encode import encode_images
+from seesay.errors import SeesayError
+from seesay.matchers.sco import SCO
+from seesay.runs.run import Run, join_features
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSentence:
+    """A sentence of an image, and ln P of its words and its end given the image (eq. 3 of SCO)."""
+
+    sentence: str
+    log_likelihood: float
+
+
+def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> list[WrittenSentence]:
+    """The likeliest sentences of an image that a beam search finds, best first; never longer than trained on.
+
+    Args:
+        run: of a recipe with `matcher.generation`.
+        data: the image file's content.
+        name: of the image, in errors.
+        beam: how many beginnings of sentences the search keeps; at least `count` are.
+        count: how many sentences, at most.
+
+    Raises:
+        SeesayError: the run has no decoder, or the image is broken.
+    """
+    matcher = run.matcher
+    if not isinstance(matcher, SCO) or matcher.decoder is None:
+        raise SeesayError(
+            f"{run.name}: this run has no decoder; writing takes a run of a recipe that learns to generate "
+            "sentences, such as sco-ctx-gen or sco-full."
+        )
+    encoded = encode_images(run.encoders, [data], [name])
+    if encoded.errors[0] is not None:
+        raise encoded.errors[0]
+    features = torch.from_numpy(join_features(run.recipe, encoded.arrays)).to(run.device)
+    return [
+        WrittenSentence(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
+        for numbers, likelihood in matcher.write(features, beam, count)[0]
+    ]

@@ -1,0 +1,133 @@
+"""A corpus's split as the arrays that a recipe's matcher takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seesay.data.corpus import Corpus, Sentence
+from seesay.encoders.images.encode import fill_stores
+from seesay.encoders.images.encoder import Arrays, Encoder
+from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.errors import ImageError, SeesayError
+from seesay.matchers.sentences import Sentences, number_words
+from seesay.paths import cache_dir
+from seesay.recipes.matchers import InstanceSettings
+from seesay.recipes.schema import Recipe
+from seesay.runs.run import PRECOMPUTED, join_features, recipe_encoders
+from seesay.runs.text_inputs import sentence_vectors
+from seesay.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """One split, ready for a matcher.
+
+    Attributes:
+        corpus: its images and sentences, broken images and their sentences left out.
+        features: joined image features, (n, d) float32.
+        sentences: its m sentences.
+        image_of_sentence: for each sentence the row of its image, (m,).
+        broken: images that could not be decoded.
+    """
+
+    corpus: Corpus
+    features: Tensor
+    sentences: Sentences
+    image_of_sentence: NDArray[np.int64]
+    broken: list[ImageError]
+
+    def of_first_images(self, count: int) -> Inputs:
+        """The first `count` images and their sentences alone; the corpus stays whole."""
+        kept = self.image_of_sentence < count
+        sentences = self.sentences.take(torch.from_numpy(np.flatnonzero(kept)))
+        return replace(
+            self,
+            features=self.features[:count],
+            sentences=sentences,
+            image_of_sentence=self.image_of_sentence[kept],
+        )
+
+
+def split_inputs(
+    recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
+) -> Inputs:
+    """Features from the store (encoding what is missing) and prepared sentences of one split.
+
+    Raises:
+        SeesayError: the split is empty, or nothing of it can be used.
+    """
+    part = corpus.split(split)
+    if PRECOMPUTED in recipe.encoders:
+        features, kept, broken = _given_features(recipe, part)
+    else:
+        features, kept, broken = _stored_features(recipe, part)
+    row = np.full(len(part.images), -1)
+    row[kept] = np.arange(len(kept))
+    usable = replace(
+        part,
+        images=tuple(part.images[i] for i in kept),
+        sentences=tuple(Sentence(s.text, int(row[s.image])) for s in part.sentences if row[s.image] >= 0),
+    )
+    texts = usable.texts()
+    if not texts:
+        raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
+    vectors = sentence_vectors(encoder, texts) if encoder else None
+    sentences = number_words(texts, vocabulary, vectors)
+    return Inputs(usable, torch.from_numpy(features), sentences, usable.image_of_sentence(), broken)
+
+
+def stores_folder() -> Path:
+    """Where the feature stores lie, shared by all runs."""
+    return cache_dir() / "features"
+
+
+def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+    if part.features is not None and all(image.source is None for image in part.images):
+        raise SeesayError(
+            f"{part.root}: this corpus comes with features and no images; "
+            f"use them with --set 'encoders=[{PRECOMPUTED}]'."
+        )
+    encoders: Sequence[Encoder] = recipe_encoders(recipe)
+    report = fill_stores(encoders, stores_folder(), part.images)
+    kept = [i for i, key in enumerate(report.keys) if key is not None]
+    keys = [key for key in report.keys if key is not None]
+    arrays: list[Arrays] = [
+        {name: store.read(keys, name) for name in recipe.arrays} for store in report.stores
+    ]
+    return join_features(recipe, arrays), kept, report.errors
+
+
+def _given_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+    if part.features is None:
+        raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
+    rows = [image.row for image in part.images]
+    kept = [i for i, row in enumerate(rows) if row is not None]
+    missing = [ImageError(f"{image.name}: no features of it.") for image in part.images if image.row is None]
+    given = np.asarray(part.features[[row for row in rows if row is not None]], np.float32)
+    if not (finite := np.isfinite(given).reshape(len(given), -1).all(axis=1)).all():
+        name = part.images[kept[int(np.argmin(finite))]].name
+        raise SeesayError(f"{part.root}: the features of image {name} are no numbers (NaN or infinite).")
+    if isinstance(recipe.matcher, InstanceSettings):
+        return _joined_instances(given, recipe.matcher.instances, part.root), kept, missing
+    # Regions (n, r, d) become one global vector: their mean.
+    return (given.mean(axis=1) if given.ndim == 3 else given), kept, missing
+
+
+def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> NDArray[np.float32]:
+    """Instances (n, i, d) laid end to end, (n, wanted·d): zeros stand for those that images lack."""
+    if given.ndim != 3 or given.shape[1] > wanted:
+        found = f"{given.shape[1]} regions" if given.ndim == 3 else "global features"
+        raise SeesayError(
+            f"{root}: {found} an image, and the matcher takes {wanted} instances; "
+            "use --set matcher.instances=N with features of regions (n, N, d)."
+        )
+    missing = wanted - given.shape[1]
+    padded = np.pad(given, ((0, 0), (0, missing), (0, 0))) if missing else given
+    return padded.reshape(len(given), -1)

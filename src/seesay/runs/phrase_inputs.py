@@ -1,0 +1,92 @@
+"""A phrase corpus's split as the arrays that a grounding recipe's matcher takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.geometry import region_features
+from seesay.encoders.regions.store import Regions, fill_regions
+from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.errors import ImageError, SeesayError
+from seesay.matchers.sentences import Sentences, number_words
+from seesay.recipes.schema import Recipe
+from seesay.runs.inputs import stores_folder
+from seesay.runs.run import default_device
+from seesay.runs.text_inputs import sentence_vectors
+from seesay.text.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class PhraseInputs:
+    """One split, ready for a matcher.
+
+    Attributes:
+        corpus: its images and phrases.
+        regions: of each image its proposals, then the boxes that its phrases name; none of a broken image.
+        proposals: how many of each image's regions are proposals, (n_images,).
+        sentences: the phrases, prepared.
+        true_region: for each phrase the region of its image that it names, (m,).
+        broken: images that could not be decoded.
+    """
+
+    corpus: PhraseCorpus
+    regions: Sequence[Regions]
+    proposals: NDArray[np.int64]
+    sentences: Sentences
+    true_region: NDArray[np.int64]
+    broken: list[ImageError]
+
+    def features(self, image: int, chosen: slice | NDArray[np.int64], geometry: bool) -> NDArray[np.float32]:
+        """What the matcher takes of some of an image's regions, (r, d)."""
+        boxes, features = self.regions[image]
+        return region_features(features[chosen], boxes[chosen], self.corpus.sizes[image], geometry)
+
+
+def phrase_inputs(
+    recipe: Recipe,
+    corpus: PhraseCorpus,
+    split: str,
+    vocabulary: Vocabulary,
+    encoder: SentenceEncoder | None = None,
+) -> PhraseInputs:
+    """Regions from the store (proposing and encoding what is missing) and phrases of one split.
+
+    Raises:
+        SeesayError: the split is empty, or no image of it can be decoded.
+    """
+    if recipe.regions is None:
+        raise SeesayError(f"Recipe '{recipe.name}' matches whole images; phrases take a grounding recipe.")
+    part = corpus.split(split)
+    named, true_region = _named_boxes(part)
+    regions = load_region_encoder(recipe.encoders[0], default_device())
+    fill = fill_regions(regions, stores_folder(), part.images, named, recipe.regions.proposals)
+    if all(key is None for key in fill.keys):
+        raise SeesayError(f"{part.root}: no image of split '{split}' can be decoded; {fill.errors[0]}")
+    counts = [max(len(r.boxes) - len(own), 0) for r, own in zip(fill.regions, named, strict=True)]
+    proposals = np.array(counts, np.int64)
+    texts = part.texts()
+    sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
+    first = proposals[part.image_of_phrase()]
+    return PhraseInputs(part, fill.regions, proposals, sentences, first + true_region, fill.errors)
+
+
+def _named_boxes(part: PhraseCorpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+    """Each image's different true boxes, and for each phrase which of them is its own."""
+    boxes, owners = part.enclosing_boxes(), part.image_of_phrase()
+    named = []
+    place = np.zeros(len(owners), np.int64)
+    order = np.argsort(owners, kind="stable")
+    cuts = np.searchsorted(owners[order], np.arange(len(part.images) + 1))
+    for start, stop in pairwise(cuts):
+        mine = order[start:stop]
+        unique, inverse = np.unique(boxes[mine], axis=0, return_inverse=True)
+        named.append(unique)
+        place[mine] = inverse.reshape(-1)
+    return named, place

@@ -1,0 +1,1 @@
+"""Samplers: which pairs go into a mini-batch."""

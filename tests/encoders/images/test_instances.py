@@ -1,0 +1,66 @@
+"""Instances: regions described by class probabilities, against a plain pass of the network over each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from seesay.data.corpus import CorpusImage
+from seesay.data.pixels import decode
+from seesay.data.sources import FileSource
+from seesay.encoders.images.concept_regions import SIDE, concept_regions
+from seesay.encoders.images.crops import resize
+from seesay.encoders.images.efficientnet import load_lite
+from seesay.encoders.images.encode import encode_images, fill_stores
+from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.instances import CLASSES, COUNT
+from seesay.errors import ImageError
+
+
+@pytest.fixture(scope="module")
+def photo(scenes: Path) -> bytes:
+    return min(scenes.rglob("*.jpg")).read_bytes()
+
+
+def test_each_instance_is_what_the_network_says_of_its_box(photo: bytes) -> None:
+    encoder = load_encoder("instances")
+    arrays = encode_images([encoder], [photo, b"no image"], ["a", "b"])
+    rows = arrays.arrays[0]["pooled"].reshape(2, COUNT, CLASSES)
+    pixels = decode(photo, "a")
+    boxes = concept_regions(pixels, COUNT)
+    network = load_lite("efficientnet-lite0")
+    for i, (x1, y1, x2, y2) in enumerate(boxes):
+        crop = pixels[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))]
+        with torch.inference_mode():
+            logits = network(torch.from_numpy(resize(crop, SIDE, SIDE).copy())[None])[1]
+        np.testing.assert_allclose(rows[0, i], logits.softmax(dim=1)[0], atol=1e-4)
+    height, width = pixels.shape[:2]
+    places = arrays.arrays[0]["boxes"].reshape(2, COUNT, 4)
+    np.testing.assert_allclose(places[0, : len(boxes)] * [width, height, width, height], boxes, atol=1e-3)
+    assert isinstance(arrays.errors[1], ImageError)
+    assert not rows[1].any()
+
+
+def test_an_image_without_edges_has_the_whole_image_and_zeros(tmp_path: Path) -> None:
+    path = tmp_path / "grey.png"
+    Image.new("RGB", (90, 60), (120, 120, 120)).save(path)
+    image = CorpusImage("grey.png", "test", FileSource(path))
+    report = fill_stores([load_encoder("instances")], tmp_path / "stores", [image])
+    rows = report.stores[0].read([key for key in report.keys if key], "pooled").reshape(COUNT, CLASSES)
+    assert rows[0].sum() == pytest.approx(1, abs=1e-2)  # kept in half precision
+    assert not rows[1:].any()
+    boxes = report.stores[0].read([key for key in report.keys if key], "boxes").reshape(COUNT, 4)
+    assert boxes[0].tolist() == [0, 0, 1, 1]
+    assert not boxes[1:].any()
+
+
+def test_what_is_encoded_along_with_it_changes_nothing(photo: bytes) -> None:
+    names = ["instances", "efficientnet-lite0"]
+    together = encode_images([load_encoder(name) for name in names], [photo], ["a"])
+    for name, arrays in zip(names, together.arrays, strict=True):
+        alone = encode_images([load_encoder(name)], [photo], ["a"])
+        np.testing.assert_array_equal(alone.arrays[0]["pooled"], arrays["pooled"])

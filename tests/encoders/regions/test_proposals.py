@@ -1,0 +1,75 @@
+"""Proposals: boxes inside the image, best first, around what is drawn, for any image."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.data.boxes import iou
+from seesay.encoders.regions.proposals import propose
+
+
+def drawing(height: int, width: int, box: tuple[int, int, int, int]) -> np.ndarray:
+    pixels = np.full((height, width, 3), (90, 120, 160), np.uint8)
+    x1, y1, x2, y2 = box
+    pixels[y1:y2, x1:x2] = (250, 220, 30)
+    return pixels
+
+
+def assert_sound(pixels: np.ndarray, count: int) -> None:
+    boxes, scores = propose(pixels, count)
+    height, width = pixels.shape[:2]
+    assert boxes.dtype == scores.dtype == np.float32
+    assert 1 <= len(boxes) == len(scores) <= count
+    assert (np.diff(scores) <= 0).all()
+    assert (boxes >= 0).all()
+    assert (boxes[:, 2] <= width + 1e-2).all()
+    assert (boxes[:, 3] <= height + 1e-2).all()
+    assert (boxes[:, 2:] > boxes[:, :2]).all()
+    assert boxes[-1].tolist() == [0, 0, width, height]
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "box"),
+    [(224, 224, (60, 50, 150, 160)), (600, 900, (300, 100, 640, 420)), (100, 60, (10, 30, 45, 70))],
+)
+def test_a_drawn_rectangle_is_among_the_first(height: int, width: int, box: tuple[int, ...]) -> None:
+    boxes, _ = propose(drawing(height, width, box))
+    assert iou(boxes[:10], np.array([box], np.float32)).max() > 0.8
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 80), st.integers(1, 80), st.integers(1, 30), st.integers(0, 2**32 - 1), st.booleans())
+def test_any_image_has_sound_proposals(height: int, width: int, count: int, seed: int, grey: bool) -> None:
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (-(-height // 8), -(-width // 8), 1 if grey else 3), np.uint8)
+    pixels = np.broadcast_to(
+        coarse.repeat(8, axis=0).repeat(8, axis=1)[:height, :width], (height, width, 3)
+    ).copy()
+    assert_sound(pixels, count)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1), (7, 4000), (224, 224)])
+@pytest.mark.parametrize("level", [0, 128, 255])
+def test_an_image_without_edges_is_one_proposal(shape: tuple[int, int], level: int) -> None:
+    boxes, scores = propose(np.full((*shape, 3), level, np.uint8))
+    assert boxes.tolist() == [[0, 0, shape[1], shape[0]]]
+    assert scores.tolist() == [0]
+
+
+def test_an_image_of_nothing_but_edges_ends() -> None:
+    blocks = np.random.default_rng(0).integers(0, 256, (75, 75, 1), np.uint8)
+    assert_sound(np.broadcast_to(blocks.repeat(3, axis=0).repeat(3, axis=1), (225, 225, 3)).copy(), 200)
+
+
+def test_edges_that_enclose_nothing_are_one_proposal() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (10, 10_000, 3), np.uint8)
+    assert_sound(noise, 200)
+
+
+def test_the_same_image_has_the_same_proposals() -> None:
+    pixels = drawing(240, 320, (40, 60, 200, 150))
+    for one, other in zip(propose(pixels), propose(pixels), strict=True):
+        np.testing.assert_array_equal(one, other)

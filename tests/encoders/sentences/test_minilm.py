@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+import torch
+
+from seesay.encoders.sentences.minilm import DIM, _folder, minilm_vectors
+
+SENTENCES = [
+    "two dogs play in the snow",
+    "a",
+    "A girl sits on a bar stool in a dark nightclub with a great many chairs.",
+    "café naïve 日本",
+    "",
+]
+
+
+def test_equals_transformers_bert() -> None:
+    transformers = pytest.importorskip("transformers")
+    reference = transformers.BertModel.from_pretrained(_folder(), add_pooling_layer=False).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(_folder())
+    codes = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        hidden = reference(**codes).last_hidden_state
+    mask = codes["attention_mask"].unsqueeze(-1)
+    expected = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1).numpy()
+    np.testing.assert_allclose(minilm_vectors(SENTENCES), expected, atol=2e-6)
+
+
+def test_batching_changes_nothing() -> None:
+    alone = np.concatenate([minilm_vectors([s]) for s in SENTENCES])
+    np.testing.assert_allclose(minilm_vectors(SENTENCES, batch=2), alone, atol=2e-6)
+
+
+def test_no_sentences() -> None:
+    assert minilm_vectors([]).shape == (0, DIM)
+
+
+def test_a_very_long_sentence_is_cut_not_fatal() -> None:
+    vector = minilm_vectors(["dog " * 5000])
+    assert np.isclose(np.linalg.norm(vector), 1, atol=1e-5)
+
+
+def test_like_sentences_are_near() -> None:
+    dogs, puppies, car = minilm_vectors(["two dogs in snow", "puppies in a snowy field", "a red sports car"])
+    assert dogs @ puppies > dogs @ car + 0.2

@@ -1,0 +1,86 @@
+"""Quick-Thought: its loss against a loop, what it draws, what it reads."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from seesay.encoders.sentences import quick_thought
+from seesay.encoders.sentences.bags import bags_of_words
+from seesay.encoders.sentences.quick_thought import QuickThought, contrast
+from seesay.errors import SeesayError
+
+THINGS = ["dog", "man", "boat", "horse", "bird", "car", "child", "tree"]
+WAYS = ["a {} outside", "one small {}", "the {} in the sun", "here is a {}"]
+TEXTS = [way.format(thing) for thing in THINGS for way in WAYS]
+IMAGES = np.repeat(np.arange(len(THINGS)), len(WAYS))
+
+
+@pytest.fixture(scope="module")
+def trained() -> QuickThought:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quick_thought, "WIDTH", 32)
+        patch.setattr(quick_thought, "_STEPS", 60)
+        patch.setattr(quick_thought, "_BATCH", 16)
+        return QuickThought.fit(TEXTS, IMAGES)
+
+
+def test_the_loss_against_a_loop() -> None:
+    generator = torch.Generator().manual_seed(1)
+    one, other = (torch.randn(5, 3, generator=generator) for _ in range(2))
+    images = [0, 1, 0, 2, 3]
+
+    def direction(queries: np.ndarray, found: np.ndarray) -> float:
+        total = 0.0
+        for i, query in enumerate(queries):
+            cosines = [query @ f / np.linalg.norm(query) / np.linalg.norm(f) for f in found]
+            candidates = [math.exp(20 * c) for j, c in enumerate(cosines) if j == i or images[j] != images[i]]
+            total -= math.log(math.exp(20 * cosines[i]) / sum(candidates))
+        return total / len(queries)
+
+    a, b = one.double().numpy(), other.double().numpy()
+    expected = (direction(a, b) + direction(b, a)) / 2
+    assert contrast(one, other, torch.tensor(images)).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_pairs_are_two_sentences_of_one_image_with_known_words() -> None:
+    texts = ["a dog", "qqzzx", "one dog", "a cat", "the boat", "a ship", "one boat"]
+    images = np.array([7, 7, 7, 3, 9, 9, 9])
+    pairs = quick_thought._Pairs(bags_of_words(texts), images)
+    one, other, which = pairs.draw(np.random.default_rng(0), 400)
+    assert (images[one] == images[other]).all()
+    assert (one != other).all()
+    assert set(one) == set(other) == {0, 2, 4, 5, 6}  # neither the unknown nor the only one
+    assert len(set(zip(which.tolist(), images[one].tolist(), strict=True))) == 2
+
+
+def test_sentences_of_one_thing_are_near_and_words_unseen_in_training_count(trained: QuickThought) -> None:
+    rows = trained.rows([*TEXTS, "a puppy outside", "one small pony"])
+    assert np.linalg.norm(rows, axis=1) == pytest.approx(1, abs=1e-5)
+    means = rows[: len(TEXTS)].reshape(len(THINGS), len(WAYS), -1).mean(axis=1)
+    assert (rows[: len(TEXTS)] @ means.T).argmax(axis=1).tolist() == IMAGES.tolist()
+    puppy, pony = rows[len(TEXTS) :] @ means.T
+    assert THINGS[puppy.argmax()] == "dog"
+    assert THINGS[pony.argmax()] == "horse"
+
+
+def test_order_counts(trained: QuickThought) -> None:
+    first, second = trained.rows(["a dog bites the man", "the man bites a dog"])
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_as_trained_again_and_as_kept(trained: QuickThought) -> None:
+    assert set(trained.tensors()) == {
+        f"lstm.{k}_l0" for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    }
+    again = QuickThought.of(trained.tensors())
+    np.testing.assert_array_equal(again.rows(TEXTS), trained.rows(TEXTS))
+    assert not again.rows(["qqzzx", ""]).any()
+
+
+def test_sentences_without_neighbours_are_refused() -> None:
+    with pytest.raises(SeesayError, match="sentence_encoder=mean"):
+        QuickThought.fit(TEXTS, np.arange(len(TEXTS)))

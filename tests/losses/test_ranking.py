@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.stats import entropy
+from torch import Tensor
+
+from seesay.losses.ranking import contrastive, distillation, hard_margin, soft_margin
+
+MARGIN = 0.5
+
+
+def batch(seed: int, n: int, images: int) -> tuple[Tensor, Tensor]:
+    generator = np.random.default_rng(seed)
+    scores = torch.from_numpy(generator.uniform(-1, 1, (n, n)))
+    return scores, torch.from_numpy(generator.integers(0, images, n))
+
+
+def queries(scores: Tensor, images: Tensor) -> list[tuple[float, list[float]]]:
+    """Every query of the batch: the score of its match, and those of its negatives."""
+    n = len(scores)
+    found = []
+    for i in range(n):
+        negatives = [j for j in range(n) if images[j] != images[i]]
+        found.append((float(scores[i, i]), [float(scores[i, j]) for j in negatives]))
+        found.append((float(scores[i, i]), [float(scores[j, i]) for j in negatives]))
+    return found
+
+
+BATCHES = st.builds(batch, st.integers(0, 10_000), st.integers(2, 7), st.integers(1, 6))
+
+
+@settings(deadline=None)
+@given(BATCHES)
+def test_hard_margin_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    total = sum(max(0.0, MARGIN - s + t) for s, negatives in queries(scores, images) for t in negatives)
+    assert hard_margin(scores, images, MARGIN).item() == pytest.approx(total / len(scores))
+
+
+def cheapest_slack(matching: float, negatives: list[float], price: float) -> float:
+    """min over ε ≥ 0 and ξ ≥ 0 of C·ε + Σ ξ with ξ_k ≥ m - ε - s⁺ + s_k⁻, by a linear program."""
+    n = len(negatives)
+    if n == 0:
+        return 0.0
+    bound = np.array([matching - MARGIN - t for t in negatives])
+    constraints = np.hstack([-np.ones((n, 1)), -np.eye(n)])
+    solved = linprog([price, *[1.0] * n], A_ub=constraints, b_ub=bound, bounds=[(0, None)] * (n + 1))
+    assert solved.success
+    return float(solved.fun)
+
+
+@settings(deadline=None, max_examples=30)
+@given(BATCHES, st.integers(1, 8))
+def test_soft_margin_is_the_linear_program(drawn: tuple[Tensor, Tensor], price: int) -> None:
+    scores, images = drawn
+    total = sum(cheapest_slack(s, negatives, price) for s, negatives in queries(scores, images))
+    assert soft_margin(scores, images, MARGIN, price).item() == pytest.approx(total / len(scores), abs=1e-7)
+
+
+@given(BATCHES)
+def test_between_the_hard_margin_and_the_largest_violation(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    assert torch.isclose(
+        soft_margin(scores, images, MARGIN, len(scores)), hard_margin(scores, images, MARGIN)
+    )
+    largest = sum(
+        max([0.0, *(MARGIN - s + t for t in negatives)]) for s, negatives in queries(scores, images)
+    )
+    assert soft_margin(scores, images, MARGIN, 1).item() == pytest.approx(largest / len(scores))
+
+
+@given(BATCHES)
+def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    total = 0.0
+    for matching, negatives in queries(scores, images):
+        chances = np.exp(10 * np.array([matching, *negatives]))
+        total -= np.log(chances[0] / chances.sum())
+    assert contrastive(scores, images, 10.0).item() == pytest.approx(total / (2 * len(scores)))
+
+
+@settings(deadline=None)
+@given(BATCHES, st.floats(0.1, 20))
+def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float) -> None:
+    scores, images = drawn
+    teacher = scores.sin()
+    total = 0.0
+    for ours, theirs in zip(queries(scores, images), queries(teacher, images), strict=True):
+        had, wanted = (np.exp(times * np.array([s, *t])) for times, (s, t) in ((1, ours), (scale, theirs)))
+        total += entropy(wanted, had)  # of the shares: it normalises
+    expected = total / (2 * len(scores))
+    assert distillation(scores, teacher, images, scale).item() == pytest.approx(expected, abs=1e-8)
+
+
+@given(BATCHES)
+def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    pupil = (scores * 3).requires_grad_()
+    value = distillation(pupil, scores, images, 3.0)
+    value.backward()
+    assert value.item() == pytest.approx(0, abs=1e-9)
+    assert pupil.grad is not None
+    assert pupil.grad.abs().max() < 1e-7
+
+
+@pytest.mark.parametrize(
+    "loss", [lambda s, i: hard_margin(s, i, MARGIN), lambda s, i: soft_margin(s, i, MARGIN, 2)]
+)
+def test_sentences_of_one_image_are_not_negatives(loss) -> None:
+    scores = torch.tensor([[0.1, 0.9], [0.9, 0.1]], requires_grad=True)
+    value = loss(scores, torch.tensor([4, 4]))
+    value.backward()
+    assert value.item() == 0.0
+    assert not scores.grad.any()

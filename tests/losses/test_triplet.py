@@ -1,0 +1,106 @@
+"""The two-branch losses against loops over triplets."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn import functional
+
+from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
+from seesay.recipes.schema import TripletSettings
+
+
+def units(rows: int, seed: int, dim: int = 6) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return functional.normalize(torch.randn(rows, dim, generator=generator, dtype=torch.float64), dim=1)
+
+
+def loop(x: Tensor, y: Tensor, who: Relations, m: float, keep: int, weights: tuple[float, ...]) -> float:
+    """Eq. 6, triplet by triplet, the hardest K of each positive pair and each pair of neighbours."""
+
+    def d(a: Tensor, b: Tensor) -> float:
+        return math.sqrt(max(float(((a - b) ** 2).sum()), 1e-8))
+
+    def hardest(losses: list[float]) -> float:
+        return sum(sorted((max(0.0, value) for value in losses), reverse=True)[:keep])
+
+    total = 0.0
+    n, k = who.matching.shape
+    pairs = [(i, j) for i in range(n) for j in range(k) if who.matching[i, j]]
+    for i, j in pairs:
+        near = d(x[i], y[j])
+        total += weights[0] * hardest(
+            [m + near - d(x[i], y[o]) for o in range(k) if who.other_sentences[i, o]]
+        )
+        total += weights[1] * hardest([m + near - d(x[o], y[j]) for o in range(n) if who.other_images[o, j]])
+    for side, match, negative, weight in (
+        (x, who.matching, who.other_images, weights[2]),
+        (y, who.matching.T, who.other_sentences.T, weights[3]),
+    ):
+        for a in range(len(side)):
+            shared = [b for b in range(len(side)) if bool((match[a] & match[b]).any())]
+            others = [b for b in range(len(side)) if b not in shared and bool((match[a] & negative[b]).any())]
+            for b in shared:
+                if b != a:
+                    near = d(side[a], side[b])
+                    total += weight * hardest([m + near - d(side[a], side[o]) for o in others])
+    return total / max(len(pairs), 1)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 10_000),
+    st.integers(2, 6),
+    st.integers(1, 12),
+    st.integers(1, 5),
+    st.tuples(*[st.sampled_from([0.0, 0.05, 1.5])] * 4),
+)
+def test_equals_the_loop_on_sentences(
+    seed: int, images: int, sentences: int, keep: int, weights: tuple[float, float, float, float]
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    owners = torch.randint(images, (sentences,), generator=generator)
+    who = Relations.of_owners(torch.arange(images), owners)
+    x, y = units(images, seed), units(sentences, seed + 1)
+    given_settings = TripletSettings(margin=0.3, keep=keep, weights=weights)
+    value = triplet_loss(x, y, who, given_settings)
+    assert float(value) == pytest.approx(loop(x, y, who, 0.3, keep, weights), abs=1e-5)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 10_000), st.integers(1, 5))
+def test_equals_the_loop_when_some_are_neither(seed: int, keep: int) -> None:
+    """Phrases: a region that overlaps the true one a little is no positive and no negative."""
+    generator = torch.Generator().manual_seed(seed)
+    kind = torch.randint(4, (9, 5), generator=generator)
+    who = Relations(kind == 0, kind == 1, (kind == 1) | (kind == 2))
+    x, y = units(9, seed), units(5, seed + 1)
+    weights = (1.0, 4.0, 0.1, 0.1)
+    value = triplet_loss(x, y, who, TripletSettings(margin=0.2, keep=keep, weights=weights))
+    assert float(value) == pytest.approx(loop(x, y, who, 0.2, keep, weights), abs=1e-5)
+
+
+def test_gradients_are_finite_where_vectors_coincide() -> None:
+    x = units(3, 1).float().requires_grad_()
+    y = x.detach().clone().requires_grad_()
+    who = Relations.of_owners(torch.arange(3), torch.arange(3))
+    triplet_loss(x, y, who, TripletSettings(margin=2.0, weights=(1, 1, 1, 1))).backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+def test_without_negatives_there_is_nothing_to_learn() -> None:
+    who = Relations.of_owners(torch.zeros(1), torch.zeros(4))
+    value = triplet_loss(units(1, 0), units(4, 1), who, TripletSettings(weights=(1, 1, 1, 1)))
+    assert float(value) == 0
+
+
+def test_logistic_loss_is_equation_seven() -> None:
+    scores, labels = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1.0, -1.0, -1.0])
+    by_hand = [math.log(1 + math.exp(-z * p)) for p, z in zip(scores.tolist(), labels.tolist(), strict=True)]
+    assert float(logistic_loss(scores, labels)) == pytest.approx(sum(by_hand) / 3, abs=1e-6)

@@ -1,0 +1,151 @@
+"""Ranks against loops that follow the definition word by word."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.errors import SeesayError
+from seesay.metrics import ranks as module
+from seesay.metrics.ranks import NO_ANSWER, embedding_ranks, image_ranks, ranks, sentence_ranks
+
+
+def naive_sentence_ranks(scores, owners):
+    result = []
+    for i, row in enumerate(scores.tolist()):
+        own = [score for score, owner in zip(row, owners, strict=True) if owner == i]
+        foreign = [score for score, owner in zip(row, owners, strict=True) if owner != i]
+        result.append(sum(score >= max(own) for score in foreign) if own else NO_ANSWER)
+    return result
+
+
+def naive_image_ranks(scores, owners):
+    table = scores.tolist()
+    return [
+        sum(table[i][j] >= table[owner][j] for i in range(len(table)) if i != owner)
+        for j, owner in enumerate(owners)
+    ]
+
+
+@st.composite
+def tied_scores(draw):
+    n = draw(st.integers(1, 9))
+    owners = draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=30))
+    levels = draw(st.integers(1, 4))  # few levels, so that ties abound
+    seed = draw(st.integers(0, 2**32 - 1))
+    dtype = draw(st.sampled_from([np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64]))
+    scores = np.random.default_rng(seed).integers(0, levels, (n, len(owners))).astype(dtype)
+    return scores, owners
+
+
+@given(tied_scores())
+@settings(max_examples=300, deadline=None)
+def test_ranks_are_those_of_the_definition(case):
+    scores, owners = case
+    assert sentence_ranks(scores, owners).tolist() == naive_sentence_ranks(scores, owners)
+    assert image_ranks(scores, owners).tolist() == naive_image_ranks(scores, owners)
+
+
+@pytest.mark.parametrize("cells", [1, 7, 64, 1 << 18])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_block_size_changes_nothing(monkeypatch, cells, order):
+    rng = np.random.default_rng(0)
+    scores = np.asarray(rng.integers(0, 5, (300, 31)).astype(np.float32), order=order)
+    owners = rng.integers(0, 300, 31)
+    monkeypatch.setattr(module, "_CACHE_CELLS", cells)
+    found = ranks(scores, owners)
+    assert found.sentence.tolist() == naive_sentence_ranks(scores, owners)
+    assert found.image.tolist() == naive_image_ranks(scores, owners)
+
+
+def test_more_than_255_rows_in_a_block_do_not_overflow_a_byte():
+    scores = np.zeros((1000, 2), np.float32)
+    assert image_ranks(scores, [0, 999]).tolist() == [999, 999]
+
+
+@given(st.integers(1, 60), st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from(["f2", "f4", "f8"]))
+@settings(max_examples=50, deadline=None)
+def test_embeddings_rank_as_their_score_matrix(n, m, seed, dtype):
+    rng = np.random.default_rng(seed)
+    images, sentences = (rng.integers(-2, 3, (k, 4)).astype(dtype) for k in (n, m))
+    owners = rng.integers(0, n, m)
+    matrix = ranks(images.astype(np.float64) @ sentences.astype(np.float64).T, owners)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PRODUCT_CELLS", 50)
+        streamed = embedding_ranks(images, sentences, owners)
+    assert streamed.sentence.tolist() == matrix.sentence.tolist()
+    assert streamed.image.tolist() == matrix.image.tolist()
+
+
+def test_a_query_never_loses_to_itself_in_rounded_products():
+    rng = np.random.default_rng(3)
+    images = rng.standard_normal((200, 257)).astype(np.float32)
+    found = embedding_ranks(images, np.repeat(images, 3, axis=0), np.repeat(np.arange(200), 3))
+    assert not found.sentence.any()
+    assert not found.image.any()
+
+
+def test_a_constant_scorer_comes_last():
+    owners = np.repeat(np.arange(50), 5)
+    found = ranks(np.ones((50, 250), np.float32), owners)
+    assert (found.sentence == 245).all()
+    assert (found.image == 49).all()
+
+
+def test_memory_mapped_half_precision(tmp_path):
+    rng = np.random.default_rng(1)
+    scores = rng.standard_normal((40, 90)).astype(np.float16)
+    np.save(tmp_path / "scores.npy", scores)
+    owners = rng.integers(0, 40, 90)
+    found = ranks(np.load(tmp_path / "scores.npy", mmap_mode="r"), owners)
+    assert found.sentence.tolist() == naive_sentence_ranks(scores, owners)
+    assert found.image.tolist() == naive_image_ranks(scores, owners)
+
+
+def test_infinities_are_ordered_like_numbers():
+    scores = np.array([[-np.inf, np.inf], [-np.inf, 3.0]])
+    assert image_ranks(scores, [0, 1]).tolist() == [1, 1]
+    assert sentence_ranks(scores, [0, 1]).tolist() == [1, 0]
+
+
+def test_large_whole_numbers_are_not_rounded():
+    scores = np.array([[2**60 + 1, 2**60]])
+    assert sentence_ranks(np.vstack([scores, scores]), [0, 1]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("row", [0, 299])
+def test_nan_is_refused_with_its_place(row):
+    scores = np.zeros((300, 4), np.float32)
+    scores[row, 2] = np.nan
+    with pytest.raises(SeesayError, match=f"NaN at image {row}, sentence 2"):
+        ranks(scores, [0, 1, 2, 3])
+
+
+def test_nan_of_a_product_is_refused():
+    images = np.full((3, 2), np.inf, np.float32)
+    with pytest.raises(SeesayError, match="NaN at image 0, sentence 1"):
+        embedding_ranks(images, np.array([[1.0, 1.0], [1.0, -1.0]]), [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("scores", "owners", "said"),
+    [
+        (np.zeros(3), [0], "shape"),
+        (np.zeros((2, 3)), [0, 1], "3 sentences"),
+        (np.zeros((2, 3)), [0, 1, 2], "sentence 2 belongs to image 2"),
+        (np.zeros((2, 3)), [0, -1, 1], "sentence 1 belongs to image -1"),
+        (np.zeros((2, 3)), [0.0, 1.0, 1.0], "whole number"),
+        (np.zeros((0, 3)), [0, 0, 0], "nothing to rank"),
+        (np.zeros((3, 0)), np.zeros(0, int), "nothing to rank"),
+        (np.zeros((2, 2), complex), [0, 1], "real numbers"),
+        (np.array([["a", "b"]]), [0, 0], "real numbers"),
+    ],
+)
+def test_what_does_not_fit_is_said(scores, owners, said):
+    with pytest.raises(SeesayError, match=said):
+        ranks(scores, owners)
+
+
+def test_embeddings_of_different_widths_are_refused():
+    with pytest.raises(SeesayError, match=r"\(2, 3\).*\(2, 4\)"):
+        embedding_ranks(np.zeros((2, 3)), np.zeros((2, 4)), [0, 1])

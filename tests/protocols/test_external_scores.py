@@ -1,0 +1,165 @@
+"""Scores and embeddings from files: what they measure, and what is said of those that do not fit."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
+from seesay.errors import SeesayError
+from seesay.protocols.external_scores import Given, order_hint
+from seesay.protocols.retrieval import evaluate_scores
+from seesay.protocols.scored import measure_scored
+
+COUNTS = (5, 5, 6, 7)  # sentences an image, as on COCO
+N, M = len(COUNTS), sum(COUNTS)
+
+
+def corpus(counts=COUNTS):
+    """A split of images with so many sentences each, which stand in no order."""
+    owners = np.random.default_rng(0).permutation(np.repeat(np.arange(len(counts)), counts))
+    images = [
+        CorpusImage("other.jpg", "train"),
+        *(CorpusImage(f"{i}.jpg", "test") for i in range(len(counts))),
+    ]
+    sentences = [Sentence(f"sentence {j}", int(i) + 1) for j, i in enumerate(owners)]
+    return Corpus("drawn", Path("there"), tuple(images), tuple(sentences)), owners
+
+
+def vectors(owners, seed=1, n=N):
+    draw = np.random.default_rng(seed)
+    images = draw.normal(size=(n, 6)).astype(np.float32)
+    return images, (images[owners] + draw.normal(size=(len(owners), 6))).astype(np.float32)
+
+
+def saved(folder, **arrays):
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return folder
+
+
+def measured(name, whole, protocol="standard"):
+    return measure_scored(Given(str(name)).of_split(whole, "test"), protocol, list)
+
+
+def refused(name, whole, *said):
+    with pytest.raises(SeesayError) as told:
+        Given(str(name)).of_split(whole, "test")
+    for part in said:
+        assert part in str(told.value)
+
+
+def test_a_matrix_and_its_embeddings_measure_as_the_arrays_do(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    saved(tmp_path, scores=images @ sentences.T, images=images, sentences=sentences)
+    expected = evaluate_scores(images @ sentences.T, owners)
+    assert measured(tmp_path / "scores.npy", whole) == expected
+    both = f"{tmp_path / 'images.npy'},{tmp_path / 'sentences.npy'}"
+    assert measured(both, whole) == expected
+    assert measured(both, whole, "sentence-to-sentence")["queries"] == M
+    with pytest.raises(SeesayError, match="scores alone"):
+        measured(tmp_path / "scores.npy", whole, "sentence-to-sentence")
+    with pytest.raises(SeesayError, match="'composition' needs"):
+        measured(tmp_path / "scores.npy", whole, "composition")
+
+
+def test_half_precision_and_a_name_for_every_split(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    scores = (images @ sentences.T).astype(np.float16)
+    np.save(tmp_path / "scores-test.npy", scores)
+    assert measured(tmp_path / "scores-{split}.npy", whole) == evaluate_scores(scores, owners)
+
+
+def test_the_first_five_sentences_of_each_image_are_understood(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    kept = sorted(j for i in range(N) for j in np.flatnonzero(owners == i)[:5])
+    saved(tmp_path, scores=(images @ sentences.T)[:, kept])
+    told = measured(tmp_path / "scores.npy", whole)
+    assert told.pop("notes") == [
+        f"{tmp_path / 'scores.npy'}: the first 5 sentences of each image, 20 of the split's 23."
+    ]
+    assert told == evaluate_scores((images @ sentences.T)[:, kept], owners[kept])
+
+
+def test_an_image_repeated_for_each_of_its_sentences_is_understood(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    saved(tmp_path, images=images[owners], sentences=sentences, scores=images[owners] @ sentences.T)
+    for name in ("scores.npy", "images.npy,{}"):
+        told = measured(str(tmp_path / name).format(tmp_path / "sentences.npy"), whole)
+        assert "images repeated for each sentence" in told.pop("notes")[0]
+        assert told == evaluate_scores(images @ sentences.T, owners)
+    wrong = images[owners]
+    wrong[7] += 1
+    saved(tmp_path, images=wrong)
+    refused(
+        f"{tmp_path / 'images.npy'},{tmp_path / 'sentences.npy'}", whole, "row", "is not that of its image's"
+    )
+
+
+def test_what_is_turned_round_is_told_so(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    saved(tmp_path, images=images, sentences=sentences, scores=sentences @ images.T)
+    refused(tmp_path / "scores.npy", whole, "(23, 4) is transposed", "save scores.T")
+    saved(tmp_path, scores=np.zeros((20, 4)))
+    refused(tmp_path / "scores.npy", whole, "transposed")
+    refused(f"{tmp_path / 'sentences.npy'},{tmp_path / 'images.npy'}", whole, "name the images' file first")
+
+
+def test_what_does_not_fit_is_said(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    saved(tmp_path, images=images, sentences=sentences[:, :5], few=np.zeros((3, M)), many=np.zeros((N, 24)))
+    saved(tmp_path, flat=np.zeros(5), text=np.array([["a"]]), complex=np.zeros((N, M), complex))
+    refused(tmp_path / "few.npy", whole, "3 rows", "4 images", "23 sentences", "one row an image")
+    refused(tmp_path / "many.npy", whole, "24 sentences", "has 23 of 4 images")
+    refused(tmp_path / "none.npy", whole, "no file there")
+    for name in ("flat", "text", "complex"):
+        refused(tmp_path / f"{name}.npy", whole, "of real numbers")
+    both = f"{tmp_path / 'images.npy'},{tmp_path / 'sentences.npy'}"
+    refused(both, whole, "(4, 6) and (23, 5)", "one width")
+    sentences[9, 2] = np.nan
+    saved(tmp_path, sentences=sentences, scores=images @ sentences.T)
+    refused(both, whole, "sentences.npy: row 9", "NaN")
+    with pytest.raises(SeesayError, match="NaN at image 0, sentence 9"):
+        measured(tmp_path / "scores.npy", whole)
+
+
+def test_scores_in_another_order_are_told_to_be_chance():
+    draw = np.random.default_rng(0)
+    owners = np.repeat(np.arange(100), 2)
+    scores = draw.normal(size=(100, 200)) + 4 * (np.arange(100)[:, None] == owners)
+    assert order_hint(evaluate_scores(scores, owners)) == []
+    assert "order of the corpus" in order_hint(evaluate_scores(scores[:, draw.permutation(200)], owners))[0]
+    few = evaluate_scores(scores[:20, draw.permutation(40)], owners[:40])
+    assert order_hint(few) == []
+
+
+def test_nothing_is_unpickled(tmp_path):
+    whole, _ = corpus()
+    path = tmp_path / "scores.npy"
+    path.write_bytes(pickle.dumps([1, 2]))
+    refused(path, whole, "no NumPy file of plain numbers", "numpy.save")
+    np.save(path, np.array([[{}]]), allow_pickle=True)
+    refused(path, whole, "no NumPy file of plain numbers")
+    np.savez(tmp_path / "several.npz", a=np.zeros((2, 2)))
+    (tmp_path / "several.npz").rename(path)
+    refused(path, whole, "several arrays")
+    path.write_bytes(b"")
+    refused(path, whole, "no NumPy file of plain numbers")
+    np.save(path, np.zeros((N, M)))
+    path.write_bytes(path.read_bytes()[:-8])
+    refused(path, whole, "no NumPy file of plain numbers")
+
+
+def test_a_row_for_each_sentence_needs_sentences_of_all_images(tmp_path):
+    whole, _ = corpus((2, 2, 0))
+    saved(tmp_path, scores=np.zeros((4, 4)))
+    refused(tmp_path / "scores.npy", whole, "1 images have no sentence")

@@ -1,0 +1,165 @@
+"""Re-ranked ranks against a plain loop over sorted lists, and of a real pair matcher."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from rich.console import Console
+
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.metrics.ranks import NO_ANSWER, Ranks, ranks
+from seesay.protocols.rerank import measure_reranked, reranked_provenance, reranked_ranks
+from seesay.results.rows import read_rows, record_row
+from seesay.results.terminal import print_report
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
+
+
+def pairs_of(matrix: np.ndarray):
+    return lambda images, sentences: matrix[images, sentences]
+
+
+def same(one: Ranks, other: Ranks) -> bool:
+    return np.array_equal(one.sentence, other.sentence) and np.array_equal(one.image, other.image)
+
+
+def plain_rank(first: np.ndarray, second: np.ndarray, right: np.ndarray, shortlist: int) -> int:
+    """One query by sorting twice: best first, right ones last among equals; its other right ones left out."""
+    if not right.any():
+        return NO_ANSWER
+    by_first = sorted(range(len(first)), key=lambda c: (-first[c], right[c]))
+    listed = by_first[:shortlist]
+    order = sorted(listed, key=lambda c: (-second[c], right[c])) + by_first[shortlist:]
+    return next(place for place, c in enumerate(order) if right[c])
+
+
+@st.composite
+def cases(draw):
+    """Scores of few values, so that ties are everywhere, and sentences of any image."""
+    n, m = draw(st.integers(1, 6)), draw(st.integers(1, 9))
+    values = st.sampled_from(np.array([-1.5, -0.1, 0, 0.1, 0.3, 2], np.float32))
+    first, second = (draw(arrays(np.float32, (n, m), elements=values)) for _ in range(2))
+    owners = draw(arrays(np.int64, m, elements=st.integers(0, n - 1)))
+    return first, second, owners, draw(st.integers(1, 10))
+
+
+@given(cases())
+@settings(max_examples=300, deadline=None)
+def test_it_is_what_sorting_twice_gives(case) -> None:
+    """Which of equal candidates enters the shortlist is open; the right ones never gain by it."""
+    first, second, owners, shortlist = case
+    # Equal first scores among wrong candidates may be cut anywhere, so those are made different here.
+    first = first + np.linspace(0, 0.01, first.size, dtype=np.float32).reshape(first.shape)
+    found = reranked_ranks(first, owners, pairs_of(second), shortlist)
+    n, m = first.shape
+    for i in range(n):
+        assert found.sentence[i] == plain_rank(first[i], second[i], owners == i, shortlist)
+    for j in range(m):
+        assert found.image[j] == plain_rank(first[:, j], second[:, j], np.arange(n) == owners[j], shortlist)
+
+
+@given(cases())
+@settings(max_examples=300, deadline=None)
+def test_a_shortlist_of_all_is_the_other_score_and_of_one_changes_nothing(case) -> None:
+    first, second, owners, _ = case
+    assert same(reranked_ranks(first, owners, pairs_of(second), max(first.shape)), ranks(second, owners))
+    assert same(reranked_ranks(first, owners, pairs_of(second), 1), ranks(first, owners))
+    assert same(reranked_ranks(first, owners, pairs_of(first), 3), ranks(first, owners))
+
+
+@pytest.mark.parametrize("shortlist", [1, 5, 19])
+def test_constant_scores_gain_nothing(shortlist: int) -> None:
+    owners = np.repeat(np.arange(20), 2)
+    informed = np.eye(20)[:, owners].astype(np.float32)
+    constant = np.zeros((20, 40), np.float32)
+    # A shortlist drawn from equal candidates holds the right one last.
+    found = reranked_ranks(constant, owners, pairs_of(informed), shortlist)
+    assert same(found, ranks(constant, owners))
+    worse = reranked_ranks(informed, owners, pairs_of(constant), shortlist)
+    assert (worse.image == shortlist - 1).all()
+
+
+def test_only_shortlisted_pairs_are_scored() -> None:
+    generator = np.random.default_rng(0)
+    first = generator.standard_normal((30, 60)).astype(np.float32)
+    asked = []
+
+    def score(images, sentences):
+        asked.append(np.stack([images, sentences]))
+        return generator.standard_normal(len(images)).astype(np.float32)
+
+    reranked_ranks(first, np.repeat(np.arange(30), 2), score, 7)
+    by_image, by_sentence = asked
+    assert by_image.shape == (2, 30 * 7)
+    assert by_sentence.shape == (2, 60 * 7)
+    for image in range(30):
+        listed = by_image[1][by_image[0] == image]
+        assert set(listed) == set(np.argsort(-first[image])[:7])
+
+
+def test_a_score_that_is_nan_is_refused() -> None:
+    with pytest.raises(SeesayError, match="NaN"):
+        reranked_ranks(np.eye(2), [0, 1], lambda i, j: np.full(len(i), np.nan, np.float32), 2)
+
+
+@pytest.fixture(scope="module")
+def runs(pair_run: Path) -> tuple[Run, Run]:
+    return Run.load("seesay-small"), Run.load(str(pair_run))
+
+
+@pytest.mark.parametrize("shortlist", [1, 10, 1000])
+def test_runs_are_measured_as_by_their_score_matrices(
+    runs: tuple[Run, Run], scenes: Path, shortlist: int
+) -> None:
+    corpus = read_corpus(scenes)
+    matrices = []
+    for run in runs:
+        inputs = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
+        matrices.append(run.scores(np.asarray(inputs.features), inputs.sentences))
+    owners = inputs.image_of_sentence
+    expected = reranked_ranks(matrices[0], owners, pairs_of(matrices[1]), shortlist)
+    found = measure_reranked(*runs, corpus, "train", "standard", shortlist)
+    assert found["image_retrieval"]["R@1"] == pytest.approx(100 * (expected.image < 1).mean(), abs=1e-3)
+    assert found["sentence_retrieval"]["R@5"] == pytest.approx(100 * (expected.sentence < 5).mean(), abs=1e-3)
+    alone = found["baselines"]["seesay-small alone"]
+    assert found["gain"] == pytest.approx(found["mR"] - alone["mR"], abs=2e-3)
+    n, m = matrices[0].shape
+    assert found["cost"]["pairs"] == n * min(shortlist, m) + m * min(shortlist, n)
+    assert found["cost"]["rerank_ms"] > 0
+    assert found["shortlist"] == shortlist
+
+
+def test_it_is_recorded_and_printed(runs: tuple[Run, Run], scenes: Path, tmp_path: Path) -> None:
+    found = measure_reranked(*runs, read_corpus(scenes), "test", "standard", 3)
+    origin = reranked_provenance(*runs, 1.0, None)
+    assert origin["recipe"] == "seesay-small > mcnn-wd"
+    assert (
+        origin["encoder"] == "efficientnet-lite0+efficientnet-lite1+efficientnet-lite2 > efficientnet-lite0"
+    )
+    record_row(tmp_path, "scenes", found | origin)
+    record_row(tmp_path, "scenes", found | origin | {"shortlist": 4})
+    assert [row["shortlist"] for row in read_rows(tmp_path / "scenes.jsonl")] == [3, 4]
+    out = io.StringIO()
+    print_report(found, None, "scenes", console=Console(file=out, width=140))
+    assert "seesay-small alone" in out.getvalue()
+    assert f"mR {found['gain']:+.1f}" in out.getvalue()
+
+
+def test_an_embedding_re_ranks_too_and_a_pair_matcher_has_no_shortlist(
+    runs: tuple[Run, Run], scenes: Path
+) -> None:
+    small, pair = runs
+    corpus = read_corpus(scenes)
+    itself = measure_reranked(small, small, corpus, "val", "standard", 4)
+    assert itself["gain"] == 0
+    with pytest.raises(SeesayError, match="has no vectors"):
+        measure_reranked(pair, small, corpus, "val", "standard", 4)
+    with pytest.raises(SeesayError, match="re-ranking gains is measured by standard"):
+        measure_reranked(small, pair, corpus, "val", "sentence-to-sentence", 4)

@@ -1,0 +1,151 @@
+"""Ensembles against plain loops, and what they must never do: choose on test, or gain by ties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
+from seesay.errors import SeesayError
+from seesay.protocols.retrieval import evaluate_scores
+from seesay.protocols.score_fusion import (
+    check_combination,
+    chosen_weights,
+    combine,
+    reciprocal_ranks,
+)
+from seesay.protocols.scored import Scored, measure_scored
+from seesay.runs.split_scores import MatrixScores
+
+N, PER_IMAGE = 40, 3
+OWNERS = np.repeat(np.arange(N), PER_IMAGE)
+
+
+def part(split="test", names="x"):
+    images = tuple(CorpusImage(f"{names}{i}.jpg", split) for i in range(N))
+    return Corpus("drawn", Path(), images, tuple(Sentence("a", int(i)) for i in OWNERS))
+
+
+def scored(name, scores, split="test", other=None):
+    return Scored(name, split, part(split), MatrixScores(scores, other))
+
+
+def noisy(seed, signal, scale=1.0, shift=0.0):
+    draw = np.random.default_rng(seed)
+    right = np.arange(N)[:, None] == OWNERS
+    return ((draw.normal(size=(N, len(OWNERS))) + signal * right) * scale + shift).astype(np.float32)
+
+
+def measured(each):
+    return measure_scored(each, "standard", list)
+
+
+def test_the_mean_is_of_standardised_scores():
+    scores = [noisy(1, 2), noisy(2, 2, scale=1000, shift=5e4), noisy(3, 1, scale=1e-3)]
+    together = combine([scored(str(i), s) for i, s in enumerate(scores)], "mean")
+    plain = sum((s - s.mean()) / s.std() for s in scores)
+    assert measured(together)["mR"] == evaluate_scores(plain, OWNERS)["mR"]
+    assert measured(together)["mR"] > max(evaluate_scores(s, OWNERS)["mR"] for s in scores)
+    assert together.about == {"combined": "mean"}
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**32 - 1))
+@settings(max_examples=100, deadline=None)
+def test_reciprocal_ranks_are_those_of_scipy(queries, candidates, seed):
+    scores = np.random.default_rng(seed).integers(0, 4, (queries, candidates)).astype(np.float32)
+    expected = [1 / (60 + rankdata(-row, method="max")) for row in scores]
+    assert reciprocal_ranks(scores) == pytest.approx(np.array(expected))
+
+
+def test_ranks_are_fused_by_direction():
+    scores = [noisy(1, 2), noisy(2, 2, scale=1000), noisy(3, 1)]
+    together = combine([scored(str(i), s) for i, s in enumerate(scores)], "rank")
+    by_image = sum(1 / (60 + rankdata(-s, method="max", axis=1)) for s in scores).round(12)
+    by_sentence = sum(1 / (60 + rankdata(-s, method="max", axis=0)) for s in scores).round(12)
+    found = measured(together)
+    for way, fused in (("sentence_retrieval", by_image), ("image_retrieval", by_sentence)):
+        assert found[way] == evaluate_scores(fused, OWNERS)[way]
+
+
+@pytest.mark.parametrize("how", ["mean", "rank", "learned"])
+def test_a_member_that_tells_nothing_apart_changes_nothing(how):
+    useful, flat = noisy(1, 2), np.ones((N, len(OWNERS)), np.float32)
+    val = [scored("useful", useful, "val"), scored("flat", flat, "val")]
+    together = combine([scored("useful", useful), scored("flat", flat)], how, val)
+    alone = evaluate_scores(useful, OWNERS)
+    assert {key: measured(together)[key] for key in alone} == alone
+
+
+@pytest.mark.parametrize("how", ["mean", "rank"])
+def test_flat_members_alone_gain_nothing(how):
+    flat = [scored(str(i), np.full((N, len(OWNERS)), i, np.float32)) for i in range(3)]
+    assert measured(combine(flat, how))["mR"] == 0
+
+
+def test_weights_are_chosen_on_val_and_lose_nothing_there():
+    val = [
+        scored("good", noisy(4, 2.5), "val"),
+        scored("fair", noisy(5, 1.5), "val"),
+        scored("bad", noisy(6, -1), "val"),
+    ]
+    weights = chosen_weights(val)
+    assert weights.sum() == pytest.approx(1)
+    assert (weights >= 0).all()
+    assert weights[0] > weights[1] > weights[2]
+    best = measured(combine(val, "learned", val))
+    assert best["weights"] == {
+        name: round(float(w), 4) for name, w in zip(("good", "fair", "bad"), weights, strict=True)
+    }
+    for rival in (*val, combine(val, "mean")):
+        assert best["mR"] >= measured(rival)["mR"]
+    # On test the members are told apart the other way round; val's weights stay.
+    test = [scored("good", noisy(7, -1)), scored("fair", noisy(8, 1)), scored("bad", noisy(9, 3))]
+    assert measured(combine(test, "learned", val))["weights"] == best["weights"]
+
+
+def test_two_members_weights_are_the_best_of_the_grid():
+    val = [scored("a", noisy(4, 1.5), "val"), scored("b", noisy(5, 1.8, scale=30), "val")]
+    a, b = ((s - s.mean()) / s.std() for s in (member.scores.scores for member in val))
+    grid = [evaluate_scores(w * a + (1 - w) * b, OWNERS)["mR"] for w in np.arange(21) / 20]
+    assert measured(combine(val, "learned", val))["mR"] == max(grid)
+
+
+@pytest.mark.parametrize("how", ["mean", "rank"])
+def test_scores_that_depend_on_who_asks_are_put_together_by_direction(how):
+    asked = [scored("a", noisy(1, 2), other=noisy(2, 2)), scored("b", noisy(3, 2))]
+    found = measured(combine(asked, how))
+    first = measured(combine([scored("a", noisy(1, 2)), asked[1]], how))
+    second = measured(combine([scored("a", noisy(2, 2)), asked[1]], how))
+    assert found["sentence_retrieval"] == first["sentence_retrieval"]
+    assert found["image_retrieval"] == second["image_retrieval"]
+
+
+def test_members_must_go_together():
+    other = Scored("other", "test", part(names="y"), MatrixScores(noisy(1, 1)))
+    with pytest.raises(SeesayError, match="a and other: not of the same images"):
+        combine([scored("a", noisy(1, 1)), other], "mean")
+    infinite = noisy(1, 1)
+    infinite[3, 3] = -np.inf
+    with pytest.raises(SeesayError, match="bad: a score is NaN or infinite"):
+        combine([scored("a", noisy(1, 1)), scored("bad", infinite)], "mean")
+    infinite[3, 3] = np.nan
+    with pytest.raises(SeesayError, match="NaN"):
+        measured(combine([scored("a", noisy(1, 1)), scored("bad", infinite)], "rank"))
+
+
+def test_two_members_of_one_name_are_told_apart():
+    together = combine([scored("run", noisy(1, 2)), scored("run", noisy(2, 2))], "mean")
+    assert together.name == "mean of run (1), run (2)"
+
+
+@pytest.mark.parametrize(
+    ("how", "members", "said"), [(None, 2, "--combine mean"), ("mean", 1, "two"), ("sum", 2, "learned")]
+)
+def test_combinations_are_checked(how, members, said):
+    with pytest.raises(SeesayError, match=said):
+        check_combination(how, members)

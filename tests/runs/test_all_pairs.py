@@ -1,0 +1,318 @@
+"""The all-pairs engine: the pairs one by one, on any block, stopped anywhere, whatever the disk did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from seesay.data.corpus import Corpus
+from seesay.errors import SeesayError
+from seesay.matchers import base
+from seesay.matchers.base import PairMatcher
+from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers.sentences import Sentences
+from seesay.matchers.two_branch import SimilarityNetwork
+from seesay.protocols.measure import measure
+from seesay.protocols.retrieval import evaluate_folds, protocol_named
+from seesay.recipes.load import load_recipe
+from seesay.recipes.matchers import EnsembleSettings, McnnSettings, SimilarityNetworkSettings
+from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
+from seesay.runs.inputs import Inputs
+from seesay.runs.run import Run
+from seesay.runs.split_scores import scores_of_run
+from seesay.text.vocabulary import Vocabulary
+
+IMAGE, WORDS, VECTOR = 7, 40, 5
+MATCHERS = (*LEVELS, "similarity", "ensemble")
+
+
+def matcher_named(name: str) -> PairMatcher:
+    torch.manual_seed(MATCHERS.index(name))
+    if name == "ensemble":
+        return Ensemble([matcher_named(level) for level in LEVELS], IMAGE, VECTOR)
+    if name == "similarity":
+        settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
+        return SimilarityNetwork(settings, IMAGE, 0, VECTOR).eval()
+    small = {"level": name, "image": 6, "maps": (4, 5, 8), "hidden": 9}
+    model = MatchingCNN(McnnSettings.model_validate(small), IMAGE, WORDS)
+    for layer in (model.image_map, *model.layers):
+        torch.nn.init.uniform_(layer.bias, -0.5, 0.5)
+    return model.eval()
+
+
+def sentences(lengths: list[int]) -> Sentences:
+    generator = torch.Generator().manual_seed(3)
+    words = torch.randint(1, WORDS, (sum(lengths),), generator=generator)
+    return Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR, generator=generator))
+
+
+@torch.inference_mode()
+def encoded(matcher: PairMatcher, images: int, lengths: list[int]) -> tuple[Tensor, Tensor]:
+    features = torch.randn(images, IMAGE, generator=torch.Generator().manual_seed(4))
+    return matcher.encode_images(features), matcher.encode_sentences(sentences(lengths))
+
+
+@torch.inference_mode()
+def one_by_one(matcher: PairMatcher, images: int, lengths: list[int]) -> Tensor:
+    """Each pair alone, encoded alone."""
+    features = torch.randn(images, IMAGE, generator=torch.Generator().manual_seed(4))
+    texts = sentences(lengths)
+    return torch.tensor(
+        [
+            [float(matcher.score(image[None], texts.take(torch.tensor([j])))) for j in range(len(texts))]
+            for image in features
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize(
+    ("images", "lengths"), [(1, [5]), (1, [1]), (1, [40]), (5, [1, 40, 2, 30, 31, 9, 9, 9, 14]), (9, [7])]
+)
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_it_scores_the_pairs_one_by_one(name: str, images: int, lengths: list[int], block: int) -> None:
+    matcher = matcher_named(name)
+    expected = one_by_one(matcher, images, lengths)
+    scores = score_all_pairs(matcher, *encoded(matcher, images, lengths), block)
+    assert scores.dtype == torch.float32
+    assert torch.allclose(scores, expected, atol=1e-4, rtol=0)
+    if expected.numel() > 9:
+        assert np.ptp(expected.numpy()) > 1e-3
+
+
+@given(
+    name=st.sampled_from(MATCHERS),
+    images=st.integers(1, 6),
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=7),
+    block=st.integers(1, 60),
+    near=st.integers(1, 4000),
+)
+@settings(max_examples=40, deadline=None)
+def test_neither_blocks_nor_pieces_change_a_score(
+    name: str, images: int, lengths: list[int], block: int, near: int
+) -> None:
+    matcher = matcher_named(name)
+    x, y = encoded(matcher, images, lengths)
+    whole = score_all_pairs(matcher, x, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "_NEAR", near)
+        pieces = score_all_pairs(matcher, x, y, block)
+    assert torch.allclose(whole, pieces, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_gradients_go_through_pieces_as_through_pairs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "_NEAR", 500)
+    matcher, features, texts = matcher_named(name), torch.randn(4, IMAGE), sentences([3, 9, 9, 1, 40])
+    weights = [weight for key, weight in matcher.named_parameters() if "layers" in key or "head" in key]
+
+    def gradients(together: bool) -> list[Tensor]:
+        x, y = matcher.encode_images(features), matcher.encode_sentences(texts)
+        if together:
+            scores = matcher.score_encoded(x, y)
+        else:
+            scores = matcher.score_pairs(x.repeat_interleave(5, 0), y.repeat(4, *[1] * (y.ndim - 1)))
+        return list(torch.autograd.grad(scores.square().sum(), weights))
+
+    for one, other in zip(gradients(True), gradients(False), strict=True):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_no_images_or_no_sentences_are_an_empty_matrix(name: str) -> None:
+    matcher = matcher_named(name)
+    x, y = encoded(matcher, 3, [4, 5])
+    assert score_all_pairs(matcher, x, y[:0]).shape == (3, 0)
+    assert score_all_pairs(matcher, x[:0], y).shape == (0, 2)
+
+
+@pytest.mark.parametrize("name", MATCHERS)
+def test_half_precision_is_close_and_does_not_tie(name: str) -> None:
+    """bfloat16 has eight bits; what a score is summed from has them, the score itself does not."""
+    matcher = matcher_named(name)
+    lengths = [1 + i % 33 for i in range(120)]
+    x, y = encoded(matcher, 4, lengths)
+    exact = score_all_pairs(matcher, x, y)
+    half = score_all_pairs(matcher, x, y, precision=torch.bfloat16)
+    assert half.dtype == torch.float32
+    assert torch.allclose(half, exact, rtol=0, atol=0.03 * float(exact.abs().max()))
+    assert len(np.unique(half.numpy())) > 0.95 * len(np.unique(exact.numpy()))
+
+
+class Stopped(Exception):
+    pass
+
+
+class Counting(SimilarityNetwork):
+    """Counts what it scores, and stops when told to."""
+
+    def __init__(self) -> None:
+        settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
+        super().__init__(settings, IMAGE, 0, VECTOR)
+        self.pairs, self.most = 0, 10**9
+        self.eval()
+
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        if self.pairs + len(images) * len(sentences) > self.most:
+            raise Stopped
+        self.pairs += len(images) * len(sentences)
+        return super().score_encoded(images, sentences)
+
+
+LENGTHS = [3, 1, 9, 40, 6]
+PAIRS = 8 * len(LENGTHS)
+BLOCK = 2 * len(LENGTHS)
+
+
+@pytest.fixture
+def matcher() -> Counting:
+    torch.manual_seed(8)
+    return Counting()
+
+
+def resume(matcher: PairMatcher, folder: Path) -> np.ndarray:
+    return resume_all_pairs(matcher, *encoded(matcher, 8, LENGTHS), folder, BLOCK)
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_a_stopped_scoring_goes_on_where_it_stopped(tmp_path: Path, matcher: Counting, blocks: int) -> None:
+    expected = score_all_pairs(matcher, *encoded(matcher, 8, LENGTHS)).numpy()
+    matcher.pairs, matcher.most = 0, blocks * BLOCK + 1
+    with pytest.raises(Stopped):
+        resume(matcher, tmp_path / "m")
+    matcher.pairs, matcher.most = 0, 10**9
+    assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
+    probe = len(LENGTHS) if blocks else 0
+    assert matcher.pairs == PAIRS - blocks * BLOCK + probe
+
+
+def test_asking_again_reads_what_is_kept(
+    tmp_path: Path, matcher: Counting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = resume(matcher, tmp_path / "m")
+    assert f"Scoring: {PAIRS}/{PAIRS} pairs" in capsys.readouterr().err
+    matcher.pairs = 0
+    assert np.array_equal(resume(matcher, tmp_path / "m"), first)
+    assert matcher.pairs == len(LENGTHS)  # the probe
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_of_other_code_are_computed_again(tmp_path: Path, matcher: Counting) -> None:
+    resume(matcher, tmp_path / "m")
+    with torch.no_grad():
+        matcher.state_dict()["head.4.bias"] += 0.01
+    expected = score_all_pairs(matcher, *encoded(matcher, 8, LENGTHS)).numpy()
+    assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
+
+
+RECORD = 4 * len(LENGTHS) + 4
+
+
+def damages() -> dict[str, tuple[int, bytes | None, int]]:
+    """Where, what (None: cut off there), and how many rows are right in front of it."""
+    return {
+        "a flipped score": (3 * RECORD + 2, b"\x7f", 3),
+        "a flipped checksum": (6 * RECORD - 1, b"\x01\x02", 5),
+        "a torn row": (5 * RECORD + 7, None, 5),
+        "the first row": (0, b"\0\0\0\0\0", 0),
+        "rows too many": (8 * RECORD, b"x" * (RECORD + 3), 8),
+        "nothing": (0, None, 0),
+        "zeros": (0, bytes(8 * RECORD), 0),
+        "text": (0, b"not scores at all, but text" * 40, 0),
+    }
+
+
+@pytest.mark.parametrize("damage", damages())
+def test_a_damaged_file_is_computed_again_from_the_damage_on(
+    tmp_path: Path, matcher: Counting, damage: str
+) -> None:
+    expected = resume(matcher, tmp_path / "m")
+    path = tmp_path / "m" / "rows.f32"
+    whole = path.read_bytes()
+    assert len(whole) == 8 * RECORD
+    at, what, right = damages()[damage]
+    path.write_bytes(whole[:at] if what is None else whole[:at] + what + whole[at + len(what) :])
+    matcher.pairs = 0
+    assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
+    assert matcher.pairs == (8 - right) * len(LENGTHS) + (len(LENGTHS) if right else 0)
+    assert path.stat().st_size == 8 * RECORD
+
+
+def test_a_matrix_of_one_block_is_not_kept(tmp_path: Path, matcher: Counting) -> None:
+    resume_all_pairs(matcher, *encoded(matcher, 2, LENGTHS), tmp_path / "m", BLOCK)
+    x, y = encoded(matcher, 2, LENGTHS)
+    resume_all_pairs(matcher, x[:0], y[:0], tmp_path / "m", BLOCK)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, matcher: Counting) -> None:
+    (tmp_path / "m").write_text("a file where the folder should be")
+    with pytest.raises(SeesayError, match="cannot be read or written"):
+        resume(matcher, tmp_path / "m")
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
+    recipe = load_recipe("flickr8k/mcnn-st")
+    return Run("drawn", tmp_path, recipe, Vocabulary(["a"] * (WORDS - 1)), None, matcher_named("st"))
+
+
+def test_a_run_keeps_a_long_scoring_only_when_asked(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `seesay evaluate` asks, and what measures val after each epoch does not."""
+    lengths = [1 + i % 20 for i in range(700)]
+    features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
+    owners = np.arange(700) % 200
+    texts = sentences(lengths)
+    inputs = Inputs(Corpus("drawn", tmp_path, (), ()), torch.from_numpy(features), texts, owners, [])
+    plain = measure(run, inputs, "val")
+    assert not (tmp_path / "cache" / "scores").exists()
+    assert capsys.readouterr().err == ""
+    scored = scores_of_run(run, inputs, keep=True)
+    assert evaluate_folds(scored.ranks, owners, 200, protocol_named("standard"), "val") == plain
+    assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
+    (kept,) = (tmp_path / "cache" / "scores").iterdir()
+    assert (kept / "rows.f32").stat().st_size == 200 * (700 + 1) * 4
+    assert np.array_equal(run.scores(features, texts, keep=True), run.scores(features, texts))
+    assert capsys.readouterr().err == ""
+    with torch.no_grad():
+        run.matcher.state_dict()["score_map.weight"] *= 1.001
+    assert np.allclose(run.scores(features, texts, keep=True), run.scores(features, texts), atol=1e-6)
+    assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
+
+
+def test_an_ensemble_finds_what_its_members_have_scored(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = matcher_named("phl")
+    assert isinstance(run.matcher, PairMatcher)
+    settings = [McnnSettings.model_validate({"level": level}) for level in ("st", "phl")]
+    whole = EnsembleSettings(members=("a", "b"), matchers=tuple(settings))
+    members = Ensemble([run.matcher, other], IMAGE, 0)
+    recipe = run.recipe.model_copy(update={"matcher": whole})
+    both = Run("both", tmp_path, recipe, run.vocabulary, None, members)
+    texts = sentences([1 + i % 20 for i in range(700)])
+    features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
+    run.scores(features, texts, keep=True)
+    capsys.readouterr()
+    scores = both.scores(features, texts, keep=True)
+    assert capsys.readouterr().err.count("140000/140000 pairs") == 1  # the other's
+    assert np.allclose(scores, both.scores(features, texts), atol=1e-5)
+    assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
+
+
+def test_a_run_scores_no_images_or_no_sentences(run: Run) -> None:
+    features = np.zeros((3, IMAGE), np.float32)
+    none = Sentences(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0, 0))
+    for keep in (False, True):
+        assert run.scores(features, none, keep).shape == (3, 0)
+        assert run.scores(features[:0], sentences([3, 4]), keep).shape == (0, 2)

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import torch
+
+from seesay.matchers.sentences import Sentences
+from seesay.recipes.load import load_recipe
+from seesay.recipes.matchers import EnsembleSettings, McnnSettings, ScoSettings, SimilarityNetworkSettings
+from seesay.runs.cut import count_cut, max_length
+
+
+def sentences(*lengths: int) -> Sentences:
+    return Sentences(
+        torch.ones(sum(lengths), dtype=torch.int64), torch.tensor(lengths), torch.zeros(len(lengths), 0)
+    )
+
+
+def test_longer_sentences_are_counted() -> None:
+    some = sentences(30, 31, 5, 60)
+    assert count_cut(McnnSettings(), some) == {"cut_sentences": 2, "max_length": 30}
+    assert count_cut(ScoSettings(longest=50), some) == {"cut_sentences": 1, "max_length": 50}
+    assert count_cut(load_recipe("irmatch-s").matcher, some) == {}
+
+
+def test_an_ensemble_reads_what_all_its_members_read() -> None:
+    members = (SimilarityNetworkSettings(), McnnSettings())
+    assert max_length(EnsembleSettings(members=("a", "b"), matchers=members)) == 30
+    assert max_length(EnsembleSettings(members=("a", "b"), matchers=members[:1] * 2)) is None

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.runs.inputs import split_inputs
+from seesay.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["a", "dog"])
+PRECOMPUTED = load_recipe("irmatch-h", changes=["encoders=[precomputed]"])
+ENCODED = load_recipe("irmatch-h", changes=["encoders=[efficientnet-lite0]"])
+
+
+def write_precomputed(folder: Path, features: np.ndarray, captions: list[str]) -> Path:
+    for split in ("train", "dev", "test"):
+        np.save(folder / f"{split}_ims.npy", features)
+        (folder / f"{split}_caps.txt").write_text("\n".join(captions) + "\n")
+    return folder
+
+
+def test_global_features_as_they_came(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    corpus = read_corpus(write_precomputed(tmp_path, features, [f"dog {i}" for i in range(15)]))
+    inputs = split_inputs(PRECOMPUTED, corpus, "test", VOCABULARY)
+    np.testing.assert_array_equal(inputs.features.numpy(), features)
+    np.testing.assert_array_equal(inputs.image_of_sentence, np.repeat(np.arange(3), 5))
+
+
+def test_regions_become_their_mean(tmp_path: Path) -> None:
+    regions = np.random.default_rng(0).normal(size=(3, 6, 4)).astype(np.float32)
+    corpus = read_corpus(write_precomputed(tmp_path, regions, [f"dog {i}" for i in range(15)]))
+    inputs = split_inputs(PRECOMPUTED, corpus, "train", VOCABULARY)
+    np.testing.assert_allclose(inputs.features.numpy(), regions.mean(axis=1), rtol=1e-6)
+
+
+def test_features_without_images_name_the_way_out(tmp_path: Path) -> None:
+    corpus = read_corpus(write_precomputed(tmp_path, np.zeros((1, 4), np.float32), ["dog"] * 5))
+    with pytest.raises(SeesayError, match=r"encoders=\[precomputed\]"):
+        split_inputs(ENCODED, corpus, "test", VOCABULARY)
+
+
+def test_a_broken_image_goes_with_its_sentences(scenes: Path, tmp_path: Path) -> None:
+    rows = ["image\tcaption\tsplit"]
+    for i, path in enumerate(sorted(scenes.rglob("*.jpg"))[:3]):
+        data = path.read_bytes()
+        (tmp_path / path.name).write_bytes(data[:200] if i == 1 else data)
+        rows += [f"{path.name}\ta dog {n}\ttest" for n in range(i + 1)]
+    (tmp_path / "table.tsv").write_text("\n".join(rows))
+    inputs = split_inputs(ENCODED, read_corpus(tmp_path), "test", VOCABULARY)
+    assert len(inputs.broken) == 1
+    assert len(inputs.features) == 2
+    assert inputs.image_of_sentence.tolist() == [0, 1, 1, 1]
+
+
+def test_an_empty_split_is_named(scenes: Path) -> None:
+    with pytest.raises(SeesayError, match="no image in split 'dev'"):
+        split_inputs(ENCODED, read_corpus(scenes), "dev", VOCABULARY)
+
+
+def test_first_images_keep_their_sentences(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).normal(size=(4, 6)).astype(np.float32)
+    corpus = read_corpus(write_precomputed(tmp_path, features, ["dog", "a", "dog a", "a dog", "a a"] * 4))
+    inputs = split_inputs(PRECOMPUTED, corpus, "val", VOCABULARY)
+    few = inputs.of_first_images(3)
+    np.testing.assert_array_equal(few.features, features[:3])
+    np.testing.assert_array_equal(few.image_of_sentence, np.repeat(np.arange(3), 5))
+    np.testing.assert_array_equal(few.sentences.words, inputs.sentences.words[: 3 * 8])
+    assert len(inputs.of_first_images(10).sentences) == 20

@@ -1,0 +1,68 @@
+"""Kept score matrices: which rows are believed, which matrices are kept, what they are called."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seesay.runs import score_file
+from seesay.runs.score_file import ScoreFile, drop_oldest, matrix_name
+
+
+def test_rows_at_another_place_are_not_believed(tmp_path: Path) -> None:
+    """As when a file was removed while another process went on appending to it."""
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    with ScoreFile.opened(tmp_path, 3) as file:
+        file.append(2, rows[2:])
+        assert file.read(np.empty((4, 3), np.float32)) == 0
+        file.append(0, rows[:3])
+        into = np.empty((4, 3), np.float32)
+        assert file.read(into) == 3
+    assert np.array_equal(into[:3], rows[:3])
+
+
+def test_the_cache_keeps_what_was_asked_for_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(score_file, "_KEPT", 3 * 4 * 4)  # three matrices of three numbers and a checksum
+    row = np.ones((1, 3), np.float32)
+    for name in "abc":
+        with ScoreFile.opened(tmp_path / name, 3) as file:
+            file.append(0, row)
+    with ScoreFile.opened(tmp_path / "a", 3) as file:
+        assert file.read(np.empty((1, 3), np.float32)) == 1
+    with ScoreFile.opened(tmp_path / "d", 3) as file:
+        file.append(0, row)
+    drop_oldest(tmp_path / "d")
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "d"]
+
+
+def test_the_cache_leaves_alone_what_another_process_is_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_file, "_KEPT", 0)
+    row = np.ones((1, 3), np.float32)
+    for name in "abc":
+        with ScoreFile.opened(tmp_path / name, 3) as file:
+            file.append(0, row)
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "rows.f32").symlink_to(tmp_path / "nowhere")  # listed, then not there
+    with ScoreFile.opened(tmp_path / "a", 3) as file:
+        drop_oldest(tmp_path / "c")
+        file.append(1, row)
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "gone"]
+
+
+def test_a_matrix_has_the_name_of_all_that_it_is_computed_from() -> None:
+    parts: list[Any] = ["cpu", np.zeros((2, 3), np.float32), np.zeros((4, 0), np.float32)]
+    others: list[list[Any]] = [
+        ["gpu", *parts[1:]],
+        ["cpu", np.full((2, 3), 1e-9, np.float32), parts[2]],
+        ["cpu", np.zeros((3, 2), np.float32), parts[2]],
+        ["cpu", np.zeros((2, 3), np.int32), parts[2]],
+        [*parts, np.array(7)],
+    ]
+    names = {matrix_name(each) for each in (parts, *others)}
+    assert len(names) == 1 + len(others)
+    assert matrix_name(list(parts)) == matrix_name(parts)
