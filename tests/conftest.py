@@ -1,10 +1,17 @@
-"""What several tests share: the real corpus where it exists, and a small drawn one."""
+"""What several tests share: the real corpus where it exists, a small drawn one, and runs trained on it."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Workers of pytest-xdist share the cores; libraries read these once, when they are imported.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, threads)
 
 ROOT = Path(__file__).parents[1]
 FLICKR8K = ROOT.parent / "shared" / "flickr8k"
@@ -41,7 +48,7 @@ def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "matcher.sentence_hidden=128",
         "schedule.epochs=12",
         "schedule.patience=null",
-        "batch=30",
+        "batch_size=30",
         "regions.proposals=60",
     ]
     folder = tmp_path_factory.mktemp("grounding") / "run"
@@ -63,7 +70,7 @@ def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "matcher.hidden=64",
         "schedule.epochs=4",
         "schedule.patience=null",
-        "batch=20",
+        "batch_size=20",
     ]
     folder = tmp_path_factory.mktemp("pairs") / "run"
     train(load_recipe("mcnn-wd", changes=changes), read_corpus(scenes), folder)

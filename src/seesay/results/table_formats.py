@@ -74,7 +74,7 @@ def as_latex(table: PaperTable) -> str:
     notes = "".join(f"% {' '.join(note.split())}\n" for note in table.notes())
     return (
         f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
-        f"\\caption{{{_escaped(table.definition.title)}}}\n"  # words: ok
+        f"\\caption{{{_escaped(table.definition.title)}}}\n"
         f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}\n\\toprule\n"
         f"{' & '.join(map(_escaped, headings))} \\\\\n" + "\n".join(body) + "\n"
         "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
