@@ -50,7 +50,7 @@ format: .venv/.dev ## format the code and fix what ruff can
 	$(BIN)/ruff format $(CHECKED)
 
 docs: .venv/.dev ## the documentation site, in site/; a warning is an error
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
 	@failed=0; for file in benchmarks/[a-z]*.py; do \
