@@ -1,4 +1,4 @@
-"""Hook of MkDocs: takes pages from outside docs/ into the site, and turns links to sources into plain text."""
+"""MkDocs hook: adds the pages outside docs/ to the site, and unlinks files that are not in the site."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point relative links to where their targets stand in the site; drop those to other files."""
+def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) -> str:
+    """Rewrite relative links to pages of the site, and replace links to other files by their text."""
     here = page.file.src_uri
     source = _SOURCES.get(here, f"docs/{here}")
 
