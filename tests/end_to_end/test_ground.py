@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.end_to_end.test_cli import seesay
+from tests.command import seesay
 
 TEXT = "a red circle and a blue square, zzyx"
 
