@@ -44,7 +44,7 @@ def test_own_matcher(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     printed = capsys.readouterr().out
     assert "mR" in printed
     assert printed.count(".jpg") == 3
-    run = seesay.load(tmp_path / "run", matcher=module.BagOfWords())
+    run = seesay.load(tmp_path / "run", module=module.BagOfWords())
     assert run.embed_sentences(["a small red circle"]).shape == (1, 256)
 
 
