@@ -18,7 +18,7 @@ from seesay.data.readers import read_corpus
 from seesay.protocols.request import without_intervals
 from seesay.recipes.load import load_recipe
 from seesay.training.train import train
-from tests.command import seesay
+from tests.end_to_end.test_cli import seesay
 
 TEXT = "a red circle and a blue square zzyx"
 SMALL = (
@@ -27,7 +27,7 @@ SMALL = (
     "matcher.image=16",
     "matcher.hidden=16",
     "schedule.epochs=1",
-    "batch_size=60",
+    "batch=60",
 )
 
 

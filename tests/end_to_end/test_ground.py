@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.command import seesay
+from tests.end_to_end.test_cli import seesay
 
 TEXT = "a red circle and a blue square, zzyx"
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import seesay
-from tests.end_to_end.test_cli import KEYS
+from tests.end_to_end.test_cli import KEYS, seesay
 
 TEXT = "a red circle is above a blue square"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,9 +13,16 @@ import pytest
 
 from seesay.cli import main
 from seesay.results.rows import record_row
-from tests.command import seesay
 
 CHANGES = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "matcher.dim=16", "schedule.epochs=1")
+
+
+def seesay(*arguments: object, code: int = 0, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "seesay.cli", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+    assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
 
 
 def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None:
@@ -83,7 +91,7 @@ def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         (("two-branch-3", "--data", "SCENES"), "5000 images"),
         (("two-branch-1", "--data", "nowhere"), "nowhere"),
         (("two-branch-2",), "results/flickr30k.jsonl: no recorded rows there"),
-        (("two-branch-2", "--set", "batch_size=7"), "--set is of what is measured now"),
+        (("two-branch-2", "--set", "batch=7"), "--set is of what is measured now"),
         (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
         (("two-branch-2", "--protocol", "coco-1k"), "--protocol is of runs"),
         (("seesay-small", "--rows", "x"), "--rows is of a table"),
