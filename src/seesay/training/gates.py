@@ -1,16 +1,21 @@
-"""Training of GVSE's gates: from a query's two vectors, whether it holds content that training hardly saw.
+"""Training of GVSE's gates, which predict from a query's two vectors if it has words that are rare in training.
 
-A train sentence's label counts its words in the other folds alone, so that a word does not make itself
-common; val sentences are labelled by the train split. Either label is as often true as false to the loss, so
-that a gate which can tell nothing says t = 1/2, which is the sum of the metrics, and where its last layer,
-zero at first, begins. The epoch with the least loss on val is kept, and then calibrated (`calibrate`).
+The label of a train sentence counts its words in the other folds only, so that a word does not make itself
+common; val sentences are labelled by the train split. Both labels have the same total weight in the loss, so
+that a gate that learns nothing gives t = 1/2, the sum of the metrics; its last layer is zero at first.
+
+The epoch with the lowest loss on val is kept, and its gate is then calibrated: a gate learns to tell queries
+apart, not to match them, and how sure it is says nothing of how much better the metric for uncommon content
+is. So its logit f becomes a·f + b, with the a and b of the highest recall on val. Every a is positive, which
+keeps the order of the queries by t.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -19,16 +24,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import Gate, MetricFusion
+from seesay.matchers.gvse import GVSE, FusionSettings, Gate, GateSettings
 from seesay.metrics.auc import area_under_curve
+from seesay.metrics.ranks import ranks
+from seesay.metrics.recall import retrieval
 from seesay.progress import progress
-from seesay.recipes.matchers import FusionSettings, GateSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import GateSummary
 from seesay.text.rare_words import rarest_words, word_counts
-from seesay.training.calibrate import calibrate
-from seesay.training.optimizer import new_optimizer, rate_factor
+from seesay.training.loop import lr_factor, new_optimizer
+
+SCALES = (1.0, 0.5, 0.25, 0.125)
+SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
 
 Labels = NDArray[np.bool_]
 Vectors = NDArray[np.float32]
@@ -42,42 +51,42 @@ class Queries:
     labels: Tensor
 
 
-def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, dict[str, Any]]:
+def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, GateSummary]:
     """Train the gates of a fusion in place, on its members' vectors of the train split.
 
     Returns:
-        For `image` and `sentence`: the `epoch` whose gate was kept, 0 for the one that says t = 1/2, its
-        `loss` on val and its `AUC` there (None where val has no such query, or no other), and what
-        `calibrate` says; or `why` there was nothing to learn.
+        For `image` and `sentence` what was learned, or why there was nothing to learn. Epoch 0 is the gate
+        that gives t = 1/2.
 
     Raises:
         SeesayError: the loss is not finite.
     """
     matcher, settings = run.matcher, run.recipe.matcher
-    assert isinstance(matcher, MetricFusion)
+    assert isinstance(matcher, GVSE)
     assert isinstance(settings, FusionSettings)
     assert settings.gate is not None
     train_labels = fold_labels(train, settings.gate, run.recipe.seed)
     val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)
-    told: dict[str, dict[str, Any]] = {}
+    learned: dict[str, GateSummary] = {}
     seen = {name: _vectors(run, val, name) for name in ("image", "sentence")}
     metrics = _metrics(seen["image"], seen["sentence"], matcher.dims[0])
     for side, name in enumerate(("image", "sentence")):
-        if why := _nothing_to_tell(name, train=train_labels[side], val=val_labels[side]):
-            told[name] = {"epoch": 0, "why": why}
+        if why := _nothing_to_learn(name, train=train_labels[side], val=val_labels[side]):
+            learned[name] = GateSummary(epoch=0, why=why)
             continue
-        learned = Queries(torch.from_numpy(_vectors(run, train, name)), torch.from_numpy(train_labels[side]))
+        mine = Queries(torch.from_numpy(_vectors(run, train, name)), torch.from_numpy(train_labels[side]))
         chosen_by = Queries(torch.from_numpy(seen[name]), torch.from_numpy(val_labels[side]))
         gate = getattr(matcher, f"{name}_gate")
-        told[name] = train_gate(gate, learned, chosen_by, run.recipe, run.device)
+        best = train_gate(gate, mine, chosen_by, run.recipe, run.device)
         with torch.inference_mode():
             logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
-        told[name] |= calibrate(gate, logits, metrics, val.image_of_sentence, name)
-    return told
+        calibration = calibrate(gate, logits, metrics, val.image_of_sentence, name)
+        learned[name] = best.model_copy(update=calibration)
+    return learned
 
 
 def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labels, Labels]:
-    """Which images (n,) and sentences (m,) of the train split hold a word that is uncommon in other folds.
+    """Label the images (n,) and sentences (m,) of the train split that hold a word uncommon in the other folds.
 
     Folds are of images, so that an image's sentences, which share words, are in one.
     """
@@ -93,13 +102,13 @@ def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labe
 
 
 def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labels, Labels]:
-    """Which images (n,) and sentences (m,) hold a word that occurs at most so often in training."""
+    """Label the images (n,) and sentences (m,) that hold a word of at most `uncommon` occurrences in training."""
     labels = rarest_words(inputs.corpus.texts(), word_counts(train)) <= uncommon
     return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
 
 
-def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> dict[str, Any]:
-    """Train one gate by the recipe's optimizer, epochs and batch, and keep the epoch that val likes best."""
+def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> GateSummary:
+    """Train one gate with the recipe's optimizer, epochs and batch size; keep the epoch of the lowest val loss."""
     torch.manual_seed(recipe.seed)
     gate.reset()
     gate.to(device)
@@ -111,7 +120,7 @@ def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device:
         for epoch in range(1, epochs + 1):
             order = torch.randperm(len(train.labels))
             for group in optimizer.param_groups:
-                group["lr"] = recipe.optimizer.lr * rate_factor(recipe.schedule, (epoch - 1) / epochs)
+                group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, (epoch - 1) / epochs)
             for start in steps:
                 chosen = order[start : start + recipe.batch_size]
                 vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
@@ -124,18 +133,18 @@ def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device:
             best.look(epoch, gate, val, device)
             advance(1)
     gate.load_state_dict(best.state)
-    return {"epoch": best.epoch, "loss": round(best.loss, 4), "AUC": best.auc}
+    return GateSummary(epoch=best.epoch, loss=round(best.loss, 4), auc=best.auc)
 
 
 def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
-    """Cross-entropy of logits (n,) with labels (n,), true and false ones `among` all weighing the same."""
+    """Return the cross-entropy of logits (n,) with labels (n,), weighted so that true and false `among` all balance."""
     true = among.float().mean().clamp(1e-6, 1 - 1e-6).to(logits.device)
     weights = torch.where(labels, 0.5 / true, 0.5 / (1 - true))
     return functional.binary_cross_entropy_with_logits(logits, labels.float(), weights)
 
 
 class _Best:
-    """The gate that val likes best so far."""
+    """The gate with the lowest loss on val so far."""
 
     def __init__(self) -> None:
         self.epoch, self.loss = -1, float("inf")
@@ -173,9 +182,43 @@ def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labe
     return found
 
 
-def _nothing_to_tell(name: str, **splits: Labels) -> str | None:
+def _nothing_to_learn(name: str, **splits: Labels) -> str | None:
     """Why a gate has nothing to learn: all of a split's labels are the same."""
     for split, labels in splits.items():
         if labels.all() or not labels.any():
             return f"{'every' if labels.all() else 'no'} {split} {name} holds uncommon words"
     return None
+
+
+def calibrate(
+    gate: Gate, logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str
+) -> dict[str, float]:
+    """Scale and shift a gate in place by its recall on val; of equals the first in SCALES and SHIFTS is taken.
+
+    Args:
+        gate: of that side.
+        logits: f of val's queries, (n,) images or (m,) sentences.
+        metrics: m₀ and m₁ of eq. 4, (n, m) each.
+        owners: (m,), for each sentence the row of its image.
+        side: "image" or "sentence", the query.
+
+    Returns:
+        `scale`, `shift` and `recall`: the mean of R@1, R@5 and R@10 with them, in percent.
+    """
+    recall, (scale, shift) = max(
+        ((_recall(a * logits + b, metrics, owners, side), (a, b)) for a, b in product(SCALES, SHIFTS)),
+        key=lambda found: found[0],
+    )
+    with torch.no_grad():
+        gate.score.weight.mul_(scale)
+        gate.score.bias.mul_(scale).add_(shift)
+    return {"scale": scale, "shift": shift, "recall": round(recall, 3)}
+
+
+def _recall(logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str) -> float:
+    t = 1 / (1 + np.exp(-logits))
+    t = t[:, None] if side == "image" else t[None, :]
+    uncommon, common = metrics
+    found = ranks(t * uncommon + (1 - t) * common, owners)
+    asked = retrieval(found.sentence if side == "image" else found.image)
+    return fmean((asked.r1, asked.r5, asked.r10))
