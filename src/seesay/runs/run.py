@@ -30,8 +30,7 @@ from seesay.encoders.images.encoder import Arrays, Encoder, load_image_encoder
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
 from seesay.errors import ImageError, SeesayError, did_you_mean
-from seesay.matchers.base import EmbeddingMatcher, Matcher, MatcherInputs
-from seesay.matchers.external import ExternalMatcher
+from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
 from seesay.matchers.sentences import Sentences
 from seesay.paths import replacing
 from seesay.recipes.load import read_recipe
@@ -283,10 +282,10 @@ def new_matcher(
     encoder: SentenceEncoder | None,
     image_dims: Sequence[int],
     module: nn.Module | None = None,
-) -> Matcher:
+) -> nn.Module:
     """Build the recipe's matcher with initial weights, or wrap a module of one's own."""
     if module is not None:
-        return ExternalMatcher.wrap(module)
+        return as_matcher(module)
     inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
     return recipe.matcher.build(inputs)
 

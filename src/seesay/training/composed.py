@@ -17,6 +17,7 @@ from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.names import untuned
 from seesay.encoders.sentences.encoder import save_sentence_encoder
 from seesay.errors import SeesayError
+from seesay.matchers.composed import FineTunedSettings
 from seesay.paths import replace_text
 from seesay.protocols.base import Result
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
@@ -50,7 +51,7 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
     Raises:
         SeesayError: a member cannot be trained, or its folder holds a run of something else.
     """
-    if recipe.matcher.fine_tuned:
+    if isinstance(recipe.matcher, FineTunedSettings):
         check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
@@ -90,7 +91,7 @@ def combine_members(
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
     course: dict[str, Any] = {}
     best: Result | None = None
-    if recipe.matcher.fine_tuned:
+    if isinstance(recipe.matcher, FineTunedSettings):
         run.recipe, best, course = fine_tune(run, task)
     elif run.asymmetric:
         assert isinstance(task, SentenceTask)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.losses.base import Loss
+from seesay.losses.base import Batch, Loss
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.concepts import measure_concepts
@@ -60,7 +60,9 @@ class ConceptTask:
         self, classifier: nn.Module, features: Tensor, batch: NDArray[np.int64], device: str
     ) -> list[Tensor]:
         """Return the same from the images' features, (n, d)."""
-        return [self.loss(classifier(features).float(), self.targets[batch].to(device))]
+        targets = self.targets[batch].to(device)
+        image_ids = torch.from_numpy(batch).to(device)
+        return self.loss.batch_losses(classifier, Batch(features, None, image_ids, targets=targets))
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Raise an error: what is solved in closed form takes sentences."""

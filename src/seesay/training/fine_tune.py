@@ -27,6 +27,7 @@ from seesay.encoders.images.encode import bytes_of, encode_images, in_threads
 from seesay.encoders.images.encoder import Arrays, Encoder
 from seesay.encoders.images.tuned import save_tuned
 from seesay.errors import SeesayError
+from seesay.losses.base import ScoreLoss
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result, read_result
@@ -177,7 +178,8 @@ def check_tunable(recipe: Recipe) -> None:
             f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; one of {', '.join(LITE)} can "
             "be fine-tuned."
         )
-    if not recipe.loss.tunable:
+    kind = recipe.loss.loss_class
+    if not (issubclass(kind, ScoreLoss) or kind.learns_concepts):
         raise SeesayError(f"Recipe '{recipe.name}': the loss '{recipe.loss.kind}' is not one for fine-tuning.")
 
 

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.base import LOSSES, Batch, Loss
+from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.standard import measure_retrieval
@@ -87,7 +87,7 @@ class SentenceTask:
     ) -> SentenceTask:
         """Make the task of a corpus; images whose features are missing are encoded first."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
-        name = recipe.loss.teacher
+        name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         return cls(recipe, recipe.loss.build(), train, val, teacher)
 
@@ -135,13 +135,13 @@ class SentenceTask:
 
         All its pairs would take longer than the epoch.
         """
-        self.loss.after_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
+        self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
         few = isinstance(run.matcher, PairMatcher)
         return measure_retrieval(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
-        limit = self.recipe.matcher.max_length
+        limit = self.recipe.matcher.max_words
         train, val = (
             SplitSize(
                 images=len(part.features),

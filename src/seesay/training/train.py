@@ -75,12 +75,12 @@ def train_recipe(
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
     recipe = with_concept_runs(recipe, concepts or out.parent / "concepts")
     _check_folder(recipe, out, resume)
-    if recipe.matcher.members:
+    if recipe.matcher.is_composed:
         return train_composed(recipe, corpus, out, train_recipe)
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
     run, task = _begin(recipe, corpus, out, resume, module)
-    if recipe.loss.closed_form:
+    if recipe.loss.loss_class.closed_form:
         best, history = solve(task, run)
     else:
         loop = Loop(task, run)
