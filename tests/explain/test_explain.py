@@ -21,7 +21,7 @@ from seesay.explain.explanation import Explanation, Reading, Window, Word
 from seesay.matchers.build import build_matcher
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.sentences import prepare_sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import McnnSettings
 from seesay.runs.run import Run, join_features

@@ -16,7 +16,7 @@ from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import soft_margin
 from seesay.matchers.build import build_matcher
-from seesay.matchers.sentences import number_words
+from seesay.runs.sentences import number_words
 from seesay.matchers.vsepp import VsePlusPlus
 from seesay.protocols.measure import encoder_and_crops, measure_split
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.fusion import Gate
-from seesay.matchers.sentences import number_words
+from seesay.runs.sentences import number_words
 from seesay.metrics.auc import area_under_curve
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import GateSettings

@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.encoder import Arrays, Encoder, load_encoder
@@ -31,16 +31,15 @@ from seesay.encoders.regions.encoder import load_region_encoder
 from seesay.encoders.regions.geometry import GEOMETRY
 from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
-from seesay.matchers.build import build_matcher
-from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.sentences import Sentences, prepare_sentences
+from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, MatcherSettings, PairMatcher
+from seesay.matchers.composed import ComposedSettings, Ensemble
+from seesay.matchers.sentences import Sentences
 from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
-from seesay.recipes.matchers import EnsembleSettings, InstanceSettings, MatcherSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.score_file import matrix_name
+from seesay.runs.sentences import prepare_sentences
 from seesay.text.vocabulary import Vocabulary
 
 RECIPE, WEIGHTS, VOCABULARY, TEXT = (
@@ -63,7 +62,7 @@ class Run:
         recipe: Recipe,
         vocabulary: Vocabulary,
         sentence_encoder: SentenceEncoder | None,
-        matcher: Matcher,
+        matcher: nn.Module,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -184,7 +183,7 @@ class Run:
         if not keep:
             return score_all_pairs(matcher, *self._encoded(matcher, features, sentences)).numpy()
         settings = self.recipe.matcher
-        if isinstance(matcher, Ensemble) and isinstance(settings, EnsembleSettings):
+        if isinstance(matcher, Ensemble) and isinstance(settings, ComposedSettings):
             members = zip(matcher.pair_matchers(), settings.matchers, strict=True)
             return reduce(np.add, (self._kept(*member, features, sentences) for member in members))
         return self._kept(matcher, settings, features, sentences)
@@ -243,7 +242,7 @@ def check_one_score(run: Run) -> None:
     Raises:
         SeesayError: the run's matcher is a fusion that weighs by its query.
     """
-    if isinstance(run.matcher, EmbeddingMatcher) and run.matcher.asks:
+    if isinstance(run.matcher, EmbeddingMatcher) and run.matcher.asymmetric:
         raise SeesayError(
             f"{run.name}: its scores depend on whether image or sentence asks, and re-ranking has one score "
             "a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
@@ -276,7 +275,7 @@ def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> NDArray[np.float3
 
 def new_matcher(
     recipe: Recipe, vocabulary: Vocabulary, encoder: SentenceEncoder | None, precomputed: int
-) -> Matcher:
+) -> nn.Module:
     """The recipe's matcher with initial weights; `precomputed` is the width of features given as files."""
     if recipe.regions is not None:
         width = load_region_encoder(recipe.encoders[0], default_device()).dim
@@ -285,7 +284,8 @@ def new_matcher(
         parts = [precomputed]
     else:
         parts = [encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays]
-    return build_matcher(recipe.matcher, parts, len(vocabulary), encoder.dim if encoder else 0)
+    inputs = MatcherInputs(tuple(parts), len(vocabulary), encoder.dim if encoder else 0)
+    return recipe.matcher.build(inputs)
 
 
 def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
@@ -295,8 +295,7 @@ def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
     if "image_mean" in weights:  # CCA's maps stand the other way round
         return len(weights["image_mean"])
     width = next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
-    settings = recipe.matcher
-    return width * settings.instances if isinstance(settings, InstanceSettings) else width
+    return width * (recipe.matcher.instances_per_image or 1)
 
 
 def shipped_runs() -> list[Path]:

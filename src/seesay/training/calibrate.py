@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seesay.matchers.fusion import Gate
+from seesay.matchers.gvse import Gate
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import retrieval
 

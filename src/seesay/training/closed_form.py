@@ -7,11 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from seesay.errors import SeesayError
-from seesay.matchers.cca import CCA, Covariances, solve_cca
+from seesay.losses.correlation import CorrelationLoss
+from seesay.matchers.cca import CCA, Covariances
 from seesay.progress import progress
-from seesay.recipes.matchers import CcaSettings
-from seesay.recipes.schema import CorrelationSettings
 from seesay.runs.run import Run
 from seesay.training.metrics import METRICS, write_metrics
 from seesay.training.task import Task
@@ -23,29 +21,25 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[dict[str, Any]]
     One pass over the pairs gathers the covariances; each ridge then costs a decomposition.
 
     Raises:
-        SeesayError: the loss does not go with the matcher; see `solve_cca`.
+        SeesayError: see `solve_cca`.
     """
-    recipe, matcher = run.recipe, run.matcher
-    if not (
-        isinstance(matcher, CCA)
-        and isinstance(recipe.matcher, CcaSettings)
-        and isinstance(recipe.loss, CorrelationSettings)
-    ):
-        raise SeesayError(f"Recipe '{recipe.name}': the correlation loss goes with the cca matcher.")
+    matcher, settled = run.matcher, run.recipe.loss.build()
+    assert isinstance(matcher, CCA)
+    assert isinstance(settled, CorrelationLoss)
     covariances = Covariances()
     for features, sentences in task.pairs():
         covariances.add(features.to(run.device), sentences.vectors.to(run.device))
     history: list[dict[str, Any]] = []
     best: dict[str, Tensor] = {}
-    ridges = recipe.loss.ridges
+    ridges = settled.ridges
     with progress("Ridges", len(ridges), "ridges") as advance:
         for number, ridge in enumerate(ridges, start=1):
             start = time.monotonic()
-            matcher.fill(solve_cca(covariances, recipe.matcher.dim, ridge, ridge))
+            matcher.solve(covariances, ridge)
             measured = task.measure(run)
             if not history or measured[task.monitor] > max(row["val"][task.monitor] for row in history):
                 best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
-            loss = -float(matcher.get_buffer("correlations").sum())
+            loss = float(settled(matcher.get_buffer("correlations")))
             seconds = round(time.monotonic() - start, 2)
             history.append(
                 {"epoch": number, "ridge": ridge, "loss": loss, "seconds": seconds, "val": measured}

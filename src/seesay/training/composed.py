@@ -18,11 +18,10 @@ from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.names import untuned
 from seesay.encoders.sentences.encoder import save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.composed import ComposedSettings, Ensemble, FineTunedSettings
+from seesay.matchers.gvse import GVSE
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
-from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, concept_settings, reads_no_words
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
 from seesay.runs.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
@@ -82,18 +81,18 @@ def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phrase
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
     task = task_of(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    parts = matcher.members if isinstance(matcher, Ensemble | MetricFusion) else [matcher]
+    parts = matcher.members if isinstance(matcher, Ensemble | GVSE) else [matcher]
     for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
     val: dict[str, Any] | None = None
     learned: dict[str, Any] = {}
-    if concept_settings(recipe.matcher) is not None:
+    if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
     if isinstance(task, SentenceTask | ConceptTask) and isinstance(recipe.matcher, FineTunedSettings):
         run.recipe, val, learned = fine_tune(run, task)
-    if isinstance(task, SentenceTask) and isinstance(matcher, MetricFusion) and matcher.asks:
+    if isinstance(task, SentenceTask) and isinstance(matcher, GVSE) and matcher.asymmetric:
         learned = {"gates": train_gates(run, task.data, task.val)}
     _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
@@ -180,7 +179,7 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
 
 def _readers(members: Sequence[Run]) -> Sequence[Run]:
     """Those that read words, whose vocabulary counts; all where none does."""
-    return [member for member in members if not reads_no_words(member.recipe.matcher)] or members
+    return [member for member in members if member.recipe.matcher.reads_words] or members
 
 
 def _text(member: Run) -> str | None:

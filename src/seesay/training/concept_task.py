@@ -9,46 +9,28 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
+from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.matchers.base import Matcher
-from seesay.matchers.concepts import ConceptPredictor
+from seesay.losses.base import Batch, Loss
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.concepts import measure_concepts
-from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary, concept_targets
 from seesay.text.vocabulary import Vocabulary
 
-Batch = NDArray[np.int64]
-
-
-def multi_label_loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The sum over concepts of log(1 + exp(-y z)), its mean over images: SCO's eq. 1.
-
-    Printed are y in {0, 1} and the score sigmoid(z) in the place of z. Then a concept that is absent costs
-    log 2 whatever its score, so that nothing keeps scores from all being 1. With y in {-1, 1} and the logit
-    z it is the logistic loss, the cross-entropy of the sigmoid; it never exponentiates what is large.
-
-    Args:
-        logits: z, (n, K).
-        targets: which concepts are there, (n, K), 0 or 1.
-    """
-    signs = 2 * targets.to(logits.dtype) - 1
-    return functional.softplus(-signs * logits).sum(dim=1).mean()
+Positions = NDArray[np.int64]
 
 
 def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, ConceptVocabulary | None]:
     """The words of a recipe; those of concepts, which come with them, are what it learns to predict."""
-    settings = concept_settings(recipe.matcher)
-    if settings is None:
+    count = recipe.matcher.concept_count
+    if count is None:
         return Vocabulary.of(texts, recipe.min_count), None
-    concepts = ConceptVocabulary.of(texts, settings.count, recipe.min_count)
+    concepts = ConceptVocabulary.of(texts, count, recipe.min_count)
     return concepts.vocabulary(), concepts
 
 
@@ -71,32 +53,30 @@ class ConceptTask:
     @classmethod
     def of(cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary) -> ConceptTask:
         """The task of a corpus, whose vocabulary is its concepts; what lacks features is encoded first."""
-        settings = concept_settings(recipe.matcher)
-        assert settings is not None
         train, val = (split_inputs(recipe, corpus, split, vocabulary) for split in ("train", "val"))
         targets = torch.from_numpy(concept_targets(vocabulary.words, train.corpus))
-        return cls(recipe, train, val, targets, settings.count)
+        return cls(recipe, train, val, targets, recipe.matcher.concept_count or 0)
 
     @property
     def image_dim(self) -> int:
         """Width of the image features."""
         return self.data.features.shape[1]
 
-    def batches(self, epoch: int) -> Sequence[Batch]:
+    def batches(self, epoch: int) -> Sequence[Positions]:
         """Positions of images, each once."""
         shuffled = np.random.default_rng([self.recipe.seed, epoch]).permutation(len(self.data.features))
         return [
             shuffled[i : i + self.recipe.batch_size] for i in range(0, len(shuffled), self.recipe.batch_size)
         ]
 
-    def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """Eq. 1 on one mini-batch."""
-        return [self.loss(matcher, self.data.features[batch].to(device), batch)]
+    def losses(self, loss: Loss, matcher: nn.Module, chosen: Positions, device: str) -> list[Tensor]:
+        """The loss on one mini-batch."""
+        return loss.batch_losses(matcher, self.batch(self.data.features[chosen].to(device), chosen))
 
-    def loss(self, matcher: Matcher, features: Tensor, batch: Batch) -> Tensor:
-        """Eq. 1 on images given as their features, (n, d)."""
-        assert isinstance(matcher, ConceptPredictor)
-        return multi_label_loss(matcher.logits(features).float(), self.targets[batch].to(features.device))
+    def batch(self, features: Tensor, chosen: Positions) -> Batch:
+        """A mini-batch of those images, given as their features (n, d)."""
+        targets = self.targets[chosen].to(features.device)
+        return Batch(features, None, torch.from_numpy(chosen).to(features.device), targets=targets)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """None: what is solved in closed form takes sentences.

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.data.corpus import CorpusImage
@@ -27,17 +27,20 @@ from seesay.encoders.images.encode import bytes_of, encode_images, in_threads
 from seesay.encoders.images.encoder import Arrays, Encoder
 from seesay.encoders.images.tuned import save_tuned
 from seesay.errors import SeesayError
-from seesay.losses.ranking import loss_value
+from seesay.losses.base import Loss
+from seesay.losses.contrastive import ContrastiveLoss
+from seesay.losses.multi_label import MultiLabelLoss
+from seesay.losses.ranking import MarginLoss, SoftMarginLoss
 from seesay.matchers.base import Matcher
-from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import FineTunedSettings
-from seesay.recipes.schema import ContrastiveSettings, MarginSettings, MultiLabelSettings, Recipe
+from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.sentences import SentencesLike
+from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run, join_features
 from seesay.training import checkpoint
 from seesay.training.concept_task import ConceptTask
 from seesay.training.loop import Loop
 from seesay.training.metrics import draw_curves
-from seesay.training.sentence_task import Batch, SentenceTask
+from seesay.training.sentence_task import SentenceTask
 
 TunableTask: TypeAlias = SentenceTask | ConceptTask
 
@@ -56,7 +59,7 @@ class FromPixels(Matcher):
     """
 
     def __init__(
-        self, network: PixelsToFeatures, matcher: Matcher, arrays: Sequence[str], at_once: int
+        self, network: PixelsToFeatures, matcher: nn.Module, arrays: Sequence[str], at_once: int
     ) -> None:
         super().__init__()
         self.network, self.matcher = network, matcher
@@ -75,9 +78,10 @@ class FromPixels(Matcher):
             return torch.cat([recomputed(self._part, part, use_reentrant=False) for part in parts])
         return torch.cat([self._part(part) for part in parts])
 
-    def score(self, images: Tensor, sentences: Sentences) -> Tensor:
+    def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
         """The score matrix (n, m) of images given as squares."""
-        return self.matcher.score(self.features(images), sentences)
+        scores: Tensor = self.matcher(self.features(images), sentences)
+        return scores
 
     def _part(self, pixels: Tensor) -> Tensor:
         pooled, logits = self.network(pixels)
@@ -109,24 +113,16 @@ class FineTuneTask:
         self.epoch = epoch
         return self.task.batches(epoch)
 
-    def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
-        """The recipe's loss on one mini-batch, of images cropped anew."""
+    def losses(self, loss: Loss, matcher: nn.Module, batch: Any, device: str) -> list[Tensor]:
+        """The loss on one mini-batch, of images cropped anew."""
         assert isinstance(matcher, FromPixels)
         if isinstance(self.task, ConceptTask):
             features = matcher.features(self._squares(batch, device))
-            return [self.task.loss(matcher.matcher, features, batch)]
-        return self._matching(self.task, matcher, batch, device)
-
-    def _matching(self, task: SentenceTask, matcher: FromPixels, batch: Batch, device: str) -> list[Tensor]:
-        loss = self.recipe.loss
-        assert isinstance(loss, MarginSettings | ContrastiveSettings)
-        images, chosen = batch
-        present, place = np.unique(images, return_inverse=True)
+            return loss.batch_losses(matcher.matcher, self.task.batch(features, batch))
+        present, place = np.unique(batch[0], return_inverse=True)
         features = matcher.features(self._squares(present, device))
-        sentences = task.data.sentences.take(torch.from_numpy(chosen)).to(device)
-        scores = matcher.matcher.training_scores(features[torch.from_numpy(place).to(device)], sentences)
-        owners = torch.from_numpy(images).to(device)
-        return [loss_value(loss, each.float(), owners) for each in scores]
+        features = features[torch.from_numpy(place).to(device)]
+        return loss.batch_losses(matcher.matcher, self.task.batch(features, batch, device))
 
     def pairs(self) -> Any:
         """Nothing is solved in closed form from pixels."""
@@ -191,7 +187,7 @@ def check_tunable(recipe: Recipe) -> None:
             f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; what can be fine-tuned is "
             f"one of {', '.join(LITE)}."
         )
-    if not isinstance(recipe.loss, MarginSettings | ContrastiveSettings | MultiLabelSettings):
+    if recipe.loss.loss_class not in (MarginLoss, SoftMarginLoss, ContrastiveLoss, MultiLabelLoss):
         raise SeesayError(
             f"Recipe '{recipe.name}': loss '{recipe.loss.kind}'; fine-tuning takes margin, "
             "contrastive or multi-label."

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import Gate, MetricFusion
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
 from seesay.metrics.auc import area_under_curve
 from seesay.progress import progress
-from seesay.recipes.matchers import FusionSettings, GateSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
@@ -54,8 +53,8 @@ def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, dict[str, Any
         SeesayError: the loss is not finite.
     """
     matcher, settings = run.matcher, run.recipe.matcher
-    assert isinstance(matcher, MetricFusion)
-    assert isinstance(settings, FusionSettings)
+    assert isinstance(matcher, GVSE)
+    assert isinstance(settings, GVSESettings)
     assert settings.gate is not None
     train_labels = fold_labels(train, settings.gate, run.recipe.seed)
     val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)

@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from seesay.data.phrases import PhraseCorpus
 from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
+from seesay.losses.base import Loss
+from seesay.losses.pairs import LogisticLoss
+from seesay.losses.triplet import Relations, TripletLoss
+from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.measure import measure_phrases
-from seesay.recipes.schema import (
-    LogisticSettings,
-    Recipe,
-    RegionSettings,
-    TripletSettings,
-)
+from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
@@ -84,7 +81,7 @@ class PhraseTask:
             for start in range(0, len(shuffled), size)
         ]
         # Batch normalisation takes two; a pair takes a proposal far from the true region.
-        paired = isinstance(self.recipe.loss, LogisticSettings)
+        paired = issubclass(self.recipe.loss.loss_class, LogisticLoss)
         far = self.sampler.far
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
         if not kept:
@@ -94,26 +91,25 @@ class PhraseTask:
             )
         return kept
 
-    def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """The recipe's loss on one mini-batch."""
+    def losses(self, loss: Loss, matcher: nn.Module, batch: Batch, device: str) -> list[Tensor]:
+        """The loss on one mini-batch."""
         generator = np.random.default_rng(batch.seed)
-        loss = self.recipe.loss
-        if isinstance(loss, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
+        if isinstance(loss, TripletLoss) and isinstance(matcher, EmbeddingMatcher):
             neighbours = self.recipe.sampler == "neighbourhood"
             drawn = self.sampler.triplets(batch.phrases, neighbours, generator)
             regions = matcher.embed_images(self._features(drawn.regions).to(device))
             phrases = matcher.embed_sentences(self._phrases(drawn.phrases).to(device))
             who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
             relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
-            return [triplet_loss(regions.float(), phrases.float(), relations, loss)]
-        if isinstance(loss, LogisticSettings) and isinstance(matcher, PairMatcher):
+            return [loss(regions.float(), phrases.float(), relations=relations)]
+        if isinstance(loss, LogisticLoss) and isinstance(matcher, PairMatcher):
             pairs = self.sampler.pairs(batch.phrases, generator)
             used, row = np.unique(pairs.regions, return_inverse=True)
             present, column = np.unique(pairs.phrases, return_inverse=True)
             left = matcher.encode_images(self._features(used).to(device))[row]
             right = matcher.encode_sentences(self._phrases(present).to(device))[column]
             labels = torch.from_numpy(pairs.labels).to(device)
-            return [logistic_loss(matcher.score_pairs(left, right).float(), labels)]
+            return [loss(matcher.score_pairs(left, right).float(), labels)]
         raise SeesayError(
             f"Recipe '{self.recipe.name}': phrases are learned with a triplet loss and an embedding "
             "network, or a logistic one and a similarity network."

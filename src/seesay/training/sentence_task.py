@@ -9,39 +9,23 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.encoder import SentenceEncoder
-from seesay.errors import SeesayError
-from seesay.losses.pair_margin import pair_margin
-from seesay.losses.ranking import distillation, loss_value
-from seesay.losses.total_correlation import total_correlation
-from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
-from seesay.matchers.dcca import DCCA
-from seesay.matchers.sco import SCO
+from seesay.losses.base import Batch, Loss
+from seesay.matchers.base import Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.measure import measure
-from seesay.recipes.schema import (
-    ContrastiveSettings,
-    DistillationSettings,
-    HingeRankSettings,
-    LogisticSettings,
-    MarginSettings,
-    PairMarginSettings,
-    Recipe,
-    TotalCorrelationSettings,
-    TripletSettings,
-)
+from seesay.recipes.schema import Recipe
 from seesay.runs.cut import count_cut
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
-from seesay.samplers.pairs import pair_batches, random_batches
+from seesay.samplers.pairs import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.teacher import Teacher
 
-Batch = tuple[NDArray[np.int64], NDArray[np.int64]]
+Positions = tuple[NDArray[np.int64], NDArray[np.int64]]
 _PAIRED = 300  # val images that a pair matcher is measured on after each epoch
 _BATCH = 4096
 
@@ -63,75 +47,39 @@ class SentenceTask:
     ) -> SentenceTask:
         """The task of a corpus; images that lack features are encoded first."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
-        loss = recipe.loss
-        if not isinstance(loss, DistillationSettings):
-            return cls(recipe, train, val)
-        return cls(recipe, train, val, Teacher.of(loss, corpus, train))
+        name = recipe.loss.teacher_run
+        return cls(recipe, train, val, None if name is None else Teacher.of(name, corpus, train))
 
     @property
     def image_dim(self) -> int:
         """Width of the image features."""
         return self.data.features.shape[1]
 
-    def batches(self, epoch: int) -> Sequence[Batch]:
+    def batches(self, epoch: int) -> Sequence[Positions]:
         """Positions of images and of their sentences."""
         recipe, owners = self.recipe, self.data.image_of_sentence
         self.passed = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
-        if recipe.sampler == "rounds":
-            batches = list(pair_batches(owners, recipe.batch_size, recipe.seed, epoch))
-        else:
-            neighbours = recipe.sampler == "neighbourhood"
-            batches = list(random_batches(owners, recipe.batch_size, recipe.seed, epoch, neighbours))
-        if isinstance(recipe.loss, TotalCorrelationSettings):
-            # The fewer pairs, the more of their correlation is chance.
+        sampler = SAMPLERS[recipe.sampler]
+        batches = list(sampler(owners, recipe.batch_size, recipe.seed, epoch))
+        if recipe.loss.loss_class.full_batches:
             return [each for each in batches if len(each[0]) >= recipe.batch_size] or batches
         return batches
 
-    def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """The recipe's loss on one mini-batch; eq. 4 of SCO where the matcher generates sentences."""
-        losses = self._matching(matcher, batch, device)
-        if isinstance(matcher, SCO) and matcher.generation is not None:
-            features, sentences = self._read(batch, device)
-            losses = [losses[0] + matcher.generation_loss(features, sentences, self.passed)]
-        return losses
+    def losses(self, loss: Loss, matcher: nn.Module, positions: Positions, device: str) -> list[Tensor]:
+        """The loss on one mini-batch, and what the matcher adds to it."""
+        features = self.data.features[torch.from_numpy(positions[0])].to(device)
+        batch = self.batch(features, positions, device)
+        losses = loss.batch_losses(matcher, batch)
+        assert isinstance(matcher, Matcher)
+        extra = matcher.auxiliary_loss(batch.images, batch.sentences, self.passed)
+        return losses if extra is None else [losses[0] + extra, *losses[1:]]
 
-    def _read(self, batch: Batch, device: str) -> tuple[Tensor, Sentences]:
-        images, sentences = (torch.from_numpy(part) for part in batch)
-        return self.data.features[images].to(device), self.data.sentences.take(sentences).to(device)
-
-    def _matching(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        loss, owners = self.recipe.loss, torch.from_numpy(batch[0]).to(device)
-        if isinstance(loss, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
-            return [self._triplets(matcher, batch, device, loss)]
-        features, sentences = self._read(batch, device)
-        if isinstance(loss, LogisticSettings) and isinstance(matcher, PairMatcher):
-            return [_balanced_logistic(matcher, features, sentences, owners)]
-        if isinstance(loss, PairMarginSettings) and isinstance(matcher, PairMatcher):
-            return [pair_margin(matcher, features, sentences, owners, loss)]
-        if isinstance(loss, TotalCorrelationSettings) and isinstance(matcher, DCCA):
-            return [-total_correlation(*matcher.outputs(features, sentences), loss.ridge)]
-        if isinstance(loss, DistillationSettings) and self.teacher is not None:
-            wanted = self.teacher.scores(batch, device)
-            scores = matcher.training_scores(features, sentences)
-            return [distillation(each.float(), wanted, owners, loss.scale) for each in scores]
-        if not isinstance(loss, MarginSettings | HingeRankSettings | ContrastiveSettings):
-            raise SeesayError(
-                f"Recipe '{self.recipe.name}': loss '{loss.kind}' does not go with matcher "
-                f"'{self.recipe.matcher.kind}': triplets need an embedding matcher, logistic and "
-                "pair-margin a pair matcher, total-correlation dcca."
-            )
-        scores = matcher.training_scores(features, sentences)
-        return [loss_value(loss, each.float(), owners) for each in scores]
-
-    def _triplets(
-        self, matcher: EmbeddingMatcher, batch: Batch, device: str, loss: TripletSettings
-    ) -> Tensor:
-        images, chosen = (torch.from_numpy(part) for part in batch)
-        present = torch.unique(images)
-        vectors = matcher.embed_images(self.data.features[present].to(device)).float()
-        relations = Relations.of_owners(present.to(device), images.to(device))
-        texts = matcher.embed_sentences(self.data.sentences.take(chosen).to(device)).float()
-        return triplet_loss(vectors, texts, relations, loss)
+    def batch(self, features: Tensor, positions: Positions, device: str) -> Batch:
+        """A mini-batch of those pairs, their images given as features (n, d)."""
+        images, chosen = (torch.from_numpy(part) for part in positions)
+        sentences = self.data.sentences.take(chosen).to(device)
+        wanted = self.teacher.scores(positions, device) if self.teacher else None
+        return Batch(features, sentences, images.to(device), wanted)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Every sentence with its image."""
@@ -145,15 +93,10 @@ class SentenceTask:
 
         All its pairs would take longer than the epoch.
         """
-        self._fit_projections(run)
+        pairs = ((images.to(run.device), texts.to(run.device)) for images, texts in self.pairs())
+        self.recipe.loss.build().finish_epoch(run.matcher, pairs)
         few = isinstance(run.matcher, PairMatcher)
         return measure(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
-
-    def _fit_projections(self, run: Run) -> None:
-        loss = self.recipe.loss
-        if isinstance(run.matcher, DCCA) and isinstance(loss, TotalCorrelationSettings):
-            pairs = ((images.to(run.device), texts.to(run.device)) for images, texts in self.pairs())
-            run.matcher.fit_projections(pairs, loss.ridge)
 
     def about(self) -> dict[str, Any]:
         """Sizes of the splits, and broken images."""
@@ -163,18 +106,3 @@ class SentenceTask:
             for name, part in (("train", self.data), ("val", self.val))
         }
         return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
-
-
-def _balanced_logistic(
-    matcher: PairMatcher, features: Tensor, sentences: Sentences, owners: Tensor
-) -> Tensor:
-    """Eq. 7 on each pair (x, y) and on (x, y') with a sentence y' of the batch that is not of x."""
-    images, texts = matcher.encode_images(features), matcher.encode_sentences(sentences)
-    others = (owners[:, None] != owners[None, :]).float()
-    usable = others.any(dim=1)
-    images, matching = images[usable], texts[usable]
-    negatives = torch.multinomial(others[usable], 1)[:, 0]
-    scores = torch.cat([matcher.score_pairs(images, matching), matcher.score_pairs(images, texts[negatives])])
-    labels = torch.ones_like(scores)
-    labels[len(images) :] = -1
-    return logistic_loss(scores.float(), labels)

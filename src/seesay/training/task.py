@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.encoders.sentences.encoder import SentenceEncoder
-from seesay.matchers.base import Matcher
+from seesay.losses.base import Loss
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
@@ -38,7 +37,7 @@ class Task(Protocol):
         """The mini-batches of one epoch; they depend on the recipe's seed and the epoch alone."""
         ...
 
-    def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
+    def losses(self, loss: Loss, matcher: nn.Module, batch: Any, device: str) -> list[Tensor]:
         """The loss's value on one mini-batch: one, or one for each member of an ensemble."""
         ...
 
@@ -65,6 +64,6 @@ def task_of(
     """
     if isinstance(corpus, PhraseCorpus):
         return PhraseTask.of(recipe, corpus, vocabulary, encoder)
-    if concept_settings(recipe.matcher) is not None:
+    if recipe.matcher.predicts_concepts:
         return ConceptTask.of(recipe, corpus, vocabulary)
     return SentenceTask.of(recipe, corpus, vocabulary, encoder)

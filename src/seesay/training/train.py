@@ -14,10 +14,10 @@ from seesay.data.phrases import PhraseCorpus
 from seesay.encoders.images.concepts import keep_concepts
 from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.errors import SeesayError
+from seesay.matchers.base import Matcher
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings
-from seesay.recipes.schema import CorrelationSettings, Recipe
+from seesay.recipes.schema import Recipe
 from seesay.runs.run import (
     RECIPE,
     TEXT,
@@ -37,6 +37,7 @@ from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_task import learned_words
 from seesay.training.loop import Loop
 from seesay.training.metrics import draw_curves
+from seesay.training.pretrained import PretrainedVectors
 from seesay.training.runs import write_report
 from seesay.training.task import Task, task_of
 
@@ -53,7 +54,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
             is for another kind of corpus.
     """
     _check_folder(recipe, out, resume)
-    if isinstance(recipe.matcher, ComposedSettings):
+    if recipe.matcher.is_composed:
         return train_composed(recipe, corpus, out, train)
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
@@ -64,7 +65,8 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     task = task_of(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    matcher.prepare(vocabulary)
+    if isinstance(matcher, Matcher):
+        matcher.prepare(PretrainedVectors(vocabulary))
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
     kept = tuple(keep_concepts(name, out) for name in recipe.encoders)
@@ -76,7 +78,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     if encoder is not None:
         save_sentence_encoder(encoder, out / TEXT)
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    if isinstance(recipe.loss, CorrelationSettings):
+    if recipe.loss.loss_class.closed_form:
         best, history = solve(task, run)
     else:
         loop = Loop(task, run)
