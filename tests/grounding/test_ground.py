@@ -24,7 +24,7 @@ from seesay.encoders.regions.proposals import Proposals, propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Place, best_places, can_ground
-from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.sentences import prepare_sentences
 from seesay.runs.run import Run
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]

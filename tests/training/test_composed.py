@@ -16,7 +16,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe, member_recipes, read_recipe
-from seesay.recipes.matchers import EnsembleSettings
+from seesay.matchers.composed import EnsembleSettings
 from seesay.recipes.table import load_table
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run

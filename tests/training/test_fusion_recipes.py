@@ -11,13 +11,13 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.gvse import GVSE
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import mean_recall, retrieval
 from seesay.protocols.measure import measure_split
 from seesay.protocols.rerank import measure_reranked
 from seesay.recipes.load import load_recipe, member_recipes
-from seesay.recipes.matchers import FusionSettings
+from seesay.matchers.gvse import GVSESettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.search.index import Index
@@ -88,7 +88,7 @@ def fused(corpus: Corpus, recipes: Path, tmp_path_factory: pytest.TempPathFactor
 
 def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
-    assert isinstance(run.matcher, MetricFusion)
+    assert isinstance(run.matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
     metrics = []
     for name in ("uncommon", "common"):
@@ -141,7 +141,7 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate=null"])
-    assert isinstance(recipe.matcher, FusionSettings)
+    assert isinstance(recipe.matcher, GVSESettings)
     assert recipe.matcher.gate is None
     assert recipe.matcher.parts == ((0,), (1,))
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]

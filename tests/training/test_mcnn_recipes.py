@@ -14,8 +14,9 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.matchers import McnnSettings
-from seesay.recipes.schema import OptimizerSettings, PairMarginSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.recipes.schema import OptimizerSettings
+from seesay.losses.pairs import PairMarginSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.optimizer import new_optimizer
@@ -43,7 +44,7 @@ def corpus(scenes: Path) -> Corpus:
 @pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
 def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) -> None:
     recipe = load_recipe(f"{corpus_name}/mcnn-{level}")
-    assert recipe.matcher == McnnSettings.model_validate({"level": level})
+    assert recipe.matcher == MatchingCNNSettings.model_validate({"level": level})
     assert recipe.matcher.maps == (200, 300, 300)
     assert (recipe.matcher.image, recipe.matcher.hidden, recipe.matcher.dropout) == (256, 400, 0.1)
     assert recipe.loss == PairMarginSettings(margin=0.5)

@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.sentences import prepare_sentences
 from seesay.metrics.bootstrap import how_drawn, mean_intervals
 from seesay.progress import Advance, progress
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
+from seesay.runs.sentences import prepare_sentences
 from seesay.text._word_classes import word_class
 from seesay.text.chunker import noun_phrases
 from seesay.text.tokenizer import tokenize

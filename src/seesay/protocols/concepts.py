@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.concepts import ConceptClassifier
 from seesay.metrics.bootstrap import ends, how_drawn, image_draws, mean_intervals
 from seesay.runs.concepts import run_concepts
 from seesay.runs.inputs import Inputs, stores_folder
@@ -132,8 +132,8 @@ def measure_concepts(
 
 @torch.inference_mode()
 def _scores(run: Run, inputs: Inputs) -> Scores:
-    assert isinstance(run.matcher, ConceptPredictor)
-    return torch.sigmoid(run.matcher.logits(inputs.features.to(run.device))).cpu().numpy()
+    assert isinstance(run.matcher, ConceptClassifier)
+    return torch.sigmoid(run.matcher(inputs.features.to(run.device))).cpu().numpy()
 
 
 def _region_scores(run: Run, inputs: Inputs) -> Scores:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import MetricFusion, gate_values
+from seesay.matchers.gvse import GVSE, gate_values
 from seesay.metrics.auc import area_under_curve
 from seesay.metrics.bootstrap import Answers, intervals
 from seesay.metrics.ranks import NO_ANSWER, Ranks
@@ -183,7 +183,7 @@ def _alone(ranks_of: RanksOfFold, owners: NDArray[np.int64], chosen: Mask) -> di
 def _gate_auc(run: Run, inputs: Inputs, images: Mask, sentences: Mask) -> dict[str, Any]:
     """How well the gates of a fusion tell the chosen images and sentences; nothing of other matchers."""
     matcher = run.matcher
-    if not isinstance(matcher, MetricFusion) or not matcher.asks:
+    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
         return {}
     of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
     weights = {"image": (of_images, images), "sentence": (of_sentences, sentences)}

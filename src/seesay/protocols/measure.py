@@ -26,7 +26,6 @@ from seesay.protocols.people import NOBODY, RELEVANCE, People, judged_by
 from seesay.protocols.retrieval import PROTOCOLS, evaluate_folds, protocol_named
 from seesay.protocols.scored import Scored, measure_scored
 from seesay.protocols.sentence_to_sentence import PROTOCOL, sentence_to_sentence
-from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 from seesay.runs.cut import count_cut
 from seesay.runs.inputs import Inputs, split_inputs
@@ -60,7 +59,7 @@ def chosen_protocol(recipe: Recipe, name: str | None) -> str:
         return name
     if recipe.regions is not None:
         return GROUNDING
-    return CONCEPTS if concept_settings(recipe.matcher) else "standard"
+    return CONCEPTS if recipe.matcher.predicts_concepts else "standard"
 
 
 def measure_split(

@@ -16,10 +16,11 @@ from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.images.encoder import Arrays, Encoder
 from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
 from seesay.paths import cache_dir
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import PRECOMPUTED, array_dims, join_features, recipe_encoders
+from seesay.runs.sentences import number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary
 
@@ -118,7 +119,7 @@ def _precomputed_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.floa
     if not (finite := np.isfinite(given).reshape(len(given), -1).all(axis=1)).all():
         name = part.images[kept[int(np.argmin(finite))]].name
         raise SeesayError(f"{part.root}: the features of image {name} are no numbers (NaN or infinite).")
-    if (instances := recipe.matcher.instances) is not None:
+    if (instances := recipe.matcher.instances_per_image) is not None:
         return _joined_instances(given, instances, part.root), kept, missing
     # Regions (n, r, d) become one global vector: their mean.
     return (given.mean(axis=1) if given.ndim == 3 else given), kept, missing

@@ -83,7 +83,7 @@ def scores_of_run(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
     if not isinstance(run.matcher, EmbeddingMatcher):
         return MatrixScores(run.scores(features, inputs.sentences, keep))
     rows, columns = run.embed_features(features), run.embed_prepared(inputs.sentences)
-    if not run.matcher.asks:
+    if not run.matcher.asymmetric:
         return EmbeddingScores(rows, columns)
     asking = run.embed_features(features, query=True), run.embed_prepared(inputs.sentences, query=True)
     return EmbeddingScores(rows, columns, *asking)

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, FusionSettings, Gate, GateSettings
+from seesay.matchers.gvse import GVSE, GVSESettings, Gate, GateSettings
 from seesay.metrics.auc import area_under_curve
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import retrieval
@@ -63,7 +63,7 @@ def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, GateSummary]:
     """
     matcher, settings = run.matcher, run.recipe.matcher
     assert isinstance(matcher, GVSE)
-    assert isinstance(settings, FusionSettings)
+    assert isinstance(settings, GVSESettings)
     assert settings.gate is not None
     train_labels = fold_labels(train, settings.gate, run.recipe.seed)
     val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)

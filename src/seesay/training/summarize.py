@@ -33,7 +33,7 @@ def summarize(
             `members`, `gates`.
     """
     train, val = task.sizes()
-    wanted = run.recipe.matcher.max_concepts if run.recipe.matcher.predicts_concepts else None
+    wanted = run.recipe.matcher.concept_count if run.recipe.matcher.predicts_concepts else None
     return TrainingSummary(
         recipe=run.recipe.name,
         seed=run.recipe.seed,

@@ -16,11 +16,11 @@ from typing import Any
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
+from seesay.matchers.composed import ComposedSettings
 from seesay.protocols.combine import measure_combined
 from seesay.protocols.measure import GROUNDING, check_protocol, measure_split, provenance
 from seesay.protocols.retrieval import PROTOCOLS
 from seesay.recipes.load import is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.paper_table import Outcome, PaperTable

@@ -14,7 +14,7 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
     """Return the vocabulary of a recipe, and the concepts if these are what it learns to predict."""
     if not recipe.matcher.predicts_concepts:
         return Vocabulary.from_texts(texts, recipe.min_count), None
-    concepts = ConceptVocabulary.from_texts(texts, recipe.matcher.max_concepts, recipe.min_count)
+    concepts = ConceptVocabulary.from_texts(texts, recipe.matcher.concept_count, recipe.min_count)
     return concepts.vocabulary(), concepts
 
 

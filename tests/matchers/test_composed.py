@@ -9,31 +9,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import PairMatcher
-from seesay.matchers.build import build_matcher
-from seesay.matchers.ensemble import Ensemble, take_apart
-from seesay.matchers.mcnn import LEVELS
+from seesay.matchers.base import MatcherInputs, MatcherSettings, PairMatcher
+from seesay.matchers.composed import Ensemble, EnsembleSettings, take_apart
+from seesay.matchers.dvsa import DVSASettings
+from seesay.matchers.mcnn import LEVELS, MatchingCNNSettings
+from seesay.matchers.order_embeddings import OrderEmbeddingsSettings
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import (
-    EnsembleSettings,
-    McnnSettings,
-    PairSettings,
-    SimilarityNetworkSettings,
-)
+from seesay.matchers.two_branch import SimilarityNetworkSettings
 from seesay.runs.all_pairs import score_all_pairs
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
 NETWORK = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
 LEVEL = {
-    level: McnnSettings.model_validate({"level": level, "image": 6, "maps": (5, 7, 4), "hidden": 9})
+    level: MatchingCNNSettings.model_validate({"level": level, "image": 6, "maps": (5, 7, 4), "hidden": 9})
     for level in LEVELS
 }
 
 
-def ensemble(*matchers: PairSettings, seed: int = 0) -> Ensemble:
+def ensemble(*matchers: MatcherSettings, seed: int = 0) -> Ensemble:
     torch.manual_seed(seed)
     names = tuple(f"member-{number}" for number in range(len(matchers)))
-    built = build_matcher(EnsembleSettings(members=names, matchers=matchers), [20, 4], WORDS, VECTOR)
+    built = EnsembleSettings(members=names, matchers=matchers).build(MatcherInputs((20, 4), WORDS, VECTOR))
     assert isinstance(built, Ensemble)
     return built
 
@@ -44,7 +40,9 @@ def sentences(lengths: list[int], seed: int = 0) -> Sentences:
     return Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR, generator=draw))
 
 
-members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK]), min_size=2, max_size=5)
+ORDER = OrderEmbeddingsSettings(dim=6, word_dim=4)
+REGIONS = DVSASettings(instances=4, dim=5, hidden=3, max_length=9)
+members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK, ORDER, REGIONS]), min_size=2, max_size=5)
 
 
 @given(
@@ -55,7 +53,7 @@ members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK]), min_size=2, max_
 )
 @settings(max_examples=40, deadline=None)
 def test_scores_are_the_sum_of_the_members(
-    chosen: list[PairSettings], lengths: list[int], images: int, seed: int
+    chosen: list[MatcherSettings], lengths: list[int], images: int, seed: int
 ) -> None:
     model, texts = ensemble(*chosen, seed=seed), sentences(lengths, seed)
     features = torch.randn(images, IMAGE, generator=torch.Generator().manual_seed(seed))
@@ -65,10 +63,10 @@ def test_scores_are_the_sum_of_the_members(
             assert isinstance(member, PairMatcher)
             for j in range(len(lengths)):
                 for i in range(images):
-                    alone = member.score(features[i : i + 1], texts.take(torch.tensor([j])))
+                    alone = member(features[i : i + 1], texts.take(torch.tensor([j])))
                     expected[i, j] += alone.item()
         x, y = model.encode_images(features), model.encode_sentences(texts)
-        assert np.allclose(model.score(features, texts), expected, atol=1e-4)
+        assert np.allclose(model(features, texts), expected, atol=1e-4)
         for block in (1, 7, 1000):
             assert np.allclose(score_all_pairs(model, x, y, block), expected, atol=1e-4)
         i, j = torch.arange(images).repeat_interleave(len(lengths)), torch.arange(len(lengths)).repeat(images)
@@ -106,4 +104,4 @@ def test_its_weights_are_its_members() -> None:
 
 def test_settings_that_no_recipe_filled_in_are_told() -> None:
     with pytest.raises(SeesayError, match=r"a, b come with the settings of 0 matchers; `seesay train`"):
-        build_matcher(EnsembleSettings(members=("a", "b")), [IMAGE], WORDS, 0)
+        EnsembleSettings(members=("a", "b")).build(MatcherInputs((IMAGE,), WORDS))
