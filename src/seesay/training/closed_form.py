@@ -6,9 +6,8 @@ import time
 
 from torch import Tensor
 
-from seesay.errors import SeesayError
-from seesay.losses.correlation import CorrelationSettings
-from seesay.matchers.cca import CCA, Covariances, solve_cca
+from seesay.losses.correlation import CorrelationLoss
+from seesay.matchers.cca import CCA, Covariances
 from seesay.progress import progress
 from seesay.runs.run import Run
 from seesay.training.history import Epoch, write_history
@@ -22,11 +21,11 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[Epoch]]:
     epoch is minus the sum of the correlations.
 
     Raises:
-        SeesayError: the loss does not fit the matcher; see also `solve_cca`.
+        SeesayError: see `seesay.matchers.cca.solve_cca`.
     """
-    recipe, matcher, loss = run.recipe, run.matcher, run.recipe.loss
-    if not isinstance(matcher, CCA) or not isinstance(loss, CorrelationSettings):
-        raise SeesayError(f"Recipe '{recipe.name}': the correlation loss is for the matcher cca.")
+    matcher, loss = run.matcher, run.recipe.loss.build()
+    assert isinstance(matcher, CCA)
+    assert isinstance(loss, CorrelationLoss)
     covariances = Covariances()
     for features, sentences in task.pairs():
         covariances.add(features.to(run.device), sentences.vectors.to(run.device))
@@ -36,12 +35,12 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[Epoch]]:
     with progress("Ridges", len(loss.ridges), "ridges") as advance:
         for number, ridge in enumerate(loss.ridges, start=1):
             start = time.monotonic()
-            matcher.fill(solve_cca(covariances, matcher.dim, ridge, ridge))
+            matcher.solve(covariances, ridge)
             measured = task.measure(run)
             if measured.monitor > highest:
                 highest = measured.monitor
                 best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
-            value = -float(matcher.get_buffer("correlations").sum())
+            value = float(loss(matcher.get_buffer("correlations")))
             seconds = round(time.monotonic() - start, 2)
             history.append(
                 Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
