@@ -84,8 +84,9 @@ def table(
     from seesay.results.recorded import recorded_table
     from seesay.results.rows import source_commit
     from seesay.results.table_formats import check_format, terminal, write_table
+    from seesay.runs.corpus import open_corpus_of
     from seesay.training.table import TableRuns, measure_table
-    from seesay.training.table_of_runs import load_runs, measure_runs, open_corpus_of
+    from seesay.training.table_of_runs import load_runs, measure_runs
 
     if out is not None:
         check_format(out)  # a mistake there is told before anything is trained

@@ -109,7 +109,9 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
     return join_features(recipe, arrays), kept, report.errors
 
 
-def _precomputed_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+def _precomputed_features(
+    recipe: Recipe, part: Corpus
+) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
     if part.features is None:
         raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
     rows = [image.row for image in part.images]

@@ -1,10 +1,10 @@
 """Runs: a trained matcher with all it needs, from a folder or from the shipped weights.
 
-    recipe.yaml            the resolved recipe
-    weights.safetensors    the matcher's weights; its metadata has the widths of the image arrays
-    vocabulary.json        the words of the train split
-    text.safetensors       the sentence encoder, if it was fitted on the train split
-    encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
+recipe.yaml            the resolved recipe
+weights.safetensors    the matcher's weights; its metadata has the widths of the image arrays
+vocabulary.json        the words of the train split
+text.safetensors       the sentence encoder, if it was fitted on the train split
+encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from seesay.paths import replacing
 from seesay.recipes.load import read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.images import ImageInput, read_images
+from seesay.runs.scores import score_matrix
 from seesay.runs.sentences import prepare_sentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -206,8 +207,14 @@ class Run:
         left, right = np.asarray(rows, np.float32), np.asarray(columns, np.float32)
         for what, vectors in (("images", left), ("sentences", right)):
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-                raise SeesayError(f"{what}: embeddings of shape (n, {self.dim}) are wanted, got {vectors.shape}.")
+                raise SeesayError(
+                    f"{what}: embeddings of shape (n, {self.dim}) are wanted, got {vectors.shape}."
+                )
         return left @ right.T
+
+    def scores(self, features: Vectors, sentences: Sentences, keep: bool = False) -> Vectors:
+        """Score images, given as joined features, and prepared sentences, (n, m); see `score_matrix`."""
+        return score_matrix(self, features, sentences, keep)
 
     def prepare(self, sentences: Sequence[str]) -> Sentences:
         """Number the words of sentences and run the sentence encoder, as the matcher takes them."""
@@ -224,7 +231,9 @@ class Run:
         """Embed prepared sentences, (m, dim)."""
         matcher = self.embedding_matcher()
         embed = matcher.query_sentences if query else matcher.embed_sentences
-        parts = (sentences.take(rows) for rows in torch.split(torch.arange(len(sentences)), _BATCH) if len(rows))
+        parts = (
+            sentences.take(rows) for rows in torch.split(torch.arange(len(sentences)), _BATCH) if len(rows)
+        )
         return self._batched(embed, parts)
 
     def embedding_matcher(self) -> EmbeddingMatcher:
@@ -234,7 +243,9 @@ class Run:
             SeesayError: it scores pairs.
         """
         if not isinstance(self.matcher, EmbeddingMatcher):
-            raise SeesayError(f"{self.name}: a pair matcher has no embeddings; it can re-rank another's results.")
+            raise SeesayError(
+                f"{self.name}: a pair matcher has no embeddings; it can re-rank another's results."
+            )
         return self.matcher
 
     @torch.inference_mode()

@@ -63,9 +63,7 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
     return combine_members(recipe, members, corpus, out)
 
 
-def combine_members(
-    recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path
-) -> Run:
+def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:
     """Combine the members' weights into one run in `out`, which does not need their folders; measure it on val.
 
     Args:

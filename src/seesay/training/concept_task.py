@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
-from seesay.protocols.concepts import measure_concepts
+from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
@@ -70,7 +70,7 @@ class ConceptTask:
 
     def measure(self, run: Run) -> Result:
         """Measure the val split."""
-        return measure_concepts(run, self.val, "val")
+        return measure_inputs(run, self.val, "val")
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

@@ -105,7 +105,9 @@ class FineTuneTask:
     def losses(self, module: FromPixels, batch: Any, device: str) -> list[Tensor]:
         """Return the task's loss of a mini-batch, with images cropped anew."""
         images = batch[0] if isinstance(batch, tuple) else batch
-        present, place = np.unique(images, return_inverse=True) if isinstance(batch, tuple) else (images, None)
+        present, place = (
+            np.unique(images, return_inverse=True) if isinstance(batch, tuple) else (images, None)
+        )
         features = module(self._squares(present, device))
         if place is not None:
             features = features[torch.from_numpy(place).to(device)]
@@ -180,7 +182,9 @@ def check_tunable(recipe: Recipe) -> None:
         )
     kind = recipe.loss.loss_class
     if not (issubclass(kind, ScoreLoss) or kind.learns_concepts):
-        raise SeesayError(f"Recipe '{recipe.name}': the loss '{recipe.loss.kind}' is not one for fine-tuning.")
+        raise SeesayError(
+            f"Recipe '{recipe.name}': the loss '{recipe.loss.kind}' is not one for fine-tuning."
+        )
 
 
 def fine_tune(run: Run, task: Task) -> tuple[Recipe, Result, dict[str, Any]]:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, GVSESettings, Gate, GateSettings
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
 from seesay.metrics.auc import area_under_curve
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import retrieval

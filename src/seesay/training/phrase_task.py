@@ -13,18 +13,16 @@ from torch import Tensor
 from seesay.data.phrases import PhraseCorpus
 from seesay.encoders.sentences.encoder import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
+from seesay.losses.pairs import LogisticLoss
+from seesay.losses.triplet import Relations, TripletLoss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.measure import measure_phrases
-from seesay.recipes.schema import (
-    LogisticSettings,
-    Recipe,
-    RegionSettings,
-    TripletSettings,
-)
+from seesay.protocols.base import Result
+from seesay.protocols.evaluate import measure_inputs
+from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.phrase_sampler import PhraseSampler
 
@@ -150,7 +148,7 @@ class PhraseTask:
 
     def measure(self, run: Run) -> Result:
         """Measure the val split."""
-        return measure_phrases(run, self.val, "val")
+        return measure_inputs(run, self.val, "val")
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

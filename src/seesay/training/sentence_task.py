@@ -17,8 +17,8 @@ from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.standard import measure_retrieval
 from seesay.protocols.base import Result
+from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
@@ -58,7 +58,9 @@ class Teacher:
             )
         data = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
         if not np.array_equal(data.image_of_sentence, student.image_of_sentence):
-            raise SeesayError(f"Teacher '{run.name}' reads other images of {corpus.root} than the student does.")
+            raise SeesayError(
+                f"Teacher '{run.name}' reads other images of {corpus.root} than the student does."
+            )
         return cls(matcher, data)
 
     @torch.no_grad()
@@ -112,9 +114,7 @@ class SentenceTask:
         features = self.data.features[images].to(device)
         return self.losses_of(matcher, features, batch, device)
 
-    def losses_of(
-        self, matcher: Matcher, features: Tensor, batch: Positions, device: str
-    ) -> list[Tensor]:
+    def losses_of(self, matcher: Matcher, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
         """Return the same from the images' features, (n, d)."""
         sentences = self.data.sentences.take(torch.from_numpy(batch[1])).to(device)
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
@@ -137,7 +137,7 @@ class SentenceTask:
         """
         self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
         few = isinstance(run.matcher, PairMatcher)
-        return measure_retrieval(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
+        return measure_inputs(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

@@ -47,7 +47,8 @@ def summarize(
         broken_images=task.broken_images(),
         concepts=ConceptCount(wanted=wanted, kept=len(run.vocabulary.words)) if wanted else None,
         vocabulary=len(run.vocabulary),
-        versions={"seesay": __version__} | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
+        versions={"seesay": __version__}
+        | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
         machine=f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
         monitor=best.monitor_column,
         best=best.monitor,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus

@@ -116,7 +116,9 @@ def _begin(
     matcher.prepare(PretrainedVectors(vocabulary))
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
-    recipe = recipe.model_copy(update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)})
+    recipe = recipe.model_copy(
+        update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
+    )
     replace_text(out / RECIPE, dump_recipe(recipe))
     vocabulary.save(out / VOCABULARY)
     if concepts is not None:

@@ -17,7 +17,7 @@ from seesay.data.sources import FileSource
 from seesay.encoders.regions.encoder import load_region_encoder
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
-from seesay.protocols.combine import combined, mean_over_phrases, nearest_regions
+from seesay.protocols.phrase_distance import combined, mean_over_phrases, nearest_regions
 from seesay.runs.run import Run
 
 
