@@ -4,7 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seesay.data.boxes import area, as_boxes, clip, enclosing, iou, paired_iou
+from seesay.data.boxes import (
+    area,
+    as_boxes,
+    clip,
+    enclosing,
+    from_inclusive,
+    iou,
+    paired_iou,
+    to_inclusive,
+)
 from seesay.errors import SeesayError
 
 
@@ -71,6 +80,22 @@ def test_clipping_keeps_the_part_inside(a, width, height):
     shared /= 1 + iou(a, frame)[:, 0]  # IoU = s / (A + B − s)
     np.testing.assert_allclose(area(clipped), shared, atol=1e-3)
     np.testing.assert_array_equal(clip(clipped, width, height), clipped)
+
+
+@given(boxes(), boxes(), st.sampled_from([0, 1]))
+def test_plummers_iou_of_inclusive_boxes_is_that_of_continuous_ones(a, b, origin):
+    ours, theirs = from_inclusive(a, origin), from_inclusive(b, origin)
+    np.testing.assert_array_equal(to_inclusive(ours, origin), a)
+    np.testing.assert_allclose(iou(a, b, inclusive=True), iou(ours, theirs), atol=1e-6)
+
+
+def test_a_box_of_the_issue_by_three_conventions():
+    annotated, region = [[1, 1, 9, 10]], [[5, 0, 9, 10]]
+    box = from_inclusive(annotated)
+    assert iou(box, region).round(3) == np.float32(0.444)  # Plummer's
+    assert iou(to_inclusive(box), to_inclusive(region), inclusive=True).round(3) == np.float32(0.444)
+    assert iou(to_inclusive(box), region).round(3) == np.float32(0.474)  # MDETR's: 36 of 76
+    assert iou(box, region, inclusive=True) == 0.5  # wrong: a pixel too much
 
 
 def test_a_half_is_a_half():

@@ -24,7 +24,7 @@ def test_an_empty_split_names_those_there():
         corpus().split("val")
 
 
-def test_faults_keep_the_first_five_places():
+def test_issues_keep_the_first_five_places():
     issues = Issues()
     for line in range(9):
         issues.add("empty sentence", f"x:{line}")

@@ -62,7 +62,7 @@ def test_a_malformed_line_is_named(tmp_path, line, why):
     "cells", ["0.9\t1\t2", "0\t0\t0", "1\t1.5\t0", "inf\t1\t0", "-1\t-1\t0", "x\t1\t0", "2\t3\t4"]
 )
 def test_a_share_that_is_not_of_its_counts(tmp_path, cells):
-    with pytest.raises(SeesayError, match=r"judged\.txt:5: the share of yes"):
+    with pytest.raises(SeesayError, match=r"judged\.txt:5: expected the share of yes"):
         read_judgements(written(tmp_path, f"{CROWD}a.jpg\tb.jpg#2\t{cells}\n"))
 
 
@@ -127,13 +127,13 @@ def test_right_answers(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[]", "an object is wanted"),
-        ("{}", "an object is wanted"),
-        ('{"a.jpg": "a.jpg#0"}', "'a.jpg': a list"),
-        ('{"a.jpg": []}', "'a.jpg': a list"),
-        ('{"a.jpg": [3]}', "'a.jpg': a list"),
-        ('{"a.jpg": ["b.jpg"]}', "'a.jpg': an image"),
-        ('{"a.jpg#0": ["b.jpg#0"]}', "'a.jpg#0': an image"),
+        ("[]", "expected an object"),
+        ("{}", "expected an object"),
+        ('{"a.jpg": "a.jpg#0"}', "'a.jpg': expected a list"),
+        ('{"a.jpg": []}', "'a.jpg': expected a list"),
+        ('{"a.jpg": [3]}', "'a.jpg': expected a list"),
+        ('{"a.jpg": ["b.jpg"]}', "'a.jpg': the answers"),
+        ('{"a.jpg#0": ["b.jpg#0"]}', "'a.jpg#0': the answers"),
         ('{"a.jpg"', "1:9: malformed JSON"),
     ],
 )

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.phrase_readers import read_phrases
 from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.data.readers import read_phrases
 from seesay.errors import SeesayError
 from seesay.protocols.grounding import (
     baselines,

@@ -54,7 +54,7 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
-    from seesay.data.open import open_corpus
+    from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
     from seesay.training.runs import read_report
     from seesay.training.train import train as run_training
@@ -129,7 +129,7 @@ def _corpus(
     entries: Sequence[Entry], phrases: bool, data: Path | None, images: Path | None, data_format: str | None
 ) -> Corpus | PhraseCorpus:
     """The corpus that is named, or else the one that the first run was trained on."""
-    from seesay.data.open import open_corpus
+    from seesay.data.readers import open_corpus
     from seesay.runs.run import Run
     from seesay.training.runs import trained_on
 

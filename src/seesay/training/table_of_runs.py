@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.measure import chosen_protocol, measure_split, provenance
 from seesay.recipes.table import TableDefinition, TableRow

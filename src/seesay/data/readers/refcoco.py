@@ -7,58 +7,62 @@ Source: Kazemzadeh et al., EMNLP 2014; Yu et al., "Modeling Context in Referring
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from seesay.data.phrase_readers._builder import PhraseBuilder
 from seesay.data.phrases import PhraseCorpus
-from seesay.data.readers._splits import canonical_split
-from seesay.data.readers._text import need, read_json
+from seesay.data.readers.base import PhraseReader, register_phrase_reader
+from seesay.data.readers.builder import PhraseBuilder
+from seesay.data.readers.files import need, read_json
+from seesay.data.readers.splits import canonical_split
 from seesay.errors import SeesayError
 
-NAME = "refcoco"
-LOOKS_LIKE = "instances.json and refs.json"
+Record = Mapping[str, Any]
 UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
 _TESTS = ("testa", "testb", "testc")  # people, everything else; both are tests
 
 
-def recognises(path: Path) -> bool:
-    """A folder with one such pair."""
-    return path.is_dir() and bool(_files(path, "instances")) and bool(_files(path, "refs"))
+@register_phrase_reader
+class RefCocoReader(PhraseReader):
+    """Reads the refs of a folder; the `kinds` of a phrase are the category of its annotation."""
 
+    name = "refcoco"
+    looks_like = "instances.json and refs.json"
+    order = 20
 
-def read(path: Path, images: Path) -> PhraseCorpus:
-    """Read the refs of a folder; images lie below `images`. `kinds` is the annotation's category.
+    def recognises(self, path: Path) -> bool:
+        """Return True for a folder with such a pair."""
+        return path.is_dir() and bool(_files(path, "instances")) and bool(_files(path, "refs"))
 
-    Raises:
-        SeesayError: not one pair of files, malformed JSON, an unknown split, or no phrase left.
-    """
-    instances, refs = (_only(path, stem) for stem in ("instances", "refs"))
-    document = read_json(instances)
-    pictures = _by_id(document, "images", instances)
-    annotations = _by_id(document, "annotations", instances)
-    categories = _by_id(document, "categories", instances) if "categories" in document else {}
-    builder = PhraseBuilder(path.resolve().name, path, images)
-    records = read_json(refs)
-    if not isinstance(records, list):
-        raise SeesayError(f"{refs}: a list of refs is wanted, not {type(records).__name__}.")
-    for index, record in enumerate(records):
-        where = f"{refs}: [{index}]"
-        annotation = annotations.get(need(record, "ann_id", int, where))
-        picture = pictures.get(annotation.get("image_id")) if annotation else None
-        if annotation is None or picture is None:
-            builder.issues.add(UNKNOWN_ANNOTATION, where)
-            continue
-        category = categories.get(annotation.get("category_id"), {}).get("name")
-        _add(record, annotation, picture, (str(category),) if category else (), where, builder)
-    return builder.finish()
+    def read(self, path: Path, images: Path) -> PhraseCorpus:
+        """Read the one pair of files in a folder."""
+        instances, refs = (_only(path, stem) for stem in ("instances", "refs"))
+        document = read_json(instances)
+        pictures = _by_id(document, "images", instances)
+        annotations = _by_id(document, "annotations", instances)
+        categories = _by_id(document, "categories", instances) if "categories" in document else {}
+        builder = PhraseBuilder(path.resolve().name, path, images)
+        records = read_json(refs)
+        if not isinstance(records, list):
+            raise SeesayError(f"{refs}: expected a list of refs, not {type(records).__name__}.")
+        for index, record in enumerate(records):
+            where = f"{refs}: [{index}]"
+            annotation = annotations.get(need(record, "ann_id", int, where))
+            picture = pictures.get(annotation.get("image_id")) if annotation else None
+            if annotation is None or picture is None:
+                builder.issues.add(UNKNOWN_ANNOTATION, where)
+                continue
+            category = categories.get(annotation.get("category_id"), {}).get("name")
+            _add(record, annotation, picture, (str(category),) if category else (), where, builder)
+        return builder.finish()
 
 
 def _add(
-    record: dict[str, Any],
-    annotation: dict[str, Any],
-    picture: dict[str, Any],
+    record: Record,
+    annotation: Record,
+    picture: Record,
     kinds: tuple[str, ...],
     where: str,
     builder: PhraseBuilder,
@@ -73,8 +77,8 @@ def _add(
         builder.phrase(text, image, [box], where, frame=frame, chain=chain, kinds=kinds)
 
 
-def _box(annotation: dict[str, Any], where: str) -> tuple[float, float, float, float]:
-    """COCO's x, y, width, height from zero as corners."""
+def _box(annotation: Record, where: str) -> tuple[float, float, float, float]:
+    """Convert COCO's x, y, width, height from zero to corners."""
     numbers = need(annotation, "bbox", list, where)
     if len(numbers) != 4 or not all(map(_is_number, numbers)):
         raise SeesayError(f"{where}: 'bbox' is {numbers}, not four numbers.")
@@ -82,8 +86,8 @@ def _box(annotation: dict[str, Any], where: str) -> tuple[float, float, float, f
     return x, y, x + width, y + height
 
 
-def _frame(picture: dict[str, Any], where: str) -> tuple[float, float] | None:
-    """The size of the image that the boxes were drawn on, or None where it is not told."""
+def _frame(picture: Record, where: str) -> tuple[float, float] | None:
+    """Return the size of the image that the boxes were drawn on, or None if it is not given."""
     sides: tuple[Any, Any] = picture.get("width"), picture.get("height")
     if sides == (None, None):
         return None
@@ -110,10 +114,10 @@ def _only(folder: Path, stem: str) -> Path:
     files = _files(folder, stem) if folder.is_dir() else []
     if len(files) != 1:
         names = ", ".join(file.name for file in files) or "none"
-        raise SeesayError(f"{folder}: a folder with one {stem}*.json is wanted, found {names}.")
+        raise SeesayError(f"{folder}: expected a folder with one {stem}*.json, found {names}.")
     return files[0]
 
 
-def _by_id(document: object, key: str, file: Path) -> dict[Any, dict[str, Any]]:
+def _by_id(document: object, key: str, file: Path) -> dict[Any, Record]:
     records = need(document, key, list, str(file))
     return {need(r, "id", int, f"{file}: {key}[{i}]"): r for i, r in enumerate(records)}

@@ -1,8 +1,8 @@
 import pytest
 
-from seesay.data.phrase_readers import flickr30k_entities, read_phrases
-from seesay.data.phrase_readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
-from seesay.data.readers._builder import NO_SPLIT_LISTED, TWO_SPLITS
+from seesay.data.readers import read_phrases
+from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS
+from seesay.data.readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
 from seesay.errors import SeesayError
 
 XML = """<annotation><filename>{id}.jpg</filename>
@@ -34,6 +34,7 @@ def entities(tmp_path, photo):
 def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     entities()
     corpus = read_phrases(tmp_path)
+    assert corpus.inclusive
     men, hand, again = corpus.phrases
     # 1-based inclusive pixels of 200 × 100, on an image at hand of 100 × 50.
     assert men.boxes == ((0, 0, 10, 10), (90, 0, 100, 50))
@@ -92,4 +93,4 @@ def test_no_annotation_at_all(entities, tmp_path):
     with pytest.raises(SeesayError, match="annotation missing"):
         read_phrases(tmp_path)
     with pytest.raises(SeesayError, match=r"no Annotations/\*.xml and Sentences"):
-        flickr30k_entities.read(tmp_path / "images", tmp_path)
+        read_phrases(tmp_path / "images", format="flickr30k-entities")
