@@ -26,9 +26,27 @@ class Reader(ABC):
     looks_like: ClassVar[str]
     order: ClassVar[int] = 100
 
-    @abstractmethod
+    def files(self, path: Path) -> list[Path]:  # noqa: ARG002
+        """Return the path itself if it is a file of this format, or the files of this format in a folder."""
+        return []
+
     def recognises(self, path: Path) -> bool:
-        """Return True if a file or folder looks like this format; must be cheap."""
+        """Return True if a file or folder looks like this format: by default, if it has such `files`."""
+        return bool(self.files(path))
+
+    def find(self, path: Path, single: bool = False) -> list[Path]:
+        """Return the path itself if it is a file, or else the files of this format in the folder.
+
+        Raises:
+            SeesayError: there is none, or more than one with `single`.
+        """
+        files = [path] if path.is_file() else self.files(path)
+        if not files:
+            raise SeesayError(f"{path}: no {self.looks_like} there.")
+        if single and len(files) > 1:
+            names = ", ".join(file.name for file in files)
+            raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
+        return files
 
 
 class CorpusReader(Reader):

@@ -83,11 +83,13 @@ class _Builder:
 class CorpusBuilder(_Builder):
     """Takes images and sentences in the order they are read.
 
-    An image without a split waits for the end, when all such images are split 80/10/10.
+    An image without a split waits for the end, when all such images are split 80/10/10. The path is a folder,
+    or a file in it; the corpus is named after it.
     """
 
-    def __init__(self, name: str, root: Path) -> None:
-        super().__init__(name, root, root)
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        root = path if path.is_dir() else path.parent
+        super().__init__(name or (root.resolve().name if path.is_dir() else path.stem), root, root)
         self._images: list[CorpusImage] = []
         self._sentences: list[Sentence] = []
         self._seen: set[tuple[int, str]] = set()
@@ -165,8 +167,8 @@ class PhraseBuilder(_Builder):
     Set `inclusive` if the annotations give boxes as pixels counted from one (see `PhraseCorpus`).
     """
 
-    def __init__(self, name: str, root: Path, images: Path, inclusive: bool = False) -> None:
-        super().__init__(name, root, images)
+    def __init__(self, path: Path, images: Path, inclusive: bool = False) -> None:
+        super().__init__(path.resolve().name if path.is_dir() else path.name.split(".")[0], path, images)
         self.inclusive = inclusive
         self._known: dict[str, tuple[CorpusImage, tuple[int, int]] | None] = {}
         self._position: dict[str, int] = {}

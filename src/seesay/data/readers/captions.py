@@ -14,7 +14,6 @@ from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat
 from seesay.data.readers.splits import canonical_split
-from seesay.errors import SeesayError
 
 _TABLE = TableFormat(("image",), ("cap1",))
 _CAPTION = re.compile(r"cap\d+")
@@ -28,19 +27,14 @@ class CaptionsReader(CorpusReader):
     looks_like = "CSV or TSV with image and cap1, cap2, …, without images"
     order = 50
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for such a table, or a folder with exactly one."""
-        return len(_TABLE.find(path)) == 1 if path.is_dir() else _TABLE.fits(path)
+    def files(self, path: Path) -> list[Path]:
+        """Return the tables with such columns."""
+        return _TABLE.files(path)
 
     def read(self, path: Path) -> Corpus:
-        """Read the table."""
-        files = _TABLE.find(path)
-        if len(files) != 1:
-            found = ", ".join(file.name for file in files) or "none"
-            raise SeesayError(f"{path}: expected one {self.looks_like}, found {found}; give the file's path.")
-        root = path if path.is_dir() else path.parent
-        builder = CorpusBuilder(root.resolve().name, root)
-        for where, row in _TABLE.rows(files[0], builder.issues):
+        """Read the one table."""
+        builder = CorpusBuilder(path if path.is_dir() else path.parent)
+        for where, row in _TABLE.rows(self.find(path, single=True)[0], builder.issues):
             image, split = row.get("image"), row.get("split")
             texts = [text for column, text in row.items() if _CAPTION.fullmatch(column)]
             if not (

@@ -26,37 +26,29 @@ class CocoReader(CorpusReader):
     looks_like = "annotations/captions_*.json"
     order = 20
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for a folder with `annotations/captions_*.json`, or such a file."""
+    def files(self, path: Path) -> list[Path]:
+        """Return `captions_*.json` in a folder or its `annotations/`."""
         if path.is_file():
-            return path.suffix == ".json" and path.name.startswith("captions_")
-        return bool(_files(path))
+            return [path] if path.suffix == ".json" and path.name.startswith("captions_") else []
+        return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
 
     def read(self, path: Path) -> Corpus:
         """Read the captions of one year."""
-        files = _files(path)
-        if not files:
-            raise SeesayError(f"{path}: no {self.looks_like} there.")
+        files = self.find(path)
         years = {year for file in files for year in _YEAR.findall(file.stem)}
         if len(years) > 1:
             raise SeesayError(
                 f"{path}: captions of {' and '.join(sorted(years))}, which are the same images split "
                 "differently; keep one year's, or give the path of one file."
             )
-        root = path
-        if path.is_file():
-            root = path.parent.parent if path.parent.name == "annotations" else path.parent
-        builder = CorpusBuilder(f"coco{years.pop() if years else ''}", root)
+        root = path if path.is_dir() else path.parent
+        if path.is_file() and root.name == "annotations":
+            root = root.parent
+        builder = CorpusBuilder(root, f"coco{years.pop() if years else ''}")
         for file in files:
             document = read_json(file)
             _add_sentences(document, file, _add_images(document, file, builder), builder)
         return builder.finish()
-
-
-def _files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
 
 
 def _add_images(document: object, file: Path, builder: CorpusBuilder) -> dict[int | str, int | None]:

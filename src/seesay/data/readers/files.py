@@ -110,10 +110,11 @@ class TableFormat:
 
     Args:
         *columns: for each column the names that it may have.
+        unless: a column that such a table does not have.
     """
 
-    def __init__(self, *columns: tuple[str, ...]) -> None:
-        self.columns = columns
+    def __init__(self, *columns: tuple[str, ...], unless: str = "") -> None:
+        self.columns, self.unless = columns, unless
 
     def fits(self, path: Path) -> bool:
         """Return True if the header or the first record of a file has the columns."""
@@ -126,11 +127,11 @@ class TableFormat:
             names = _json_keys(first, path) if name.endswith(".jsonl") else _header(first)
         except (SeesayError, csv.Error):
             return False
-        return not self._missing(names)
+        return self.unless not in names and not self._missing(names)
 
-    def find(self, path: Path) -> list[Path]:
-        """Return the file itself, or the tables of this format in a folder, sorted by name."""
-        return [path] if path.is_file() else sorted(file for file in path.iterdir() if self.fits(file))
+    def files(self, path: Path) -> list[Path]:
+        """Return the path itself if it fits, or the files in a folder that fit, sorted by name."""
+        return sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
 
     def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
         """Iterate over the rows by column name, each with its place; malformed rows are counted as issues.

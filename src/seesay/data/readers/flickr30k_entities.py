@@ -18,7 +18,6 @@ from seesay.data.phrases import Box, PhraseCorpus
 from seesay.data.readers.base import PhraseReader, register_phrase_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS, PhraseBuilder
 from seesay.data.readers.files import read_lines
-from seesay.errors import SeesayError
 
 BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
@@ -52,17 +51,15 @@ class Flickr30kEntitiesReader(PhraseReader):
     looks_like = "Annotations/*.xml and Sentences/*.txt"
     order = 10
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for a folder with both folders."""
-        return (path / "Annotations").is_dir() and (path / "Sentences").is_dir()
+    def files(self, path: Path) -> list[Path]:
+        """Return the sentence files of a folder that has annotations too."""
+        return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
 
     def read(self, path: Path, images: Path) -> PhraseCorpus:
         """Read the folder."""
-        if not self.recognises(path):
-            raise SeesayError(f"{path}: no {self.looks_like} there.")
-        builder = PhraseBuilder(path.resolve().name, path, images, inclusive=True)
+        builder = PhraseBuilder(path, images, inclusive=True)
         splits = _read_lists(path, builder)
-        for file in sorted((path / "Sentences").glob("*.txt")):
+        for file in self.find(path):
             split = splits.get(file.stem)
             if splits and split is None:
                 builder.issues.add(NO_SPLIT_LISTED, file.stem)

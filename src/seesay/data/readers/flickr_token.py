@@ -15,7 +15,6 @@ from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, TWO_SPLITS, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, read_lines
 from seesay.data.readers.splits import canonical_split
-from seesay.errors import SeesayError
 
 _LIST = re.compile(r"(?:.*[._-])?(train|trn|dev|val|test)(?:_?images?)?\.(?:txt|lst)", re.IGNORECASE)
 _LINE = re.compile(r"(?P<key>(?P<name>[^\t]+?)#\d+)\s+(?P<text>.*)|(?P<bare>[^\t]+?#\d+)\s*")
@@ -29,15 +28,15 @@ class FlickrTokenReader(CorpusReader):
     looks_like = "*.token or *.token.txt with train/dev/test lists"
     order = 30
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for a folder with a token file, or such a file."""
-        return _is_token(path) if path.is_file() else bool(_token_files(path))
+    def files(self, path: Path) -> list[Path]:
+        """Return the token files in a folder and the folders in it."""
+        return [file for file in ([path] if path.is_file() else _near(path)) if _is_token(file)]
 
     def read(self, path: Path) -> Corpus:
         """Read the token file; images that only the lists name are kept without sentences."""
-        file = path if path.is_file() else _only_token(path)
+        (file,) = self.find(path, single=True)
         root = path if path.is_dir() else file.parent
-        builder = CorpusBuilder(root.resolve().name, root)
+        builder = CorpusBuilder(root)
         splits = _read_lists(root, builder)
         described = _add_sentences(file, splits, builder)
         for stem in sorted(splits.keys() - {_stem(name) for name in described}):
@@ -86,18 +85,6 @@ def _near(folder: Path) -> list[Path]:
         for path in folder.glob(depth + pattern)
         if path.is_file() and not path.name.startswith(".")
     )
-
-
-def _token_files(folder: Path) -> list[Path]:
-    return [path for path in _near(folder) if _is_token(path)]
-
-
-def _only_token(folder: Path) -> Path:
-    files = _token_files(folder)
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files) or "none"
-        raise SeesayError(f"{folder}: expected one token file, found {names}; give the file's path.")
-    return files[0]
 
 
 def _stem(name: str) -> str:

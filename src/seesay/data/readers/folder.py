@@ -34,18 +34,21 @@ class FolderReader(CorpusReader):
     order = 1000
 
     def recognises(self, path: Path) -> bool:
-        """Return True for a folder with an image file somewhere below it."""
-        return path.is_dir() and any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(path))
+        """Return True for a folder with an image somewhere below it."""
+        return path.is_dir() and any(map(_is_image, walk_files(path)))
 
     def read(self, path: Path) -> Corpus:
         """Read the folder."""
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
-        builder = CorpusBuilder(path.resolve().name, path)
+        builder = CorpusBuilder(path)
         for file in walk_files(path):
-            suffix = file.suffix.lower()
-            if suffix in IMAGE_SUFFIXES:
+            if _is_image(file):
                 builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
-            elif suffix in _UNREADABLE:
+            elif file.suffix.lower() in _UNREADABLE:
                 builder.issues.add(UNREADABLE_KIND, str(file))
         return builder.finish()
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES

@@ -32,19 +32,19 @@ class KarpathyReader(CorpusReader):
     looks_like = "dataset_*.json with images beside it"
     order = 10
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for a folder with a `dataset_*.json`, or such a file."""
+    def files(self, path: Path) -> list[Path]:
+        """Return `dataset_*.json` or `dataset.json`."""
         if path.is_file():
-            return path.suffix == ".json" and path.name.startswith("dataset")
-        return bool(_files(path))
+            return [path] if path.suffix == ".json" and path.name.startswith("dataset") else []
+        return sorted([*path.glob("dataset_*.json"), *path.glob("dataset.json")])
 
     def read(self, path: Path) -> Corpus:
         """Read the split file and what lies beside it."""
-        file = path if path.is_file() else _only_file(path)
+        (file,) = self.find(path, single=True)
         document = read_json(file)
         records = need(document, "images", list, str(file))
         name = document.get("dataset")
-        builder = CorpusBuilder(name if isinstance(name, str) else file.stem, file.parent)
+        builder = CorpusBuilder(file, name if isinstance(name, str) else None)
         matrix, regions = file.parent / FEATURES, find_region_files(file.parent)
         features: NDArray[np.float32] | RegionFiles | None = None
         if regions:
@@ -58,18 +58,6 @@ class KarpathyReader(CorpusReader):
             if at is not None:
                 _add_sentences(builder, at, record, where, seen)
         return builder.finish(features.features if isinstance(features, RegionFiles) else features)
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("dataset_*.json"), *folder.glob("dataset.json")])
-
-
-def _only_file(folder: Path) -> Path:
-    files = _files(folder)
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files) or "none"
-        raise SeesayError(f"{folder}: expected one dataset_*.json, found {names}; give the file's path.")
-    return files[0]
 
 
 def _any_there(builder: CorpusBuilder, records: list[Any]) -> bool:

@@ -29,7 +29,6 @@ from seesay.data.readers.base import PhraseReader, register_phrase_reader
 from seesay.data.readers.builder import PhraseBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat
 from seesay.data.readers.splits import canonical_split
-from seesay.errors import SeesayError
 
 GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
@@ -54,20 +53,17 @@ class PhraseTableReader(PhraseReader):
     looks_like = "CSV, TSV or JSONL with image, phrase, x1, y1, x2, y2"
     order = 30
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for such a table, or a folder with one."""
-        return bool(_TABLE.find(path)) if path.is_dir() else _TABLE.fits(path)
+    def files(self, path: Path) -> list[Path]:
+        """Return the tables with such columns."""
+        return _TABLE.files(path)
 
     def read(self, path: Path, images: Path) -> PhraseCorpus:
         """Read the one table."""
-        files = _TABLE.find(path)
-        if len(files) != 1:
-            names = ", ".join(file.name for file in files) or "none"
-            raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
-        builder = PhraseBuilder(path.resolve().name.split(".")[0], path, images)
+        (file,) = self.find(path, single=True)
+        builder = PhraseBuilder(path, images)
         groups: dict[_Key, _Group] = {}
         origins: set[int] = set()
-        for where, row in _TABLE.rows(files[0], builder.issues):
+        for where, row in _TABLE.rows(file, builder.issues):
             try:
                 origins.add(_add(row, where, groups, builder))
             except ValueError as error:

@@ -32,16 +32,16 @@ class PrecompReader(CorpusReader):
     looks_like = "{train,dev,test}_ims.npy with *_caps.txt"
     order = 40
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for a folder with `*_ims.npy`."""
-        return path.is_dir() and bool(_stems(path))
+    def files(self, path: Path) -> list[Path]:
+        """Return `*_ims.npy` in a folder."""
+        return sorted(path.glob(f"*{_SUFFIX}"))
 
     def read(self, path: Path) -> Corpus:
         """Read the folder."""
-        stems = _stems(path) if path.is_dir() else []
-        if not stems:
+        if path.is_file():
             raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
-        builder = CorpusBuilder(path.resolve().name, path)
+        stems = [file.name.removesuffix(_SUFFIX) for file in self.find(path)]
+        builder = CorpusBuilder(path)
         if "testall" in stems and "test" in stems:
             stems.remove("test")
             builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
@@ -58,10 +58,6 @@ class PrecompReader(CorpusReader):
             parts.append(rows)
             start += len(rows)
         return builder.finish(FeatureRows(parts))
-
-
-def _stems(folder: Path) -> list[str]:
-    return sorted(file.name.removesuffix(_SUFFIX) for file in folder.glob(f"*{_SUFFIX}"))
 
 
 def _load(path: Path) -> NDArray[np.generic]:

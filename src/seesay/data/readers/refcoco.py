@@ -32,18 +32,23 @@ class RefCocoReader(PhraseReader):
     looks_like = "instances.json and refs.json"
     order = 20
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for a folder with such a pair."""
-        return path.is_dir() and bool(_files(path, "instances")) and bool(_files(path, "refs"))
+    def files(self, path: Path) -> list[Path]:
+        """Return the two files of a folder: `instances*.json` and `refs*.json`."""
+        pairs = [sorted(path.glob(f"{stem}*.json")) for stem in ("instances", "refs")]
+        return [file for files in pairs for file in files] if all(pairs) else []
 
     def read(self, path: Path, images: Path) -> PhraseCorpus:
         """Read the one pair of files in a folder."""
-        instances, refs = (_only(path, stem) for stem in ("instances", "refs"))
+        files = self.find(path)
+        if len(files) != 2:
+            names = ", ".join(file.name for file in files)
+            raise SeesayError(f"{path}: expected a folder with one {self.looks_like}, found {names}.")
+        instances, refs = files
         document = read_json(instances)
         pictures = _by_id(document, "images", instances)
         annotations = _by_id(document, "annotations", instances)
         categories = _by_id(document, "categories", instances) if "categories" in document else {}
-        builder = PhraseBuilder(path.resolve().name, path, images)
+        builder = PhraseBuilder(path, images)
         records = read_json(refs)
         if not isinstance(records, list):
             raise SeesayError(f"{refs}: expected a list of refs, not {type(records).__name__}.")
@@ -104,18 +109,6 @@ def _split(name: object, where: str) -> str | None:
     if not isinstance(name, str) or not name:
         return None
     return "test" if name.lower() in _TESTS else canonical_split(name, where)
-
-
-def _files(folder: Path, stem: str) -> list[Path]:
-    return sorted(folder.glob(f"{stem}*.json"))
-
-
-def _only(folder: Path, stem: str) -> Path:
-    files = _files(folder, stem) if folder.is_dir() else []
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files) or "none"
-        raise SeesayError(f"{folder}: expected a folder with one {stem}*.json, found {names}.")
-    return files[0]
 
 
 def _by_id(document: object, key: str, file: Path) -> dict[Any, Record]:

@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 # The first is ours; the others are what well-known tables call the same column.
 _IMAGE = ("image", "image_name", "file_name", "filename", "filepath")
 _CAPTION = ("caption", "captions", "sentence", "comment", "text", "title")
-_TABLE = TableFormat(_IMAGE, _CAPTION)
+_TABLE = TableFormat(_IMAGE, _CAPTION, unless="phrase")
 
 
 @register_reader
@@ -29,21 +29,18 @@ class TableReader(CorpusReader):
     looks_like = "CSV, TSV or JSONL with image and caption"
     order = 60
 
-    def recognises(self, path: Path) -> bool:
-        """Return True for such a table, or a folder with one."""
-        return bool(_TABLE.find(path)) if path.is_dir() else _TABLE.fits(path)
+    def files(self, path: Path) -> list[Path]:
+        """Return the tables with such columns."""
+        return _TABLE.files(path)
 
     def read(self, path: Path) -> Corpus:
         """Read the table or tables."""
-        files = _TABLE.find(path)
-        if not files:
-            raise SeesayError(f"{path}: no {self.looks_like} there.")
+        files = self.find(path)
         splits = [split_in_name(file.stem) for file in files] if len(files) > 1 else [None]
         if len(files) > 1 and (None in splits or len(set(splits)) < len(files)):
             names = ", ".join(file.name for file in files)
             raise SeesayError(f"{path}: several tables ({names}), not one for each split; give one's path.")
-        root = path if path.is_dir() else path.parent
-        builder = CorpusBuilder(root.resolve().name if path.is_dir() else path.stem, root)
+        builder = CorpusBuilder(path)
         for file, split in zip(files, splits, strict=True):
             for where, row in _TABLE.rows(file, builder.issues):
                 _add(builder, row, where, split)

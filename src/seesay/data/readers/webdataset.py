@@ -7,7 +7,6 @@ Format: Aizman, Maltby and Breuel, "High Performance I/O for Large Scale Deep Le
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -28,7 +27,7 @@ _PEEK = 64
 class _Sample:
     """The members of a shard that share one key."""
 
-    image: str | None = None
+    images: list[str] = field(default_factory=list)
     texts: dict[str, TarMember] = field(default_factory=dict)
 
 
@@ -40,29 +39,37 @@ class WebDatasetReader(CorpusReader):
     looks_like = "*.tar shards with key.jpg and key.txt or key.json"
     order = 70
 
+    def files(self, path: Path) -> list[Path]:
+        """Return the tars at any depth below a folder."""
+        return sorted(
+            file for file in ([path] if path.is_file() else walk_files(path)) if file.suffix.lower() == ".tar"
+        )
+
     def recognises(self, path: Path) -> bool:
         """Return True for a tar, or a folder whose first tar holds an image with its text."""
-        if path.is_file():
-            return path.suffix.lower() == ".tar"
-        return any(_has_pair(shard) for shard in _shards(path)[:1])
+        return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))
 
     def read(self, path: Path) -> Corpus:
         """Read the shards."""
-        shards = [path] if path.is_file() else _shards(path)
-        if not shards:
-            raise SeesayError(f"{path}: no {self.looks_like} there.")
-        root = path if path.is_dir() else path.parent
-        builder = CorpusBuilder(root.resolve().name if path.is_dir() else path.stem, root)
-        for shard in shards:
+        builder = CorpusBuilder(path)
+        for shard in self.find(path):
             members = tar_members(shard)
-            below = shard.relative_to(root).with_suffix("").as_posix()
-            for sample in _samples(shard, members, builder):
-                _add(builder, shard, sample, members, f"{below}/", split_in_name(below))
+            below = shard.relative_to(builder.root).with_suffix("").as_posix()
+            split = split_in_name(below)
+            for sample in _group(members).values():
+                if sample.images:
+                    where = f"{shard}: {sample.images[0]}"
+                    captions, own_split = _captions(sample, where, builder)
+                    name, source = f"{below}/{sample.images[0]}", members[sample.images[0]]
+                    at = builder.image(name, own_split or split, source)
+                    for caption in captions:
+                        builder.sentence(caption, at, where)
+                elif sample.texts:
+                    offset = next(iter(sample.texts.values())).offset
+                    builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {offset}")
+                for second in sample.images[1:]:
+                    builder.issues.add(SECOND_IMAGE, f"{shard}: {second}")
         return builder.finish()
-
-
-def _shards(folder: Path) -> list[Path]:
-    return sorted(file for file in walk_files(folder) if file.suffix.lower() == ".tar")
 
 
 def _has_pair(shard: Path) -> bool:
@@ -70,7 +77,7 @@ def _has_pair(shard: Path) -> bool:
         samples = _group(tar_members(shard, limit=_PEEK)).values()
     except SeesayError:
         return False
-    return any(sample.image and sample.texts for sample in samples)
+    return any(sample.images and sample.texts for sample in samples)
 
 
 def _group(members: dict[str, TarMember]) -> dict[str, _Sample]:
@@ -81,39 +88,10 @@ def _group(members: dict[str, TarMember]) -> dict[str, _Sample]:
         stem, _, extension = last.partition(".")
         sample = samples.setdefault(f"{folder}/{stem}", _Sample())
         if PurePosixPath(last).suffix.lower() in IMAGE_SUFFIXES:
-            sample.image = sample.image or name
+            sample.images.append(name)
         elif extension.lower() in ("txt", "json"):
             sample.texts[extension.lower()] = member
     return samples
-
-
-def _samples(shard: Path, members: dict[str, TarMember], builder: CorpusBuilder) -> Iterable[_Sample]:
-    samples = _group(members)
-    images = {sample.image for sample in samples.values()}
-    for name in members:
-        if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES and name not in images:
-            builder.issues.add(SECOND_IMAGE, f"{shard}: {name}")
-    return samples.values()
-
-
-def _add(
-    builder: CorpusBuilder,
-    shard: Path,
-    sample: _Sample,
-    members: dict[str, TarMember],
-    prefix: str,
-    split: str | None,
-) -> None:
-    if sample.image is None:
-        if sample.texts:
-            offset = next(iter(sample.texts.values())).offset
-            builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {offset}")
-        return
-    where = f"{shard}: {sample.image}"
-    captions, own_split = _captions(sample, where, builder)
-    at = builder.image(prefix + sample.image, own_split or split, members[sample.image])
-    for caption in captions:
-        builder.sentence(caption, at, where)
 
 
 def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list[str], str | None]:
