@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -37,18 +37,21 @@ def iou_by_pixels(a, b):
     return (mask(a) & mask(b)).sum() / either if either else 0.0
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes())
 def test_iou_counts_pixels(a, b):
     by_pixels = [[iou_by_pixels(x, y) for y in b] for x in a]
     np.testing.assert_allclose(iou(a, b), by_pixels, atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes())
 def test_inclusive_iou_is_that_of_boxes_a_pixel_longer(a, b):
     longer = [0, 0, 1, 1]
     np.testing.assert_allclose(iou(a, b, inclusive=True), iou(a + longer, b + longer), atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes())
 def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
     scores = iou(a, b)
@@ -59,12 +62,14 @@ def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
     np.testing.assert_allclose(scores, iou(a * 3 + 5, b * 3 + 5), atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes())
 def test_a_box_is_itself_and_pairs_are_the_diagonal(a):
     np.testing.assert_array_equal(np.diag(iou(a, a)), (area(a) > 0).astype(np.float32))
     np.testing.assert_array_equal(paired_iou(a, a[::-1]), np.diag(iou(a, a[::-1])))
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes())
 def test_the_enclosing_box_holds_all_and_touches_each_side(a):
     x1, y1, x2, y2 = enclosing(a)
@@ -72,6 +77,7 @@ def test_the_enclosing_box_holds_all_and_touches_each_side(a):
     assert (area(a) <= area([[x1, y1, x2, y2]])[0]).all()
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), st.integers(1, 12), st.integers(1, 12))
 def test_clipping_keeps_the_part_inside(a, width, height):
     clipped = clip(a, width, height)
@@ -82,6 +88,7 @@ def test_clipping_keeps_the_part_inside(a, width, height):
     np.testing.assert_array_equal(clip(clipped, width, height), clipped)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes(), st.sampled_from([0, 1]))
 def test_plummers_iou_of_inclusive_boxes_is_that_of_continuous_ones(a, b, origin):
     ours, theirs = from_inclusive(a, origin), from_inclusive(b, origin)

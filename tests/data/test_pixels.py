@@ -255,13 +255,12 @@ def test_scaled_jpegs_are_turned_too():
     assert decode(encode(photo(1600, 1200), exif=exif), "a", min_side=224).shape == (600, 450, 3)
 
 
-def test_a_jpeg_that_libjpeg_warns_about_goes_to_pillow(monkeypatch):
-    def refuse(*_, **__):
-        raise ValueError("extraneous bytes before marker")
-
-    wanted = decode(encode(photo()), "a")
-    monkeypatch.setattr(simplejpeg, "decode_jpeg", refuse)
-    assert off(decode(encode(photo()), "a"), wanted) <= 6
+def test_a_jpeg_that_libjpeg_warns_about_goes_to_pillow():
+    data = encode(photo())
+    odd = data[:-2] + bytes(9) + data[-2:]  # extraneous bytes before the last marker
+    with pytest.raises(ValueError, match="extraneous"):
+        simplejpeg.decode_jpeg(odd)
+    assert off(decode(odd, "a"), decode(data, "a")) <= 6
 
 
 def test_content_key_is_of_the_bytes():
@@ -271,7 +270,7 @@ def test_content_key_is_of_the_bytes():
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 600), st.sampled_from(["JPEG", "PNG", "GIF", "WEBP", "TIFF"]))
 def test_damage_anywhere_gives_pixels_or_an_image_error(damage, at, format):
     data = bytearray(encode(photo(), format))

@@ -29,12 +29,7 @@ class RowSource(Protocol):
     """An array, or a reader of rows of a file that looks like one."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(rows, d) or (rows, r, d)."""
-        ...
-
-    def __len__(self) -> int: ...
-
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 
@@ -42,52 +37,26 @@ class FeatureRows:
     """Feature arrays stacked along their first axis without being copied together.
 
     Each part has shape (rows, d) or (rows, r, d), the same except for the rows, and may be memory-mapped.
-    Index it with a row, a slice or an array of rows, as a NumPy array; it returns float32.
+    Indexed with an array of rows, it returns float32.
     """
-
-    dtype = np.dtype(np.float32)
 
     def __init__(self, parts: Sequence[RowSource]) -> None:
         if not parts or any(part.shape[1:] != parts[0].shape[1:] for part in parts):
             raise ValueError(f"parts must have one shape, not {[part.shape for part in parts]}")
         self._parts = tuple(parts)
-        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+        self._starts = np.cumsum([0, *(part.shape[0] for part in parts)])
+        self.shape: tuple[int, ...] = (int(self._starts[-1]), *parts[0].shape[1:])
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(rows, d) or (rows, r, d)."""
-        return (len(self), *self._parts[0].shape[1:])
-
-    @property
-    def ndim(self) -> int:
-        """2 for global features, 3 for regions."""
-        return len(self.shape)
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def __getitem__(self, rows: int | slice | NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
-        if isinstance(rows, slice):
-            rows = np.arange(*rows.indices(len(self)))
+    def __getitem__(self, rows: NDArray[np.integer] | Sequence[int]) -> NDArray[np.float32]:
         wanted = np.asarray(rows, np.int64)
-        flat = np.where(wanted < 0, wanted + len(self), wanted).reshape(-1)
-        if flat.size and not (flat.min() >= 0 and flat.max() < len(self)):
-            raise IndexError(f"row out of range for {len(self)} rows")
-        out = np.empty((flat.size, *self.shape[1:]), np.float32)
-        part_of = np.searchsorted(self._starts, flat, side="right") - 1
+        if wanted.size and not (wanted.min() >= 0 and wanted.max() < self.shape[0]):
+            raise IndexError(f"row out of range for {self.shape[0]} rows")
+        out = np.empty((len(wanted), *self.shape[1:]), np.float32)
+        part_of = np.searchsorted(self._starts, wanted, side="right") - 1
         for number in np.unique(part_of):
             here = part_of == number
-            out[here] = self._parts[number][flat[here] - self._starts[number]]
-        return out.reshape(*wanted.shape, *self.shape[1:])
-
-    def __array__(
-        self, dtype: np.dtype[np.generic] | None = None, copy: bool | None = None
-    ) -> NDArray[np.generic]:
-        """Return all rows in memory."""
-        if copy is False:
-            raise ValueError("rows of several files cannot be one array without a copy")
-        whole = self[:]
-        return whole if dtype is None else whole.astype(dtype)
+            out[here] = self._parts[number][wanted[here] - self._starts[number]]
+        return out
 
 
 class RegionFiles:
@@ -202,9 +171,6 @@ class _Hdf5Rows:
         self._array = array
         self.shape: tuple[int, ...] = array.shape
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.generic]:
         ascending, back = np.unique(rows, return_inverse=True)
         found: NDArray[np.generic] = self._array[ascending][back]
@@ -246,9 +212,6 @@ class _TsvRows:
 
     def __init__(self, path: Path, starts: Sequence[int], shape: tuple[int, int, int]) -> None:
         self._path, self._starts, self.shape = path, starts, shape
-
-    def __len__(self) -> int:
-        return self.shape[0]
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
         found = np.zeros((len(rows), *self.shape[1:]), np.float32)

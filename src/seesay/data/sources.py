@@ -58,11 +58,9 @@ class TarMember:
             raise ImageError(f"{self.path}: a member of {self.size} bytes; at most {MAX_BYTES} are read.")
         size = self.size if limit is None else min(self.size, limit)
         try:
-            handle = os.open(self.path, os.O_RDONLY)
-            try:
-                data = os.pread(handle, size, self.offset)
-            finally:
-                os.close(handle)
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read(size)
         except OSError as error:
             raise ImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
         if len(data) != size:

@@ -1,5 +1,4 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +17,6 @@ from seesay.data.readers.builder import (
     REPEATED_SENTENCE,
 )
 from seesay.errors import SeesayError
-
-FLICKR8K = Path(__file__).parents[4] / "shared" / "flickr8k"
 
 
 def record(name, split="train", raws=("a dog .",), imgid=0, **more):
@@ -174,9 +171,8 @@ def test_several_split_files_want_a_choice(tmp_path, photos):
     assert read_corpus(other).images[0].split == "val"
 
 
-@pytest.mark.skipif(not FLICKR8K.exists(), reason="Flickr8k is not at ../shared/flickr8k")
-def test_flickr8k():
-    corpus = read_corpus(FLICKR8K)
+def test_flickr8k(flickr8k_corpus):
+    corpus = flickr8k_corpus
     assert (len(corpus.images), len(corpus.sentences)) == (8000, 40_000)
     assert [len(corpus.split(split).images) for split in ("train", "val", "test")] == [6000, 1000, 1000]
     assert (np.bincount(corpus.image_of_sentence()) == 5).all()
