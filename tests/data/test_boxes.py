@@ -102,6 +102,9 @@ def test_a_box_of_the_issue_by_three_conventions():
     assert iou(box, region).round(3) == np.float32(0.444)  # Plummer's
     assert iou(to_inclusive(box), to_inclusive(region), inclusive=True).round(3) == np.float32(0.444)
     assert iou(to_inclusive(box), region).round(3) == np.float32(0.474)  # MDETR's: 36 of 76
+    assert to_inclusive(box / 2, pixel=[0.5, 0.5]).tolist() == [
+        [0.5, 0.5, 4.5, 5]
+    ]  # the image at half its size
     assert iou(box, region, inclusive=True) == 0.5  # wrong: a pixel too much
 
 

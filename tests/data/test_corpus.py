@@ -25,7 +25,7 @@ PHRASES = PhraseCorpus(
         Phrase("z", 0, ((0, 0, 2, 1),)),
     ),
     np.array([[1, 2], [3, 4], [5, 6]]),
-    inclusive=True,
+    pixels=np.array([[1, 1], [0.5, 0.5], [2, 2]]),
 )
 
 
@@ -41,7 +41,7 @@ def test_a_split_renumbers_its_phrases():
     assert train.texts() == ["x", "z"]
     assert train.image_of_phrase().tolist() == [1, 0]
     assert train.sizes.tolist() == [[1, 2], [5, 6]]
-    assert train.inclusive
+    assert train.pixels.tolist() == [[1, 1], [2, 2]]
 
 
 @pytest.mark.parametrize("corpus", [CORPUS, PHRASES], ids=["sentences", "phrases"])

@@ -211,7 +211,7 @@ def print_corpus(
     """Print the splits of a corpus, its vocabulary and its data-quality issues."""
     table = Table(title=escape(f"{summary.corpus}: {summary.root}"), title_justify="left")
     text = summary.text
-    for column in ("split", "images", f"{text}s", f"{text}s an image", f"words a {text}"):
+    for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):
         table.add_column(column, justify="left" if column == "split" else "right")
     for name, split in summary.splits.items():
         spreads = [

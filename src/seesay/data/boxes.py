@@ -42,17 +42,24 @@ def from_inclusive(boxes: ArrayLike, origin: int = 1) -> NDArray[np.float64]:
     return np.asarray(as_boxes(boxes) - np.array([origin, origin, origin - 1, origin - 1]))
 
 
-def to_inclusive(boxes: ArrayLike, origin: int = 1) -> NDArray[np.float64]:
+def to_inclusive(boxes: ArrayLike, origin: int = 1, pixel: ArrayLike = 1.0) -> NDArray[np.float64]:
     """Convert continuous boxes to first and last pixels, counted from `origin`: undoes `from_inclusive`.
 
     Two evaluators' conventions can be expressed with it. Plummer's adds one pixel to each side of inclusive
     boxes, `iou(to_inclusive(a), to_inclusive(b), inclusive=True)`, which is `iou(a, b)`. MDETR's takes the
     annotated coordinates as they are, `iou(to_inclusive(a), regions)`.
 
+    Args:
+        boxes: (n, 4).
+        origin: the number of the first pixel, 0 or 1.
+        pixel: width and height of an annotated pixel, (2,) or (n, 2), if the image has been resized since;
+            see `PhraseCorpus.pixels`.
+
     >>> to_inclusive([[0, 0, 9, 10]]).tolist()
     [[1.0, 1.0, 9.0, 10.0]]
     """
-    return np.asarray(as_boxes(boxes) + np.array([origin, origin, origin - 1, origin - 1]))
+    first = np.broadcast_to(np.asarray(pixel, np.float64), (*np.shape(pixel)[:-1], 2))
+    return np.asarray(as_boxes(boxes) + np.concatenate([first * origin, first * (origin - 1)], axis=-1))
 
 
 def area(boxes: ArrayLike, inclusive: bool = False) -> NDArray[np.float32]:

@@ -43,9 +43,10 @@ class PhraseCorpus:
     """Images and the phrases that name things in them.
 
     Images were looked for below `images_root`. `sizes` (n_images, 2) holds the width and height of each
-    image in pixels, upright: the frame of the boxes. `inclusive` is True if the annotations give boxes as
-    pixels counted from one, the last ones included, as Flickr30k Entities does; the boxes here are continuous
-    in any case, and `seesay.data.boxes.to_inclusive(boxes, origin=1)` gives the annotated coordinates back.
+    image in pixels, upright: the frame of the boxes. Some annotations give boxes as pixels counted from
+    one, the last ones included, as Flickr30k Entities does. `pixels` (n_images, 2) then holds the width and
+    height of an annotated pixel in the image at hand, 1 unless that was resized, and
+    `boxes.to_inclusive(phrase.boxes, 1, corpus.pixels[phrase.image])` gives the annotated coordinates back.
 
     Example:
         >>> phrase = Phrase("two men", 0, ((0, 0, 10, 20), (30, 0, 40, 20)))
@@ -62,7 +63,7 @@ class PhraseCorpus:
     phrases: tuple[Phrase, ...]
     sizes: NDArray[np.int64]
     issues: Issues = field(default_factory=Issues)
-    inclusive: bool = False
+    pixels: NDArray[np.float64] | None = None
 
     def split(self, name: str) -> PhraseCorpus:
         """Return the part of the corpus in one split, its phrases renumbered to its images.
@@ -77,6 +78,7 @@ class PhraseCorpus:
             images=tuple(self.images[i] for i in kept),
             phrases=tuple(replace(p, image=position[p.image]) for p in self.phrases if p.image in position),
             sizes=self.sizes[kept],
+            pixels=None if self.pixels is None else self.pixels[kept],
         )
 
     def image_of_phrase(self) -> NDArray[np.int64]:

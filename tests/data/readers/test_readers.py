@@ -1,6 +1,8 @@
 import os
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -10,16 +12,7 @@ from seesay.errors import SeesayError
 BOTH = pytest.mark.parametrize(
     ("read", "readers"), [(read_corpus, READERS), (read_phrases, PHRASE_READERS)], ids=["corpus", "phrases"]
 )
-PLUGIN = """
-from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.data.readers.base import CorpusReader, register_reader
-
-@register_reader
-class Numbered(CorpusReader):
-    name, looks_like = "numbered", "1.jpg, 2.jpg, … and sentences.lst"
-    def recognises(self, path): return (path / "sentences.lst").is_file()
-    def read(self, path): return Corpus("plugged", path, (CorpusImage("1.jpg", "test"),), ())
-"""
+CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
 
 @BOTH
@@ -74,16 +67,18 @@ def test_sure_signs_count_before_images(tmp_path, photos):
     assert read_corpus(tmp_path).texts() == ["of the token file"]
 
 
-def test_the_reader_of_an_installed_package_is_asked_before_the_folder(tmp_path, photos):
-    photos("pictures/1.jpg")
-    (tmp_path / "pictures/sentences.lst").write_text("a dog\n")
+def test_the_reader_of_contributing_can_be_installed(tmp_path, photos):
+    photos("pictures/1.jpg", "pictures/2.jpg")
+    (tmp_path / "pictures/sentences.lst").write_text("a dog\na cat\nof no image\n")
     about = tmp_path / "site/numbered-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: numbered\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[seesay.readers]\nnumbered = numbered\n")
-    (about.parent / "numbered.py").write_text(PLUGIN)
-    code = "import sys; from seesay.data.readers import read_corpus; print(read_corpus(sys.argv[1]).name)"
+    section = CONTRIBUTING.read_text(encoding="utf-8").split("## Add a reader")[1]
+    lines = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("    ") or not line]
+    (about.parent / "numbered.py").write_text(textwrap.dedent("\n".join(lines)), encoding="utf-8")
+    code = "import sys; from seesay.data.readers import read_corpus; print(*read_corpus(sys.argv[1]).texts())"
     path = os.pathsep.join([str(about.parent), *sys.path])
     command = [sys.executable, "-c", code, str(tmp_path / "pictures")]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
-    assert done.stdout == "plugged\n", done.stderr
+    assert done.stdout == "a dog a cat\n", done.stderr

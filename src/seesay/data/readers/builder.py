@@ -164,7 +164,7 @@ class CorpusBuilder(_Builder):
 class PhraseBuilder(_Builder):
     """Takes images and phrases in the order they are read; an image counts once it has a phrase.
 
-    Set `inclusive` if the annotations give boxes as pixels counted from one (see `PhraseCorpus`).
+    Set `inclusive` if the annotations give boxes as pixels counted from one (see `PhraseCorpus.pixels`).
     """
 
     def __init__(self, path: Path, images: Path, inclusive: bool = False) -> None:
@@ -172,6 +172,7 @@ class PhraseBuilder(_Builder):
         self.inclusive = inclusive
         self._known: dict[str, tuple[CorpusImage, tuple[int, int]] | None] = {}
         self._position: dict[str, int] = {}
+        self._pixels: dict[str, tuple[float, float]] = {}
         self._phrases: list[Phrase] = []
 
     def image(self, name: str, split: str | None, where: str) -> bool:
@@ -211,6 +212,7 @@ class PhraseBuilder(_Builder):
         if not inside:
             return
         at = self._position.setdefault(found.name, len(self._position))
+        self._pixels[found.name] = across, down
         self._phrases.append(Phrase(text, at, tuple(inside), chain, kinds, sentence))
 
     def finish(self) -> PhraseCorpus:
@@ -231,7 +233,7 @@ class PhraseBuilder(_Builder):
             self._chained(),
             np.array([size for _, size in found], np.int64),
             self.issues,
-            self.inclusive,
+            np.array([self._pixels[name] for name in self._position]) if self.inclusive else None,
         )
 
     def _measured(
