@@ -29,7 +29,10 @@ class RowSource(Protocol):
     """An array, or a reader of rows of a file that looks like one."""
 
     @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    def shape(self) -> tuple[int, ...]:
+        """(rows, d) or (rows, r, d)."""
+        ...
+
     def __getitem__(self, rows: Any, /) -> Any: ...
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,8 @@ from seesay.data.corpus import ByteSource, Corpus, CorpusImage, Issues, Sentence
 from seesay.data.features import FeatureRows
 from seesay.data.phrases import Box, Phrase, PhraseCorpus
 from seesay.data.pixels import source_size
-from seesay.data.readers.splits import seeded_splits
+from seesay.data.readers.files import read_lines
+from seesay.data.readers.splits import canonical_split, seeded_splits
 from seesay.data.sources import ImageFinder
 from seesay.errors import ImageError, SeesayError
 
@@ -57,6 +58,19 @@ class _Builder:
         """Finds images below the root, or below the folder that the root is in."""
         root = self._images_root
         return ImageFinder(root if root.is_dir() else root.parent, self.issues)
+
+    def read_split_lists(
+        self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]
+    ) -> dict[str, str]:
+        """Read the split of each image stem from lists that exist, a file name a line, and their splits."""
+        splits: dict[str, str] = {}
+        for file, name in lists:
+            split = canonical_split(name, str(file))
+            for number, line in enumerate(read_lines(file) if file.is_file() else [], start=1):
+                image = line.strip()
+                if image and splits.setdefault(stem(image), split) != split:
+                    self.issues.add(TWO_SPLITS, f"{file}:{number} {image}")
+        return splits
 
     def _check_split(self, image: CorpusImage, split: str | None, where: str) -> None:
         if image.split != (split or _UNSPLIT):

@@ -14,9 +14,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from seesay.data.boxes import from_inclusive
+from seesay.data.corpus import SPLITS
 from seesay.data.phrases import Box, PhraseCorpus
 from seesay.data.readers.base import PhraseReader, register_phrase_reader
-from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS, PhraseBuilder
+from seesay.data.readers.builder import NO_SPLIT_LISTED, PhraseBuilder
 from seesay.data.readers.files import read_lines
 
 BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
@@ -58,7 +59,8 @@ class Flickr30kEntitiesReader(PhraseReader):
     def read(self, path: Path, images: Path) -> PhraseCorpus:
         """Read the folder."""
         builder = PhraseBuilder(path, images, inclusive=True)
-        splits = _read_lists(path, builder)
+        lists = ((path / f"{split}.txt", split) for split in SPLITS)
+        splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
         for file in self.find(path):
             split = splits.get(file.stem)
             if splits and split is None:
@@ -66,18 +68,6 @@ class Flickr30kEntitiesReader(PhraseReader):
             else:
                 _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
         return builder.finish()
-
-
-def _read_lists(root: Path, builder: PhraseBuilder) -> dict[str, str]:
-    """Read the split of each image id; empty when there are no lists."""
-    splits: dict[str, str] = {}
-    for split in ("train", "val", "test"):
-        file = root / f"{split}.txt"
-        for number, line in enumerate(read_lines(file) if file.is_file() else [], start=1):
-            name = line.strip().removesuffix(".jpg")
-            if name and splits.setdefault(name, split) != split:
-                builder.issues.add(TWO_SPLITS, f"{file}:{number} {name}")
-    return splits
 
 
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: PhraseBuilder) -> None:

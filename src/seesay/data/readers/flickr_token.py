@@ -12,9 +12,8 @@ from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers.base import CorpusReader, register_reader
-from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, TWO_SPLITS, CorpusBuilder
+from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, read_lines
-from seesay.data.readers.splits import canonical_split
 
 _LIST = re.compile(r"(?:.*[._-])?(train|trn|dev|val|test)(?:_?images?)?\.(?:txt|lst)", re.IGNORECASE)
 _LINE = re.compile(r"(?P<key>(?P<name>[^\t]+?)#\d+)\s+(?P<text>.*)|(?P<bare>[^\t]+?#\d+)\s*")
@@ -37,7 +36,8 @@ class FlickrTokenReader(CorpusReader):
         (file,) = self.find(path, single=True)
         root = path if path.is_dir() else file.parent
         builder = CorpusBuilder(root)
-        splits = _read_lists(root, builder)
+        lists = ((list_, match[1]) for list_ in _near(root) if (match := _LIST.fullmatch(list_.name)))
+        splits = builder.read_split_lists(lists, _stem)
         described = _add_sentences(file, splits, builder)
         for stem in sorted(splits.keys() - {_stem(name) for name in described}):
             builder.find_image(f"{stem}.jpg", splits[stem], f"{root}: in the {splits[stem]} list,")
@@ -91,18 +91,3 @@ def _stem(name: str) -> str:
     """What a list and a token file agree on: lists may leave the suffix out."""
     path = PurePosixPath(name)
     return path.stem if path.suffix.lower() in (".jpg", ".jpeg", ".png") else path.name
-
-
-def _read_lists(root: Path, builder: CorpusBuilder) -> dict[str, str]:
-    """Read the split of each image stem; empty when there are no lists."""
-    splits: dict[str, str] = {}
-    for path in _near(root):
-        match = _LIST.fullmatch(path.name)
-        if match is None:
-            continue
-        split = canonical_split(match[1], str(path))
-        for number, line in enumerate(read_lines(path), start=1):
-            name = line.strip()
-            if name and splits.setdefault(_stem(name), split) != split:
-                builder.issues.add(TWO_SPLITS, f"{path}:{number} {name}")
-    return splits
