@@ -164,9 +164,9 @@ class Distinct:
     jpeg: bytes
     number: int
 
-    def read(self) -> bytes:
+    def read(self, limit: int | None = None) -> bytes:
         """The JPEG; what stands behind its end is no part of the picture."""
-        return self.jpeg + self.number.to_bytes(4)
+        return (self.jpeg + self.number.to_bytes(4))[:limit]
 
 
 def fill(data: Path, count: int) -> float:

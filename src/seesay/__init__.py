@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from seesay._api import evaluate, load, train
     from seesay.data.corpus import Corpus
-    from seesay.data.phrase_readers import read_phrases
+    from seesay.data.readers import read_phrases
     from seesay.data.phrases import PhraseCorpus
     from seesay.data.readers import read_corpus
     from seesay.errors import ImageError, SeesayError
@@ -54,7 +54,7 @@ _MODULES = {
     "evaluate": "_api",
     "load": "_api",
     "read_corpus": "data.readers",
-    "read_phrases": "data.phrase_readers",
+    "read_phrases": "data.readers",
     "train": "_api",
 }
 _PACKAGES = ("encoders", "losses", "matchers", "metrics")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seesay.data.boxes import iou
-from seesay.data.phrase_readers import read_phrases
 from seesay.data.phrases import PhraseCorpus
 from seesay.data.pixels import decode
+from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.regions.encoder import load_region_encoder
 from seesay.encoders.regions.proposals import Proposals, propose

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seesay.data.phrase_readers import read_phrases
+from seesay.data.readers import read_phrases
 from seesay.protocols.grounding import random_recall
 from seesay.protocols.measure import measure_phrases
 from seesay.runs.phrase_inputs import phrase_inputs

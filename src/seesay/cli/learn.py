@@ -47,7 +47,7 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
-    from seesay.data.open import open_corpus
+    from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
     from seesay.training.runs import read_report
     from seesay.training.train import train as run_training

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
 from seesay.data.phrases import Box
-from seesay.data.pixels import content_key, decode
-from seesay.data.sizes import upright_size
+from seesay.data.pixels import content_key, decode, upright_size
 from seesay.encoders.regions.encoder import SIDE, load_region_encoder
 from seesay.encoders.regions.geometry import region_features
 from seesay.encoders.regions.proposals import propose

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.sizes import source_size
+from seesay.data.pixels import source_size
 from seesay.encoders.regions.encoder import load_region_encoder
 from seesay.encoders.regions.geometry import region_features
 from seesay.encoders.regions.store import fill_regions

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES, Answers
 from seesay.protocols.entries import Entry, open_entry

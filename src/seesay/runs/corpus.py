@@ -10,7 +10,7 @@ from typing import TypedDict
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from seesay.data.corpus import Corpus
-from seesay.data.open import open_corpus
+from seesay.data.readers import open_corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.runs.run import Run, shipped_runs

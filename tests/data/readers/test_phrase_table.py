@@ -5,10 +5,16 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seesay.data.phrase_readers import read_phrases
-from seesay.data.phrase_readers._builder import CLIPPED_BOX, MISSING_IMAGE, OUTSIDE_BOX, UNREADABLE_IMAGE
-from seesay.data.phrase_readers.table import GUESSED_SIZE
-from seesay.data.readers._builder import MALFORMED_LINE, TWO_SPLITS
+from seesay.data.readers import read_phrases
+from seesay.data.readers.builder import (
+    CLIPPED_BOX,
+    MISSING_PHRASE_IMAGE,
+    OUTSIDE_BOX,
+    TWO_SPLITS,
+    UNREADABLE_IMAGE,
+)
+from seesay.data.readers.files import MALFORMED_LINE
+from seesay.data.readers.phrase_table import GUESSED_SIZE
 from seesay.errors import SeesayError
 
 PHRASES = Path(__file__).parents[3].parent / "shared" / "flickr8k-phrases"
@@ -27,26 +33,27 @@ def table(tmp_path, photo):
     return read
 
 
-def test_boxes_are_the_images_own_pixels(table, told):
+def test_boxes_are_the_images_own_pixels(table, content):
     corpus = table(PLAIN + 'a.jpg,"a red, round ball",10,5,40.5,25,dev\n')
-    assert told(corpus) == [("a.jpg", "val", "a red, round ball", ((10, 5, 40.5, 25),))]
+    assert content(corpus) == [("a.jpg", "val", "a red, round ball", ((10, 5, 40.5, 25),))]
     assert corpus.sizes.tolist() == [[100, 50]]
     assert corpus.phrases[0].sentence is None
 
 
-def test_flickr30ks_boxes_count_from_one_on_an_image_of_another_size(table, told):
+def test_flickr30ks_boxes_count_from_one_on_an_image_of_another_size(table, content):
     corpus = table(
         'image\tphrase\tx1\ty1\tx2\ty2\twidth\theight\na.jpg\ta "dog"\t1\t101\t250\t250\t500\t250\n', "p.tsv"
     )
-    assert told(corpus)[0][2:] == ('a "dog"', ((0, 20, 50, 50),))
+    assert content(corpus)[0][2:] == ('a "dog"', ((0, 20, 50, 50),))
 
 
 @pytest.mark.parametrize(("origin", "expected"), [(0, (10, 10, 20, 20)), (1, (9, 9, 20, 20))])
-def test_origin_tells_from_where_to_count(table, told, origin, expected):
+def test_origin_tells_from_where_to_count(table, content, origin, expected):
     corpus = table(f"image,phrase,x1,y1,x2,y2,origin\na.jpg,x,10,10,20,20,{origin}\n")
-    assert told(corpus)[0][3] == (expected,)
+    assert (corpus.pixels is not None) == bool(origin)
+    assert content(corpus)[0][3] == (expected,)
     sized = table(f"image,phrase,x1,y1,x2,y2,origin,width,height\na.jpg,x,10,10,20,20,{origin},100,50\n")
-    assert told(sized)[0][3] == (expected,)
+    assert content(sized)[0][3] == (expected,)
 
 
 def test_rows_of_one_phrase_are_its_boxes(table):
@@ -88,14 +95,14 @@ def test_guessed_sizes_serve_training_alone(table, photo):
     assert corpus.issues.counts == {GUESSED_SIZE: 1}
 
 
-def test_json_lines_gzipped_with_images_elsewhere(tmp_path, photo, told):
+def test_json_lines_gzipped_with_images_elsewhere(tmp_path, photo, content):
     photo("photos/deep/a.png")
     rows = [{"image": "a.png", "phrase": "x", "x1": 1, "y1": 2, "x2": 3.5, "y2": 4, "split": "test"}]
     (tmp_path / "text").mkdir()
     file = tmp_path / "text" / "rows.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     for path in (file, file.parent):
-        assert told(read_phrases(path, tmp_path / "photos")) == [("a.png", "test", "x", ((1, 2, 3.5, 4),))]
+        assert content(read_phrases(path, tmp_path / "photos")) == [("a.png", "test", "x", ((1, 2, 3.5, 4),))]
 
 
 def test_the_frame_is_the_upright_image(tmp_path, photo, table):
@@ -107,10 +114,10 @@ def test_the_frame_is_the_upright_image(tmp_path, photo, table):
     assert not corpus.issues.counts.get(CLIPPED_BOX)
 
 
-def test_boxes_outside_are_clipped_or_left_out(table, told):
+def test_boxes_outside_are_clipped_or_left_out(table, content):
     rows = ["in,0,0,9,9", "over,90,40,120,60", "out,200,0,220,9", "turned,20,20,10,10", "flat,5,5,5,9"]
     corpus = table("image,phrase,x1,y1,x2,y2\n" + "\n".join(f"a.jpg,{row}" for row in rows))
-    assert [row[2:] for row in told(corpus)] == [
+    assert [row[2:] for row in content(corpus)] == [
         ("in", ((0, 0, 9, 9),)),
         ("over", ((90, 40, 100, 50),)),
     ]
@@ -124,12 +131,12 @@ def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_pat
     rows = ["a.jpg,x,0,0,9,9", "none.jpg,y,0,0,9,9", "none.jpg,z,0,0,9,9", "bad.jpg,w,0,0,9,9"]
     corpus = table("image,phrase,x1,y1,x2,y2\n" + "\n".join(rows))
     assert corpus.texts() == ["x"]
-    assert corpus.issues.counts[MISSING_IMAGE] == 1
+    assert corpus.issues.counts[MISSING_PHRASE_IMAGE] == 1
     assert corpus.issues.counts[UNREADABLE_IMAGE] == 1
 
 
 @pytest.mark.parametrize(
-    ("row", "told"),
+    ("row", "message"),
     [
         ("a.jpg,x,one,0,9,9,", "x1 is 'one', not a number"),
         ("a.jpg,x,nan,0,9,9,", "x1 is nan"),
@@ -138,13 +145,13 @@ def test_images_missing_or_damaged_are_dropped_with_their_phrases(table, tmp_pat
         ("a.jpg,x,0,0,9", "5 columns, not 7"),
     ],
 )
-def test_a_malformed_row_is_counted_with_its_place(table, row, told):
+def test_a_malformed_row_is_counted_with_its_place(table, row, message):
     corpus = table(PLAIN + f"a.jpg,good,0,0,9,9,\n{row}\n")
     assert corpus.texts() == ["good"]
     assert corpus.issues.counts[MALFORMED_LINE] == 1
     place = corpus.issues.examples[MALFORMED_LINE][0]
     assert "phrases.csv:3: " in place
-    assert told in place
+    assert message in place
 
 
 def test_malformed_json_lines_are_counted(table):
@@ -167,29 +174,29 @@ def test_two_splits_and_empty_phrases_are_counted(table):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("", "no phrase corpus that seesay recognises"),
-        ("image,phrase,left,top,right,bottom\n", "no phrase corpus that seesay recognises"),
-        (PLAIN, r"no phrase left to use\. The file is empty"),
+        ("", "not in a format of phrases that seesay recognises"),
+        ("image,phrase,left,top,right,bottom\n", "not in a format of phrases that seesay recognises"),
+        (PLAIN, r"no phrase left to use\. The list is empty"),
         (PLAIN + "a.jpg,x,0,0,9,9,some\n", r"phrases.csv:2: split 'some' is not known"),
-        (PLAIN + "b.jpg,x,0,0,9,9,\n", "1 × image listed but missing.*Images were looked for below"),
+        (PLAIN + "b.jpg,x,0,0,9,9,\n", "1 × image listed but missing.*Put the images below"),
         (PLAIN + 'a.jpg,"x,0,0,9,9,\n', "no phrase left"),
     ],
 )
-def test_tables_that_cannot_be_used(table, text, told):
-    with pytest.raises(SeesayError, match=told):
+def test_tables_that_cannot_be_used(table, text, message):
+    with pytest.raises(SeesayError, match=message):
         table(text)
 
 
 def test_a_named_table_says_which_columns_it_lacks(tmp_path):
     file = tmp_path / "p.csv"
-    for text, told in [
+    for text, message in [
         ("image,phrase,left,y1,x2,y2\n", r"p.csv:1: no column x1; columns there: image, phrase, left"),
         ("", r"p.csv:1: no column image, .*the file is empty"),
     ]:
         file.write_text(text)
-        with pytest.raises(SeesayError, match=told):
+        with pytest.raises(SeesayError, match=message):
             read_phrases(file, format="table")
 
 

@@ -1,4 +1,4 @@
-"""Names of splits, and the split that a corpus without one gets."""
+"""Names of splits, and the seeded split of a corpus without one."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _WORD = re.compile(r"[a-z]+")
 
 
 def canonical_split(name: str, where: str) -> str:
-    """`train`, `val` or `test` for the names the field gives them.
+    """Return `train`, `val` or `test` for any of the names that the field gives them.
 
     Raises:
-        SeesayError: another name; `where` says where it stood.
+        SeesayError: another name, found at `where`.
     """
     split = _ALIASES.get(name.strip().lower())
     if split is None:
@@ -36,16 +36,16 @@ def canonical_split(name: str, where: str) -> str:
 
 
 def split_in_name(name: str) -> str | None:
-    """The split that a file name tells: `captions_val2014.json`, `cc3m-train-0001`; None when it does not."""
+    """Return the split in a file name, such as `captions_val2014.json`; None without one, or with several."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
     found = {_ALIASES[word] for word in _WORD.findall(spaced) if word in _ALIASES}
     return found.pop() if len(found) == 1 else None
 
 
 def seeded_splits(names: Iterable[str], seed: int = 0) -> dict[str, str]:
-    """80 / 10 / 10 by image, from the names alone: the order of the images changes nothing.
+    """Split images 80 / 10 / 10 by a hash of their names, whatever their order.
 
-    Names are ranked by a hash; from three images on, each split has at least one.
+    From three images on, each split has at least one.
     """
     ranked = sorted(set(names), key=lambda name: (_hash(seed, name), name))
     tenth = max(len(ranked) // 10, 1) if len(ranked) >= 3 else 0

@@ -1,8 +1,9 @@
 import pytest
 
-from seesay.data.phrase_readers import flickr30k_entities, read_phrases
-from seesay.data.phrase_readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
-from seesay.data.readers._builder import NO_SPLIT_LISTED, TWO_SPLITS
+from seesay.data.boxes import to_inclusive
+from seesay.data.readers import read_phrases
+from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS
+from seesay.data.readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
 from seesay.errors import SeesayError
 
 XML = """<annotation><filename>{id}.jpg</filename>
@@ -38,6 +39,8 @@ def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     # 1-based inclusive pixels of 200 × 100, on an image at hand of 100 × 50.
     assert men.boxes == ((0, 0, 10, 10), (90, 0, 100, 50))
     assert men.box.tolist() == [0, 0, 100, 50]
+    assert corpus.pixels.tolist() == [[0.5, 0.5]]
+    assert to_inclusive(men.boxes, 1, corpus.pixels[0]).tolist() == [[0.5, 0.5, 10, 10], [90.5, 0.5, 100, 50]]
     assert (men.text, men.chain, men.kinds, men.sentence) == ("Two men", "1", ("people",), 0)
     assert (hand.boxes, hand.kinds) == (((90, 0, 100, 50),), ("bodyparts", "other"))
     assert (again.text, again.chain, again.sentence) == ("The men", "1", 1)
@@ -92,4 +95,4 @@ def test_no_annotation_at_all(entities, tmp_path):
     with pytest.raises(SeesayError, match="annotation missing"):
         read_phrases(tmp_path)
     with pytest.raises(SeesayError, match=r"no Annotations/\*.xml and Sentences"):
-        flickr30k_entities.read(tmp_path / "images", tmp_path)
+        read_phrases(tmp_path / "images", format="flickr30k-entities")

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from seesay.data.phrase_readers import read_phrases
-from seesay.data.phrase_readers.refcoco import UNKNOWN_ANNOTATION
+from seesay.data.readers import read_phrases
+from seesay.data.readers.refcoco import UNKNOWN_ANNOTATION
 from seesay.errors import SeesayError
 
 INSTANCES = {
@@ -35,9 +35,9 @@ def refcoco(tmp_path, photo):
     return read
 
 
-def test_refs_are_phrases_of_their_annotations(refcoco, told):
+def test_refs_are_phrases_of_their_annotations(refcoco, content):
     corpus = refcoco()
-    assert told(corpus) == [
+    assert content(corpus) == [
         ("a.jpg", "train", "left man", ((10, 5, 30, 20),)),
         ("a.jpg", "train", "man in red", ((10, 5, 30, 20),)),
         ("b.jpg", "test", "the cup", ((1, 2, 4.5, 6),)),
@@ -53,17 +53,17 @@ def test_unknown_annotations_and_images_are_counted(refcoco):
 
 
 @pytest.mark.parametrize(
-    ("refs", "instances", "told"),
+    ("refs", "instances", "message"),
     [
-        ({}, INSTANCES, "a list of refs is wanted, not dict"),
+        ({}, INSTANCES, "expected a list of refs, not dict"),
         ([{}], INSTANCES, r"refs\(unc\).json: \[0\]: 'ann_id' is missing"),
         ([{"ann_id": 10}], INSTANCES, "'sentences' is missing"),
         (REFS, {"images": []}, "'annotations' is missing"),
         ([{**REFS[0], "split": "x"}], INSTANCES, "split 'x' is not known"),
     ],
 )
-def test_malformed_documents_name_their_place(refcoco, refs, instances, told):
-    with pytest.raises(SeesayError, match=told):
+def test_malformed_documents_name_their_place(refcoco, refs, instances, message):
+    with pytest.raises(SeesayError, match=message):
         refcoco(refs, instances)
 
 

@@ -1,7 +1,7 @@
 """Flickr30k Entities: `Annotations/<id>.xml`, `Sentences/<id>.txt`, lists `train.txt`, `val.txt`, `test.txt`.
 
 A sentence is written `[/EN#283585/people An older man] plays [/EN#283586/instruments his guitar] .`; the
-XML gives each entity's boxes, in pixels counted from one, or says that it has none.
+XML gives each entity's boxes, as pixels counted from one, the last ones included, or says that it has none.
 Source: Plummer et al., "Flickr30k Entities", IJCV 2017.
 """
 
@@ -13,14 +13,13 @@ from math import isfinite
 from pathlib import Path
 from xml.etree import ElementTree
 
-from seesay.data.phrase_readers._builder import PhraseBuilder
+from seesay.data.boxes import from_inclusive
+from seesay.data.corpus import SPLITS
 from seesay.data.phrases import Box, PhraseCorpus
-from seesay.data.readers._builder import NO_SPLIT_LISTED, TWO_SPLITS
-from seesay.data.readers._text import read_lines
-from seesay.errors import SeesayError
+from seesay.data.readers.base import PhraseReader, register_phrase_reader
+from seesay.data.readers.builder import NO_SPLIT_LISTED, PhraseBuilder
+from seesay.data.readers.files import read_lines
 
-NAME = "flickr30k-entities"
-LOOKS_LIKE = "Annotations/*.xml and Sentences/*.txt"
 BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
 NOT_VISUAL = "non-visual phrase, dropped"
 SCENE_ONLY = "phrase of the whole scene without a box, dropped"
@@ -30,7 +29,7 @@ _PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\]]+)/(?P<kinds>\S+)\s+(?P<words>[^
 
 @dataclass(slots=True)
 class _Annotation:
-    """What the XML of one image says: its size, and which boxes each entity has."""
+    """The annotation of one image: its size, the boxes of each entity, and the names of scenes."""
 
     frame: tuple[float, float]
     boxes: dict[str, list[Box]] = field(default_factory=dict)
@@ -45,40 +44,30 @@ class _NoDoctype(ElementTree.TreeBuilder):
         raise ValueError("a document type declaration")
 
 
-def recognises(path: Path) -> bool:
-    """A folder with both folders."""
-    return (path / "Annotations").is_dir() and (path / "Sentences").is_dir()
+@register_phrase_reader
+class Flickr30kEntitiesReader(PhraseReader):
+    """Reads the annotations and sentences of a folder."""
 
+    name = "flickr30k-entities"
+    looks_like = "Annotations/*.xml and Sentences/*.txt"
+    order = 10
 
-def read(path: Path, images: Path) -> PhraseCorpus:
-    """Read the annotations and sentences of a folder; images lie below `images`.
+    def files(self, path: Path) -> list[Path]:
+        """Return the sentence files of a folder that has annotations too."""
+        return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
 
-    Raises:
-        SeesayError: no such folders, undecodable text, or no phrase left.
-    """
-    if not recognises(path):
-        raise SeesayError(f"{path}: no {LOOKS_LIKE} there.")
-    builder = PhraseBuilder(path.resolve().name, path, images)
-    splits = _read_lists(path, builder)
-    for file in sorted((path / "Sentences").glob("*.txt")):
-        split = splits.get(file.stem)
-        if splits and split is None:
-            builder.issues.add(NO_SPLIT_LISTED, file.stem)
-        else:
-            _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
-    return builder.finish()
-
-
-def _read_lists(root: Path, builder: PhraseBuilder) -> dict[str, str]:
-    """The split of each image id; empty when there are no lists."""
-    splits: dict[str, str] = {}
-    for split in ("train", "val", "test"):
-        file = root / f"{split}.txt"
-        for number, line in enumerate(read_lines(file) if file.is_file() else [], start=1):
-            name = line.strip().removesuffix(".jpg")
-            if name and splits.setdefault(name, split) != split:
-                builder.issues.add(TWO_SPLITS, f"{file}:{number} {name}")
-    return splits
+    def read(self, path: Path, images: Path) -> PhraseCorpus:
+        """Read the folder."""
+        builder = PhraseBuilder(path, images, inclusive=True)
+        lists = ((path / f"{split}.txt", split) for split in SPLITS)
+        splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
+        for file in self.find(path):
+            split = splits.get(file.stem)
+            if splits and split is None:
+                builder.issues.add(NO_SPLIT_LISTED, file.stem)
+            else:
+                _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
+        return builder.finish()
 
 
 def _read_image(annotations: Path, sentences: Path, split: str | None, builder: PhraseBuilder) -> None:
@@ -126,9 +115,10 @@ def _parse(data: bytes) -> _Annotation:
         if item.findtext("scene", "0").strip() == "1":
             found.scenes.update(names)
         for corners in item.iter("bndbox"):
-            x1, y1, x2, y2 = (_number(corners, key) for key in ("xmin", "ymin", "xmax", "ymax"))
+            pixels = [_number(corners, key) for key in ("xmin", "ymin", "xmax", "ymax")]
+            box: Box = tuple(from_inclusive([pixels])[0].tolist())
             for name in names:
-                found.boxes.setdefault(name, []).append((x1 - 1, y1 - 1, x2, y2))
+                found.boxes.setdefault(name, []).append(box)
     return found
 
 
