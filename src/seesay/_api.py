@@ -11,7 +11,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.recipes.load import recipe_with
 from seesay.runs.run import Run
-from seesay.training.train import train_recipe
+from seesay.training.train import train as train_recipe
 
 
 def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:

@@ -29,7 +29,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training import loop
 from seesay.training.composed import MEMBERS
 from seesay.training.fine_tune import FromPixels
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -97,7 +97,7 @@ def test_the_run_names_its_encoder_and_measures_as_training_did(corpus: Corpus, 
     run = Run.load(str(tuned))
     (name,) = run.recipe.encoders
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
-    report = read_report(tuned)
+    report = TrainingSummary.load(tuned)
     assert measure_split(run, corpus, "val", "standard") == report["best_val"]
     assert (report["epochs"], list(report["members"])) == (1, ["gvse-common"])
     assert not (tuned / "checkpoint.safetensors").exists()

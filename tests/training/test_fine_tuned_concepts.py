@@ -25,7 +25,7 @@ from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask, multi_label_loss
 from seesay.training.fine_tune import FineTuneTask, FromPixels
 from seesay.training.loop import Loop
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -59,7 +59,7 @@ def tuned(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) -> None:
-    run, report = Run.load(str(tuned)), read_report(tuned)
+    run, report = Run.load(str(tuned)), TrainingSummary.load(tuned)
     (name,) = run.recipe.encoders
     assert untuned(name) == "efficientnet-lite0" != name
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()

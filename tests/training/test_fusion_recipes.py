@@ -23,7 +23,7 @@ from seesay.runs.run import Run
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 UNCOMMON = """
@@ -109,7 +109,7 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
 
 
 def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:
-    report = read_report(fused)
+    report = TrainingSummary.load(fused)
     assert list(report["members"]) == ["uncommon", "common"]
     assert set(report["gates"]) == {"image", "sentence"}
     told = measure_split(Run.load(str(fused)), corpus, "test", "k-shot")
@@ -147,13 +147,13 @@ def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]
     run = train(recipe, corpus, tmp_path / "sum")
     assert not any("gate" in key for key in run.matcher.state_dict())
-    assert "gates" not in read_report(tmp_path / "sum")
+    assert "gates" not in TrainingSummary.load(tmp_path / "sum")
 
 
 def test_no_uncommon_words_leave_the_sum(corpus: Corpus, recipes: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate.uncommon=0"])
     train(recipe, corpus, tmp_path / "run")
-    gates = read_report(tmp_path / "run")["gates"]
+    gates = TrainingSummary.load(tmp_path / "run").gates
     assert gates["sentence"] == {"epoch": 0, "why": "no train sentence holds uncommon words"}
 
 

@@ -20,7 +20,7 @@ from seesay.losses.pairs import PairMarginSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.optimizer import new_optimizer
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -66,7 +66,7 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     assert (matching > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(tmp_path / "run"))
     assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
-    report = read_report(tmp_path / "run")
+    report = TrainingSummary.load(tmp_path / "run")
     assert report["train"]["cut_sentences"] == 0
     start, known = word_vectors(run.vocabulary.words)
     table = run.matcher.get_parameter("words.weight").detach().numpy()[1:]

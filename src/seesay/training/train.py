@@ -44,7 +44,7 @@ from seesay.training.task import Task, task_for
 from seesay.training.words import learned_words
 
 
-def train_recipe(
+def train(
     recipe: Recipe,
     corpus: Corpus | PhraseCorpus,
     out: Path,
@@ -76,7 +76,7 @@ def train_recipe(
     recipe = with_concept_runs(recipe, concepts or out.parent / "concepts")
     _check_folder(recipe, out, resume)
     if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, train_recipe)
+        return train_composed(recipe, corpus, out, train)
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
     run, task = _begin(recipe, corpus, out, resume, module)
