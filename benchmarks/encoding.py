@@ -164,9 +164,9 @@ class Distinct:
     jpeg: bytes
     number: int
 
-    def read(self) -> bytes:
+    def read(self, limit: int | None = None) -> bytes:
         """Return the JPEG and the number; decoders ignore data after the end of the picture."""
-        return self.jpeg + self.number.to_bytes(4)
+        return (self.jpeg + self.number.to_bytes(4))[:limit]
 
 
 def fill(data: Path, count: int) -> float:

@@ -31,12 +31,10 @@ from seesay.encoders.images.concept_regions import REGIONS, SIDE, concept_region
 from seesay.encoders.images.crops import resize
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encoder import lite_encoder
-from seesay.losses.ranking import loss_value
+from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import ScoSettings
-from seesay.recipes.schema import MarginSettings
 
 NETWORK = "efficientnet-lite0"
 WORDS, IMAGE_DIM, CONCEPTS, BATCHES, IMAGES = 2900, 1280, 256, 233, 2
@@ -48,11 +46,11 @@ class Step:
 
     def __init__(self) -> None:
         recipe = load_recipe("flickr8k/sco-full")
-        assert isinstance(recipe.matcher, ScoSettings)
-        assert isinstance(recipe.loss, MarginSettings)
         torch.manual_seed(1)
-        self.loss, self.batch = recipe.loss, recipe.batch_size
-        self.matcher = SCO(recipe.matcher, (IMAGE_DIM, CONCEPTS), WORDS)
+        self.loss, self.batch = recipe.loss.build(), recipe.batch_size
+        matcher = recipe.matcher.build(MatcherInputs((IMAGE_DIM, CONCEPTS), WORDS))
+        assert isinstance(matcher, SCO)
+        self.matcher = matcher
         lengths = (torch.randn(self.batch) * 3.7 + 10.8).round().clamp(3, 34).long()
         words = torch.randint(1, WORDS, (int(lengths.sum()),))
         self.sentences = Sentences(words, lengths, torch.zeros(self.batch, 0))
@@ -60,12 +58,14 @@ class Step:
 
     def matching(self) -> Tensor:
         """Return L_mat."""
-        scores = self.matcher.score(self.images, self.sentences)
-        return loss_value(self.loss, scores, torch.arange(self.batch))
+        value: Tensor = self.loss(self.matcher(self.images, self.sentences), torch.arange(self.batch))
+        return value
 
     def packed(self) -> Tensor:
         """Return L_gen, as in training."""
-        return self.matcher.generation_loss(self.images, self.sentences, 0.0)
+        value = self.matcher.auxiliary_loss(self.images, self.sentences, 0.0)
+        assert value is not None
+        return value
 
     def padded(self) -> Tensor:
         """Return the decoder's loss with every sentence padded to the longest."""

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
 
 from seesay.errors import SeesayError, did_you_mean
 
@@ -147,6 +148,13 @@ class SettingsRegistry(Registry[Registered]):
         except ValidationError as failure:
             raise SeesayError(describe(failure, settings)) from failure
 
+    def validate(self, values: Any) -> Settings:
+        """Parse settings that are a field of other settings, with the errors that pydantic expects."""
+        try:
+            return self.parse(values)
+        except SeesayError as failure:
+            raise PydanticCustomError("settings", "{problem}", {"problem": str(failure)}) from failure
+
 
 def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     """Describe the first thing wrong with some settings: the key, what is wrong, and the nearest known key.
@@ -163,6 +171,9 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     first = failure.errors(include_url=False)[0]
     *parents, last = [str(part) for part in first["loc"]] or [""]
     message = first["msg"][:1].lower() + first["msg"][1:].rstrip(".") + "."
+    if first["type"] == "settings" and first["msg"].startswith("key '"):
+        inner = first["msg"].removeprefix("key '")
+        return f"key '{'.'.join([*parents, last, inner])}"
     if first["type"] == "extra_forbidden":
         message = f"no such key{did_you_mean(last, _fields(model, parents)) or '.'}"
     return f"key '{'.'.join([*parents, last])}': {message}" if last else message

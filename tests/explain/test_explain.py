@@ -19,11 +19,11 @@ from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word
 from seesay.matchers.build import build_matcher
-from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.composed import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.sentences import prepare_sentences
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import McnnSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
 from seesay.runs.run import Run, join_features
 from seesay.text.tokenizer import tokenize
 from seesay.text.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ def png() -> bytes:
 def network(level: str, words: int) -> MatchingCNN:
     torch.manual_seed(LEVELS.index(level))
     small = {"level": level, "image": 6, "maps": (8, 10, 12), "hidden": 9}
-    model = MatchingCNN(McnnSettings.model_validate(small), 1280, words)
+    model = MatchingCNN(MatchingCNNSettings.model_validate(small), 1280, words)
     with torch.no_grad():
         for layer in model.layers:
             layer.bias.uniform_(-0.5, 0.5)

@@ -10,7 +10,7 @@ from torch import Tensor
 from seesay.losses.pair_margin import draw_negatives, pair_margin
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.schema import PairMarginSettings
+from seesay.losses.pairs import PairMarginSettings
 
 owners_of_batches = st.lists(st.integers(0, 4), min_size=2, max_size=12).map(torch.tensor)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
-from seesay.recipes.schema import TripletSettings
+from seesay.losses.triplet import TripletSettings
 
 
 def units(rows: int, seed: int, dim: int = 6) -> Tensor:
@@ -65,7 +65,7 @@ def test_equals_the_loop_on_sentences(
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     owners = torch.randint(images, (sentences,), generator=generator)
-    who = Relations.of_owners(torch.arange(images), owners)
+    who = Relations.from_owners(torch.arange(images), owners)
     x, y = units(images, seed), units(sentences, seed + 1)
     given_settings = TripletSettings(margin=0.3, keep=keep, weights=weights)
     value = triplet_loss(x, y, who, given_settings)
@@ -88,14 +88,14 @@ def test_equals_the_loop_when_some_are_neither(seed: int, keep: int) -> None:
 def test_gradients_are_finite_where_vectors_coincide() -> None:
     x = units(3, 1).float().requires_grad_()
     y = x.detach().clone().requires_grad_()
-    who = Relations.of_owners(torch.arange(3), torch.arange(3))
+    who = Relations.from_owners(torch.arange(3), torch.arange(3))
     triplet_loss(x, y, who, TripletSettings(margin=2.0, weights=(1, 1, 1, 1))).backward()
     assert x.grad is not None
     assert torch.isfinite(x.grad).all()
 
 
 def test_without_negatives_there_is_nothing_to_learn() -> None:
-    who = Relations.of_owners(torch.zeros(1), torch.zeros(4))
+    who = Relations.from_owners(torch.zeros(1), torch.zeros(4))
     value = triplet_loss(units(1, 0), units(4, 1), who, TripletSettings(weights=(1, 1, 1, 1)))
     assert float(value) == 0
 

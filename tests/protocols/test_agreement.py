@@ -17,7 +17,8 @@ from seesay.data.judgements import read_judgements
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
+from seesay.runs.sentences import number_words
 from seesay.metrics.bootstrap import image_draws
 from seesay.protocols.agreement import JudgedPairs, agreement, judged_pairs, measure_agreement
 from seesay.protocols.people import NOBODY, judged_by, measure_relevance, read_people

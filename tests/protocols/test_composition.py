@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
+from seesay.runs.sentences import number_words
 from seesay.protocols.composition import measure_composition, noun_swaps, shuffles, true_order
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run

@@ -13,7 +13,8 @@ from rich.console import Console
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
+from seesay.runs.sentences import number_words
 from seesay.protocols.k_shot import BANDS, measure_k_shot, one_shot, train_texts
 from seesay.protocols.measure import check_protocol
 from seesay.recipes.load import load_recipe

@@ -8,32 +8,25 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seesay.recipes.load import dump_recipe, parse_recipe
-from seesay.recipes.matchers import (
-    EnsembleSettings,
-    IRMatchSettings,
-    McnnSettings,
-    ProjectionSettings,
-    VsePlusPlusSettings,
-)
-from seesay.recipes.schema import (
-    ContrastiveSettings,
-    DistillationSettings,
-    MarginSettings,
-    OptimizerSettings,
-    PairMarginSettings,
-    Recipe,
-    ScheduleSettings,
-)
+from seesay.matchers.composed import EnsembleSettings
+from seesay.matchers.irmatch import IRMatchSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.matchers.projection import ProjectionSettings
+from seesay.matchers.vsepp import VSEPlusPlusSettings
+from seesay.losses.contrastive import ContrastiveSettings, DistillationSettings
+from seesay.losses.ranking import MarginSettings
+from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
+from seesay.losses.pairs import PairMarginSettings
 
 counts = st.integers(1, 5000)
 positive = st.floats(1e-6, 1e3)
 text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 mcnns = st.builds(
-    McnnSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
+    MatchingCNNSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
 )
 matchers = st.one_of(
     st.builds(IRMatchSettings, dim=counts, word_dim=counts, widths=st.lists(counts, min_size=1).map(tuple)),
-    st.builds(VsePlusPlusSettings, dim=counts, word_dim=counts),
+    st.builds(VSEPlusPlusSettings, dim=counts, word_dim=counts),
     mcnns,
     st.builds(
         EnsembleSettings,

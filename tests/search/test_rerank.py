@@ -11,7 +11,7 @@ import pytest
 
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import prepare_sentences
+from seesay.runs.sentences import prepare_sentences
 from seesay.runs.run import Run, join_features
 from seesay.search import rerank
 from seesay.search.index import Hit, Index

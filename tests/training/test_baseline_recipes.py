@@ -14,8 +14,9 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import VsePlusPlusSettings
-from seesay.recipes.schema import HingeRankSettings, MarginSettings, TotalCorrelationSettings
+from seesay.matchers.vsepp import VSEPlusPlusSettings
+from seesay.losses.ranking import HingeRankSettings, MarginSettings
+from seesay.losses.correlation import TotalCorrelationSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.train import train
@@ -88,7 +89,7 @@ def test_an_objective_of_another_matcher_is_refused(corpus: Corpus, tmp_path: Pa
 def test_recipes_hold_the_papers_objectives(corpus_name: str) -> None:
     recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0", "mnlm")}
     assert recipes["vse0"].loss == recipes["mnlm"].loss == MarginSettings(margin=0.2)
-    assert isinstance(recipes["vse0"].matcher, VsePlusPlusSettings)
+    assert isinstance(recipes["vse0"].matcher, VSEPlusPlusSettings)
     assert recipes["order-embeddings"].loss == MarginSettings(margin=0.05)
     assert recipes["devise"].loss == HingeRankSettings(margin=0.1)
     assert isinstance(recipes["dcca"].loss, TotalCorrelationSettings)

@@ -16,11 +16,12 @@ from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import soft_margin
 from seesay.matchers.build import build_matcher
-from seesay.matchers.sentences import number_words
-from seesay.matchers.vsepp import VsePlusPlus
+from seesay.runs.sentences import number_words
+from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.measure import encoder_and_crops, measure_split
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
-from seesay.recipes.matchers import FineTunedSettings, ScoSettings
+from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.sco import SCOSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
 from seesay.search.index import Index
@@ -28,7 +29,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training import loop
 from seesay.training.composed import MEMBERS
 from seesay.training.fine_tune import FromPixels
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -75,7 +76,7 @@ class Tiny(torch.nn.Module):
 
 def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
     torch.manual_seed(0)
-    network, matcher = Tiny(), VsePlusPlus(6, 20, 5, 4)
+    network, matcher = Tiny(), VSEPlusPlus(6, 20, 5, 4)
     pixels = torch.randint(0, 256, (10, 2, 2, 3), dtype=torch.uint8)
     sentences = number_words([f"w{i} w{i + 1}" for i in range(10)], Vocabulary([f"w{i}" for i in range(12)]))
     gradients = []
@@ -83,12 +84,12 @@ def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
         module = FromPixels(network, matcher, ("pooled",), at_once).train()
         assert not network.norm.training
         module.zero_grad()
-        soft_margin(module.score(pixels, sentences), torch.arange(10), 0.2, 1).backward()
+        soft_margin(module(pixels, sentences), torch.arange(10), 0.2, 1).backward()
         gradients.append([parameter.grad.clone() for parameter in module.parameters()])
     for first, second in zip(*gradients, strict=True):
         assert torch.allclose(first, second, atol=1e-6)
-    plain = matcher.score(network(pixels)[0], sentences)
-    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3).score(pixels, sentences), plain)
+    plain = matcher(network(pixels)[0], sentences)
+    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3)(pixels, sentences), plain)
     assert any(gradient.abs().max() > 0 for gradient in gradients[0][:2])  # the CNN learns
 
 
@@ -96,7 +97,7 @@ def test_the_run_names_its_encoder_and_measures_as_training_did(corpus: Corpus, 
     run = Run.load(str(tuned))
     (name,) = run.recipe.encoders
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
-    report = read_report(tuned)
+    report = TrainingSummary.load(tuned)
     assert measure_split(run, corpus, "val", "standard") == report["best_val"]
     assert (report["epochs"], list(report["members"])) == (1, ["gvse-common"])
     assert not (tuned / "checkpoint.safetensors").exists()
@@ -255,4 +256,4 @@ def test_settings_that_are_not_resolved() -> None:
     with pytest.raises(SeesayError, match="gvse-common come with the settings of 0 matchers"):
         build_matcher(settings, [4], 10, 0)
     resolved = load_recipe(RECIPE).matcher
-    assert isinstance(resolved.matchers[0], ScoSettings)
+    assert isinstance(resolved.matchers[0], SCOSettings)

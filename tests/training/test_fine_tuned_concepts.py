@@ -16,7 +16,7 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.encoder import load_encoder
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
-from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.concepts import ConceptClassifier
 from seesay.protocols.measure import chosen_protocol, encoder_and_crops, measure_split
 from seesay.recipes.load import load_recipe, parse_recipe, read_recipe
 from seesay.runs.concepts import image_concepts, run_concepts
@@ -25,7 +25,7 @@ from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask, multi_label_loss
 from seesay.training.fine_tune import FineTuneTask, FromPixels
 from seesay.training.loop import Loop
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -59,7 +59,7 @@ def tuned(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) -> None:
-    run, report = Run.load(str(tuned)), read_report(tuned)
+    run, report = Run.load(str(tuned)), TrainingSummary.load(tuned)
     (name,) = run.recipe.encoders
     assert untuned(name) == "efficientnet-lite0" != name
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
@@ -99,7 +99,7 @@ def test_the_loss_is_that_of_the_cnns_features(corpus: Corpus, tuned: Path) -> N
     first, recipe = first_step(tuned), read_recipe(tuned / MEMBERS / "concepts" / "recipe.yaml")
     inner = ConceptTask.of(recipe, corpus, first.vocabulary)
     task, network, head = FineTuneTask(recipe, inner, "efficientnet-lite0"), Thinned(), first.matcher
-    assert isinstance(head, ConceptPredictor)
+    assert isinstance(head, ConceptClassifier)
     module = FromPixels(network, head, ("pooled",), at_once=2).train()
     batch = task.batches(1)[0][:3]
     (loss,) = task.losses(module, batch, "cpu")
@@ -134,7 +134,7 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     tuned_name = read_recipe(tuned / "recipe.yaml").encoders[0]
     features = encode_images([load_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
     head = Run.load(str(tuned)).matcher
-    assert isinstance(head, ConceptPredictor)
+    assert isinstance(head, ConceptClassifier)
     with torch.inference_mode():
         expected = torch.sigmoid(head.logits(torch.from_numpy(features)))
     (scores,) = encode_images([matching.encoders[1]], [image], ["a"]).arrays

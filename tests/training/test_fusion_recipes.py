@@ -11,19 +11,19 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.gvse import GVSE
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import mean_recall, retrieval
 from seesay.protocols.measure import measure_split
 from seesay.protocols.rerank import measure_reranked
 from seesay.recipes.load import load_recipe, member_recipes
-from seesay.recipes.matchers import FusionSettings
+from seesay.matchers.gvse import GVSESettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 UNCOMMON = """
@@ -88,7 +88,7 @@ def fused(corpus: Corpus, recipes: Path, tmp_path_factory: pytest.TempPathFactor
 
 def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
-    assert isinstance(run.matcher, MetricFusion)
+    assert isinstance(run.matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
     metrics = []
     for name in ("uncommon", "common"):
@@ -109,7 +109,7 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
 
 
 def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:
-    report = read_report(fused)
+    report = TrainingSummary.load(fused)
     assert list(report["members"]) == ["uncommon", "common"]
     assert set(report["gates"]) == {"image", "sentence"}
     told = measure_split(Run.load(str(fused)), corpus, "test", "k-shot")
@@ -141,19 +141,19 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate=null"])
-    assert isinstance(recipe.matcher, FusionSettings)
+    assert isinstance(recipe.matcher, GVSESettings)
     assert recipe.matcher.gate is None
     assert recipe.matcher.parts == ((0,), (1,))
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]
     run = train(recipe, corpus, tmp_path / "sum")
     assert not any("gate" in key for key in run.matcher.state_dict())
-    assert "gates" not in read_report(tmp_path / "sum")
+    assert "gates" not in TrainingSummary.load(tmp_path / "sum")
 
 
 def test_no_uncommon_words_leave_the_sum(corpus: Corpus, recipes: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate.uncommon=0"])
     train(recipe, corpus, tmp_path / "run")
-    gates = read_report(tmp_path / "run")["gates"]
+    gates = TrainingSummary.load(tmp_path / "run").gates
     assert gates["sentence"] == {"epoch": 0, "why": "no train sentence holds uncommon words"}
 
 

@@ -14,12 +14,13 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.matchers import McnnSettings
-from seesay.recipes.schema import OptimizerSettings, PairMarginSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.recipes.schema import OptimizerSettings
+from seesay.losses.pairs import PairMarginSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.optimizer import new_optimizer
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -43,7 +44,7 @@ def corpus(scenes: Path) -> Corpus:
 @pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
 def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) -> None:
     recipe = load_recipe(f"{corpus_name}/mcnn-{level}")
-    assert recipe.matcher == McnnSettings.model_validate({"level": level})
+    assert recipe.matcher == MatchingCNNSettings.model_validate({"level": level})
     assert recipe.matcher.maps == (200, 300, 300)
     assert (recipe.matcher.image, recipe.matcher.hidden, recipe.matcher.dropout) == (256, 400, 0.1)
     assert recipe.loss == PairMarginSettings(margin=0.5)
@@ -65,7 +66,7 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     assert (matching > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(tmp_path / "run"))
     assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
-    report = read_report(tmp_path / "run")
+    report = TrainingSummary.load(tmp_path / "run")
     assert report["train"]["cut_sentences"] == 0
     start, known = word_vectors(run.vocabulary.words)
     table = run.matcher.get_parameter("words.weight").detach().numpy()[1:]

@@ -13,9 +13,9 @@ from seesay.data.phrases import Phrase, PhraseCorpus
 from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
+from seesay.matchers.two_branch import TwoBranchEmbedding, SimilarityNetwork
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
+from seesay.matchers.two_branch import TwoBranchEmbeddingSettings, SimilarityNetworkSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.phrase_inputs import PhraseInputs
 from seesay.training.phrase_task import PhraseTask
@@ -74,7 +74,7 @@ def test_a_last_phrase_alone_is_left_out(name: str) -> None:
     if name == "ground-similarity":
         matcher = SimilarityNetwork(SimilarityNetworkSettings(dim=8), DIM, 2, 3)
     else:
-        matcher = EmbeddingNetwork(EmbeddingNetworkSettings(dim=8), DIM, 2, 3)
+        matcher = TwoBranchEmbedding(TwoBranchEmbeddingSettings(dim=8), DIM, 2, 3)
     (loss,) = learned.losses(matcher, batches[0], "cpu")
     assert torch.isfinite(loss)
 

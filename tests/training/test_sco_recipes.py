@@ -19,8 +19,8 @@ from seesay.errors import SeesayError
 from seesay.matchers.build import build_matcher
 from seesay.protocols.measure import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.matchers import GenerationSettings, ScoSettings
-from seesay.recipes.schema import MarginSettings
+from seesay.matchers.sco import GenerationSettings, SCOSettings
+from seesay.losses.ranking import MarginSettings
 from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -76,7 +76,7 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     recipe = load_recipe(f"{corpus_name}/sco-{name}")
     fusion, encoders, generation = TABLE_1[name]
     small = corpus_name == "flickr8k"
-    assert recipe.matcher == ScoSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
+    assert recipe.matcher == SCOSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
@@ -97,7 +97,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     images, chosen = task.batches(1)[0]
     (loss,) = task.losses(matcher, (images, chosen), "cpu")
     features, sentences = task.data.features[images], task.data.sentences.take(torch.from_numpy(chosen))
-    scores = matcher.score(features, sentences).detach().numpy()
+    scores = matcher(features, sentences).detach().numpy()
     matching = sum(
         max(0, 0.2 - scores[i, i] + scores[i, k]) + max(0, 0.2 - scores[i, i] + scores[k, i])
         for i in range(len(images))

@@ -15,7 +15,7 @@ from seesay.protocols.measure import measure, measure_split
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -66,7 +66,7 @@ def test_it_learns_and_is_loaded_again(
         assert measure(run, seen, "train")["mR"] > 50
     else:
         assert losses[-1] < 0.95 * losses[0]
-    assert measured == read_report(out)["best_val"]
+    assert measured == TrainingSummary.load(out).best_val
     again = Run.load(str(out))
     assert measure(again, inputs, "val") == measured
     assert again.fingerprint == run.fingerprint

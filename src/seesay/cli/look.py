@@ -31,24 +31,24 @@ def data(
     as_json: JsonOption = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.phrase_readers import read_phrases
-    from seesay.data.readers import read_corpus
-    from seesay.data.summary import BROKEN, summarise, summarise_phrases
+    from seesay.data.corpus import Corpus
+    from seesay.data.readers import open_corpus
+    from seesay.data.summary import BROKEN, summarise
     from seesay.progress import progress_of
     from seesay.text.rare_words import rare_word_summary
     from seesay.text.vocabulary import vocabulary_summary
 
-    if phrases:
-        told = summarise_phrases(read_phrases(folder, images, data_format))
-        console.show(told, as_json, console.print_corpus)
-        return
-    corpus = read_corpus(folder, data_format)
+    corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
-    summary["vocabulary"] = vocabulary_summary(corpus)
-    summary["rare_words"] = rare_word_summary(corpus)
-    console.show(summary, as_json, console.print_corpus)
-    if BROKEN in summary["issues"]:
+    words = {}
+    if isinstance(corpus, Corpus):
+        words = {"vocabulary": vocabulary_summary(corpus), "rare_words": rare_word_summary(corpus)}
+    if as_json:
+        console.print_json(summary.to_dict() | words)
+    else:
+        console.print_corpus(summary, **words)
+    if BROKEN in summary.issues.counts:
         raise typer.Exit(NOTHING_FOUND)
 
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from seesay.data.summary import CorpusSummary
     from seesay.explain.explanation import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.search.index import Hit, Index
@@ -202,38 +203,40 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def print_corpus(summary: dict[str, Any]) -> None:
-    """A corpus's splits, vocabulary and issues."""
-    table = Table(title=escape(f"{summary['corpus']}: {summary['root']}"), title_justify="left")
-    one = "phrase" if "phrases" in summary else "sentence"
-    for column in ("split", "images", f"{one}s", f"{one}s an image", f"words a {one}"):
+def print_corpus(
+    summary: CorpusSummary,
+    vocabulary: dict[str, float] | None = None,
+    rare_words: dict[str, Any] | None = None,
+) -> None:
+    """Print the splits of a corpus, its vocabulary and its data-quality issues."""
+    table = Table(title=escape(f"{summary.corpus}: {summary.root}"), title_justify="left")
+    text = summary.text
+    for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):
         table.add_column(column, justify="left" if column == "split" else "right")
-    for split, counts in summary["splits"].items():
+    for name, split in summary.splits.items():
         spreads = [
-            f"{s['min']}-{s['max']}, mean {s['mean']:.1f}" if s else ""
-            for s in (counts[f"{one}s_per_image"], counts[f"words_per_{one}"])
+            f"{s.min}-{s.max}, mean {s.mean:.1f}" for s in (split.texts_per_image, split.words_per_text)
         ]
-        table.add_row(split, str(counts["images"]), str(counts[f"{one}s"]), *spreads)
+        table.add_row(name, str(split.images), str(split.texts), *spreads)
     out = wide()
     out.print(table)
-    words = summary.get("vocabulary")
-    if words:
+    if vocabulary:
         out.print(
-            f"Vocabulary (train): {words['words']} words, {words['once']} of them once; "
-            f"{words['unseen_test']:.2f} % of the test words are not among them.",
+            f"Vocabulary (train): {vocabulary['words']} words, {vocabulary['once']} of them once; "
+            f"{vocabulary['unseen_test']:.2f} % of the test words are not among them.",
             highlight=False,
         )
-    rare = summary.get("rare_words")
-    if rare:
-        ks = ", ".join(rare["uncommon"])
-        counts = ", ".join(str(of["N"]) for of in rare["uncommon"].values())
+    if rare_words:
+        ks = ", ".join(rare_words["uncommon"])
+        counts = ", ".join(str(of["N"]) for of in rare_words["uncommon"].values())
         out.print(
-            f"Rare words: of {rare['words']} test words {rare['below 10']:.1f} % occur less than ten times "
-            f"in train, {rare['at most 1']:.1f} % at most once; at most K = {ks} times: {counts}.",
+            f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "
+            f"ten times in train, {rare_words['at most 1']:.1f} % at most once; "
+            f"at most K = {ks} times: {counts}.",
             highlight=False,
         )
-    for kind, issue in summary["issues"].items():
-        line = f"{issue['count']} × {kind}, such as {'; '.join(issue['examples'][:3])}"
+    for kind, count in summary.issues.counts.most_common():
+        line = f"{count} × {kind}, such as {'; '.join(summary.issues.examples[kind][:3])}"
         out.print(line, highlight=False, markup=False)
 
 

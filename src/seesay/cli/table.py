@@ -79,13 +79,14 @@ def table(
     if not what:
         _list_tables(as_json)
         return
-    from seesay.data.open import open_corpus
+    from seesay.data.readers import open_corpus
     from seesay.recipes.table import parse_seeds
     from seesay.results.recorded import recorded_table
     from seesay.results.rows import source_commit
     from seesay.results.table_formats import check_format, terminal, write_table
+    from seesay.runs.corpus import open_corpus_of
     from seesay.training.table import TableRuns, measure_table
-    from seesay.training.table_of_runs import load_runs, measure_runs, open_corpus_of
+    from seesay.training.table_of_runs import load_runs, measure_runs
 
     if out is not None:
         check_format(out)  # a mistake there is told before anything is trained

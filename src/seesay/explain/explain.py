@@ -20,10 +20,10 @@ from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.explain.explanation import WORDS, Explanation, Reading, Window, Word
 from seesay.matchers.base import Matcher
-from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.composed import Ensemble
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
-from seesay.matchers.sentences import prepare_sentences
 from seesay.runs.run import Run, join_features
+from seesay.runs.sentences import prepare_sentences
 from seesay.text.tokenizer import tokenize
 from seesay.text.vocabulary import UNKNOWN
 
@@ -72,7 +72,7 @@ def _read(run: Run, matcher: nn.Module, features: Tensor, text: str, words: Sequ
         spans = [(i, i + 1) for i in range(len(words))]
         texts = [text, *(text[: word.start] + text[word.end :] for word in words)]
         sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder).to(run.device)
-        scores = matcher.score(features, sentences)[0]
+        scores = matcher(features, sentences)[0]
     score, *without = scores.double().tolist()
     windows = tuple(Window(*span, score - other) for span, other in zip(spans, without, strict=True))
     holding = ([w.contribution for w in windows if w.start <= i < w.end] for i in range(len(words)))

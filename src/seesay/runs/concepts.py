@@ -9,7 +9,7 @@ import numpy as np
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.concepts import ConceptClassifier
 from seesay.runs.run import Run, default_device
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.content_words import Part
@@ -26,7 +26,7 @@ class SeenConcept:
 
 def run_concepts(run: Run) -> ConceptVocabulary:
     """The concepts that a run predicts; SeesayError where it predicts none."""
-    if not isinstance(run.matcher, ConceptPredictor):
+    if not isinstance(run.matcher, ConceptClassifier):
         raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
     vocabulary = ConceptVocabulary.load(run.folder / FILE)
     if tuple(concept.word for concept in vocabulary.concepts) != run.vocabulary.words:

@@ -15,7 +15,6 @@ from seesay.data.sources import FileSource
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.encoder import Arrays
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import prepare_sentences
 from seesay.runs.inputs import stores_folder
 from seesay.runs.run import (
     Run,
@@ -25,6 +24,7 @@ from seesay.runs.run import (
     run_folder,
     run_recipe,
 )
+from seesay.runs.sentences import prepare_sentences
 from seesay.search.embedder import Embedder
 from seesay.search.index import Hit, Index
 from seesay.search.store import Item

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.pixels import IMAGE_SUFFIXES, content_key
-from seesay.data.sizes import upright_size
+from seesay.data.pixels import IMAGE_SUFFIXES, content_key, upright_size
 from seesay.errors import ImageError, SeesayError
 from seesay.search.embedder import Embedder
 from seesay.search.store import Item, Store, Writer

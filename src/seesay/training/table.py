@@ -16,11 +16,12 @@ from typing import Any
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.protocols.combine import measure_combined
-from seesay.protocols.measure import GROUNDING, check_protocol, measure_split, provenance
-from seesay.protocols.retrieval import PROTOCOLS
+from seesay.matchers.composed import ComposedSettings
+from seesay.protocols.base import PROTOCOLS
+from seesay.protocols.evaluate import evaluate
+from seesay.protocols.phrase_distance import measure_combined
+from seesay.protocols.provenance import provenance
 from seesay.recipes.load import is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.paper_table import Outcome, PaperTable
@@ -146,12 +147,12 @@ class TableRuns:
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            measured = measure_split(runs[0], self.corpus, self.split, protocol)
+            measured = evaluate(runs[0], self.corpus, protocol, self.split, resamples=0).to_dict()
         elif isinstance(self.corpus, PhraseCorpus):
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         else:
-            measured = measure_combined(runs[0], runs[1], self.corpus, self.split)
-        found = measured | provenance(runs[0], time.monotonic() - started, self.commit)
+            measured = measure_combined(runs[0], runs[1], self.corpus, self.split).to_dict()
+        found = measured | provenance(runs[0], time.monotonic() - started, self.commit).to_dict()
         if row.combine is None:
             return found
         departures = dict.fromkeys(line for run in runs for line in run.recipe.departures)
@@ -160,14 +161,15 @@ class TableRuns:
     def _check(self) -> None:
         protocol, corpus = self.definition.protocol, self.corpus
         for row in self.definition.rows:
-            check_protocol(self.definition.protocol_of(row))
+            PROTOCOLS[self.definition.protocol_of(row)]  # an error if there is none
         if any(change.partition("=")[0] == "seed" for change in self.changes):
             raise SeesayError("--set seed: a table's seeds are named with --seeds.")
-        if isinstance(corpus, PhraseCorpus) != (protocol == GROUNDING):
-            wanted = "phrases with boxes" if protocol == GROUNDING else "captioned images"
+        grounds = PROTOCOLS[protocol].needs == "phrases"
+        if isinstance(corpus, PhraseCorpus) != grounds:
+            wanted = "phrases with boxes" if grounds else "captioned images"
             raise SeesayError(f"table {self.definition.name}: wants {wanted}, which {corpus.root} has not.")
         images = len(corpus.split(self.split).images)
-        needed = PROTOCOLS[protocol].images if protocol in PROTOCOLS else None
+        needed = PROTOCOLS[protocol].images
         if needed not in (None, images):
             raise SeesayError(
                 f"table {self.definition.name}: protocol '{protocol}' is for {needed} images; "

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
-from seesay.protocols.measure import chosen_protocol, measure_split, provenance
+from seesay.protocols.evaluate import evaluate, protocol_for
+from seesay.protocols.provenance import provenance
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.columns import changes_of, corpus_title, find_published
 from seesay.results.paper_table import Outcome, PaperTable
@@ -20,7 +21,6 @@ from seesay.results.published import corpora
 from seesay.results.rows import record_row
 from seesay.runs.run import Run, shipped_runs
 from seesay.training.measured import data_digest, kept_or_measured
-from seesay.training.runs import trained_on
 
 
 def load_runs(names: Sequence[str]) -> list[Run]:
@@ -34,27 +34,6 @@ def load_runs(names: Sequence[str]) -> list[Run]:
     if twice := [str(folder) for folder in folders if folders.count(folder) > 1]:
         raise SeesayError(f"{twice[0]}: stands there twice.")
     return runs
-
-
-def open_corpus_of(
-    runs: Sequence[Run], data: Path | None, images: Path | None = None, format: str | None = None
-) -> Corpus | PhraseCorpus:
-    """The corpus that runs are measured on: the one named, or the one that all of them learned from.
-
-    Raises:
-        SeesayError: it cannot be read, or without `data` the runs do not say, or name several.
-    """
-    phrases = {run.recipe.regions is not None for run in runs}
-    if len(phrases) > 1:
-        raise SeesayError("Runs that ground phrases and runs that match sentences share no table.")
-    if data is not None:
-        return open_corpus(data, phrases=phrases.pop(), images=images, format=format)
-    places = {trained_on(run) for run in runs if run.folder not in shipped_runs()}
-    if len(places) != 1:
-        roots = ", ".join(sorted(str(root) for root, _ in places)) or "none that they tell"
-        raise SeesayError(f"The runs learned from {roots}; name the corpus to measure on with --data.")
-    root, beside = places.pop()
-    return open_corpus(root, phrases=phrases.pop(), images=images or beside, format=format)
 
 
 def measure_runs(
@@ -80,7 +59,7 @@ def measure_runs(
     Raises:
         SeesayError: the protocol does not go with a run or with the corpus.
     """
-    chosen = chosen_protocol(runs[0].recipe, protocol)
+    chosen = protocol_for(runs[:1], protocol).name
     data = data_digest(corpus, split)
     rows = _rows(runs, corpus.name, chosen)
     definition = TableDefinition(
@@ -108,8 +87,8 @@ def _measure(
     run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str, commit: str | None
 ) -> dict[str, Any]:
     started = time.monotonic()
-    measured = measure_split(run, corpus, split, protocol)
-    return measured | provenance(run, time.monotonic() - started, commit)
+    measured = evaluate(run, corpus, protocol, split, resamples=0).to_dict()
+    return measured | provenance(run, time.monotonic() - started, commit).to_dict()
 
 
 def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:

@@ -12,7 +12,6 @@ from torch import Tensor
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher
-from seesay.recipes.schema import DistillationSettings
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.training.concept_task import learned_from
@@ -26,14 +25,14 @@ class Teacher:
     data: Inputs
 
     @classmethod
-    def of(cls, settings: DistillationSettings, corpus: Corpus, pupil: Inputs) -> Teacher:
-        """The teacher that those settings name, for the train split that the `pupil` reads.
+    def of(cls, name: str, corpus: Corpus, pupil: Inputs) -> Teacher:
+        """The run of that name as a teacher, for the train split that the `pupil` reads.
 
         Raises:
             SeesayError: there is no such run; it is no embedding matcher's, or reads other images, or was
                 trained on another corpus, whose train split may hold this one's test images.
         """
-        run = Run.load(settings.teacher)
+        run = Run.load(name)
         if not isinstance(run.matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}' scores pairs; a teacher has to be an embedding matcher.")
         if not learned_from(run, corpus.split("train").texts()):
@@ -54,4 +53,5 @@ class Teacher:
         """Scores (n, m) of the images and sentences at those positions, (n,) and (m,)."""
         images, sentences = (torch.from_numpy(part) for part in batch)
         texts = self.data.sentences.take(sentences).to(device)
-        return self.matcher.score(self.data.features[images].to(device), texts).float()
+        scores: Tensor = self.matcher(self.data.features[images].to(device), texts)
+        return scores.float()

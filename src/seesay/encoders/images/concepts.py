@@ -17,7 +17,6 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
 
 from seesay.encoders.images import concept_regions
 from seesay.encoders.images.concept_regions import REGIONS, SIDE
@@ -28,31 +27,14 @@ from seesay.encoders.images.tuned import READS, adopt_tuned, copy_tuned, metadat
 from seesay.encoders.names import TunedName, kind_of
 from seesay.encoders.regions import proposals
 from seesay.errors import SeesayError
+from seesay.matchers.base import MatcherInputs, MatcherSettings
+from seesay.matchers.concepts import ConceptClassifier
 from seesay.recipes.load import dump_recipe, parse_recipe, read_recipe
-from seesay.recipes.matchers import ConceptSettings, concept_settings
 from seesay.recipes.schema import Recipe
 
 DEFAULT_RUN = Path("runs/concepts")
 _RECIPE, _WEIGHTS = "recipe.yaml", "weights.safetensors"
 _AT_ONCE = 32  # crops that the network sees at a time
-
-
-class ConceptHead(nn.Module):
-    """The output layer of the multi-label CNN: features (n, d) to K logits, sigmoid not yet applied.
-
-    `hidden` is the width of a layer before it, with ReLU; 0 is none (the paper tunes the network instead).
-    """
-
-    def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
-        super().__init__()
-        layers: list[nn.Module] = [nn.Linear(image_dim, hidden), nn.ReLU()] if hidden else []
-        layers += [nn.Dropout(dropout), nn.Linear(hidden or image_dim, concepts)]
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """The logits, (n, K)."""
-        logits: Tensor = self.layers(features)
-        return logits
 
 
 class ConceptEncoder(Encoder):
@@ -61,7 +43,7 @@ class ConceptEncoder(Encoder):
     `pooled` are the scores, sigmoids in 0..1 in the order of the run's concepts, `logits` what they are of.
     """
 
-    def __init__(self, base: Encoder, arrays: Sequence[str], head: ConceptHead, weights: str) -> None:
+    def __init__(self, base: Encoder, arrays: Sequence[str], head: ConceptClassifier, weights: str) -> None:
         def of_squares(squares: Pixels) -> Arrays:
             return self.from_source(base.encode(squares[:, None]))
 
@@ -91,7 +73,9 @@ class ConceptRegionsEncoder(Encoder):
     One network and one head see each region by itself, resized to a square.
     """
 
-    def __init__(self, one_crop: Encoder, arrays: Sequence[str], head: ConceptHead, weights: str) -> None:
+    def __init__(
+        self, one_crop: Encoder, arrays: Sequence[str], head: ConceptClassifier, weights: str
+    ) -> None:
         def of_squares(squares: Pixels) -> Arrays:
             starts = range(0, len(squares), _AT_ONCE)
             parts = [one_crop.encode(squares[i : i + _AT_ONCE, None]) for i in starts]
@@ -116,7 +100,7 @@ class ConceptRegionsEncoder(Encoder):
 
 
 @torch.inference_mode()
-def scores_of(head: ConceptHead, features: NDArray[np.float32]) -> Arrays:
+def scores_of(head: ConceptClassifier, features: NDArray[np.float32]) -> Arrays:
     """`pooled`, sigmoids, and `logits` of features (n, d): (n, K) each."""
     logits = head(torch.from_numpy(np.ascontiguousarray(features)))
     return {"pooled": torch.sigmoid(logits).numpy(), "logits": logits.numpy()}
@@ -130,9 +114,7 @@ def load_concept_encoder(name: str, device: str) -> Encoder:
     """
     recipe, weights = _recipe_and_weights(name)
     base = load_encoder(recipe.encoders[0], device)
-    head = _load_head(
-        weights, concept_settings(recipe.matcher), sum(base.dims[each] for each in recipe.arrays)
-    )
+    head = _load_head(weights, recipe.matcher, sum(base.dims[each] for each in recipe.arrays))
     digest = hashlib.blake2b(digest_size=16)
     for tensor in head.state_dict().values():
         digest.update(tensor.numpy().tobytes())
@@ -176,24 +158,24 @@ def _recipe_and_weights(name: str) -> tuple[Recipe, Path]:
             f"Encoder '{name}': no trained run at {folder}; `seesay train concepts --out {folder}` makes one."
         )
     recipe = read_recipe(folder / _RECIPE)
-    if concept_settings(recipe.matcher) is None:
+    if not recipe.matcher.predicts_concepts:
         raise SeesayError(f"Encoder '{name}': {folder} predicts no concepts; train the recipe 'concepts'.")
     for encoder in recipe.encoders:
         adopt_tuned(encoder, folder)
     return recipe, folder / _WEIGHTS
 
 
-def _load_head(path: Path, settings: ConceptSettings | None, image_dim: int) -> ConceptHead:
+def _load_head(path: Path, settings: MatcherSettings, image_dim: int) -> ConceptClassifier:
     try:
-        given = {key.removeprefix("head."): value.float() for key, value in load_file(path).items()}
-        head = ConceptHead(image_dim, len(next(reversed(given.values()))), settings.hidden if settings else 0)
-        head.load_state_dict(given)
+        weights = {key: value.float() for key, value in load_file(path).items()}
+        concepts = len(next(reversed(weights.values())))
+        head = settings.build(MatcherInputs((image_dim,), concepts + 1))
+        assert isinstance(head, ConceptClassifier)
+        head.load_state_dict(weights)
     except (OSError, SafetensorError, RuntimeError, StopIteration) as failure:
         raise SeesayError(f"{path}: no weights of a concept head ({failure}); train again.") from failure
     return head.eval()
 
 
-def _dims(head: ConceptHead) -> dict[str, int]:
-    last = head.layers[-1]
-    assert isinstance(last, nn.Linear)
-    return {"pooled": last.out_features, "logits": last.out_features}
+def _dims(head: ConceptClassifier) -> dict[str, int]:
+    return {"pooled": head.concepts, "logits": head.concepts}

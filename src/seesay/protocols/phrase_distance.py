@@ -1,0 +1,117 @@
+"""Image-sentence and region-phrase distances together: eq. 8 of the two-branch paper, its Table 5.
+
+D(x, y) = (1 - α) d(x, y) + α d_rp(x, y), where d is the distance of image and sentence in the
+embedding network's space, and d_rp the mean over the sentence's noun phrases of the distance to
+the region of the image that is nearest. The paper takes the phrases from the annotation; here the
+chunker finds them. A sentence without a phrase keeps d.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
+from seesay.data.pixels import source_size
+from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.geometry import region_features
+from seesay.encoders.regions.store import fill_regions
+from seesay.errors import SeesayError
+from seesay.progress import progress
+from seesay.protocols.base import PROTOCOLS, Options, RetrievalResult
+from seesay.protocols.subject import Subject
+from seesay.runs.inputs import split_inputs, stores_folder
+from seesay.runs.run import Run, default_device
+from seesay.runs.scores import MatrixScores
+from seesay.runs.sentences import prepare_sentences
+from seesay.text.chunker import noun_phrases
+
+ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the paper's is 0.3
+
+Matrix = NDArray[np.float32]
+
+
+def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str) -> RetrievalResult:
+    """Measure the combined distance by the standard protocol, with α (kept as `alpha`) chosen by val mR.
+
+    Raises:
+        SeesayError: `phrase_run` does not ground phrases, or a run has no embedding.
+    """
+    name = f"{sentence_run.folder.name} + {phrase_run.folder.name}"
+
+    def measured(
+        part: Corpus, distances: tuple[Matrix, Matrix], of_split: str, alpha: float
+    ) -> RetrievalResult:
+        subject = Subject(name, of_split, part, MatrixScores(-combined(*distances, alpha)))
+        result = PROTOCOLS["standard"].measure(subject, Options())
+        assert isinstance(result, RetrievalResult)
+        return result
+
+    part, distances = both_distances(sentence_run, phrase_run, corpus, "val")
+    alpha = max(ALPHAS, key=lambda alpha: measured(part, distances, "val", alpha).mean_recall)
+    if split != "val":
+        part, distances = both_distances(sentence_run, phrase_run, corpus, split)
+    return measured(part, distances, split, alpha).model_copy(update={"alpha": alpha})
+
+
+def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:
+    """Combine the distances by eq. 8; NaN in `phrase_distance` marks sentences without a phrase, which keep `distance`."""
+    known = np.isfinite(phrase_distance)
+    return np.where(known, (1 - alpha) * distance + alpha * np.where(known, phrase_distance, 0), distance)
+
+
+def both_distances(
+    sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str
+) -> tuple[Corpus, tuple[Matrix, Matrix]]:
+    """Return the usable part of a split, and the distances d and d_rp of all its pairs, (n, m)."""
+    inputs = split_inputs(
+        sentence_run.recipe, corpus, split, sentence_run.vocabulary, sentence_run.sentence_encoder
+    )
+    cosines = sentence_run.embed_features(np.asarray(inputs.features)) @ (
+        sentence_run.embed_prepared(inputs.sentences).T
+    )
+    phrases = [[chunk.text for chunk in noun_phrases(text)] for text in inputs.corpus.texts()]
+    unique = sorted({phrase for some in phrases for phrase in some})
+    nearest = nearest_regions(phrase_run, inputs.corpus, unique)
+    d_rp = mean_over_phrases(_distance(nearest), phrases, unique)
+    return inputs.corpus, (_distance(cosines), d_rp)
+
+
+def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
+    """Compute the cosine of each phrase and the nearest of each image's regions, (n_images, n_phrases).
+
+    Raises:
+        SeesayError: the run does not ground phrases or has no embedding, or no image can be decoded.
+    """
+    settings = run.recipe.regions
+    if settings is None:
+        raise SeesayError(f"{run.name}: matches whole images; the combination needs a grounding run.")
+    encoder = load_region_encoder(run.recipe.encoders[0], default_device())
+    fill = fill_regions(encoder, stores_folder(), corpus.images, count=settings.proposals)
+    if all(key is None for key in fill.keys):
+        raise SeesayError(f"{corpus.root}: regions need images, and none can be decoded; {fill.errors[0]}")
+    vectors = run.embed_prepared(prepare_sentences(phrases, run.vocabulary, run.sentence_encoder))
+    nearest = np.full((len(fill.regions), len(phrases)), -1, np.float32)
+    with progress("Phrases against regions", len(fill.regions), "images") as advance:
+        for row, image, (boxes, features) in zip(nearest, corpus.images, fill.regions, strict=True):
+            if image.source is not None and len(boxes):
+                size = np.array(source_size(image.source, image.name))
+                rows = region_features(features, boxes, size, settings.geometry)
+                row[:] = (run.embed_features(rows) @ vectors.T).max(axis=0)
+            advance(1)
+    return nearest
+
+
+def mean_over_phrases(distance: Matrix, phrases: list[list[str]], unique: list[str]) -> Matrix:
+    """Average over each sentence's phrases, (n, m) from (n, n_phrases); NaN for a sentence without one."""
+    column = {phrase: number for number, phrase in enumerate(unique)}
+    means = np.full((len(distance), len(phrases)), np.nan, np.float32)
+    for sentence, some in enumerate(phrases):
+        if some:
+            means[:, sentence] = distance[:, [column[phrase] for phrase in some]].mean(axis=1)
+    return means
+
+
+def _distance(cosines: Matrix) -> Matrix:
+    distance: Matrix = np.sqrt(np.clip(2 - 2 * cosines, 0, None))
+    return distance
