@@ -2,7 +2,7 @@
 
 Two score matrices of 5,000 images and 25,000 sentences are read from files and measured as `seesay evaluate
 OURS.npy --against THEIRS.npy` does, in a process of its own. They are compared with plain code on the same
-file: an argsort a query, and a loop over the same bootstrap draws that gathers their ranks. Both give the
+file: one argsort per query, and a loop over the same bootstrap draws that gathers their ranks. Both give the
 same figures.
 
     python -m benchmarks.evaluation

@@ -1,6 +1,6 @@
 """Ranking a score matrix by counting, as seesay does, compared with sorting for each query.
 
-The loop is the usual evaluation code: an argsort a query, then a search for the correct result. Both rank
+The loop is the usual evaluation code: one argsort per query, then a search for the correct result. Both rank
 the same matrix in one run. They differ only for equal scores, which the last column counts.
 
     python -m benchmarks.ranking

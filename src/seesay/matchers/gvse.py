@@ -272,7 +272,7 @@ class GVSE(EmbeddingMatcher):
         >>> from seesay.matchers import GVSE, DeViSE, VSEPlusPlus, Sentences
         >>> uncommon = DeViSE(image_dim=6, sentence_dim=8)
         >>> common = VSEPlusPlus(image_dim=5, vocabulary_size=10, dim=16)
-        >>> matcher = GVSE([uncommon, common], image_dims=(6, 5), parts=[(0,), (1,)], sentence_dim=8, gate_hidden=4)
+        >>> matcher = GVSE([uncommon, common], image_dims=(6, 5), parts=[(0,), (1,)], sentence_dim=8)
         >>> ids, lengths, vectors = torch.tensor([[5, 2], [7, 1]]), torch.tensor([2, 2]), torch.rand(2, 8)
         >>> matcher(torch.rand(4, 6 + 5), Sentences.from_padded(ids, lengths, vectors)).shape
         torch.Size([4, 2])
