@@ -9,7 +9,7 @@ from sklearn.mixture import GaussianMixture
 
 from seesay.encoders.sentences.fisher import fisher_vectors, normalise, sentence_means
 from seesay.encoders.sentences.mixture import Mixture
-from tests.text.test_mixture import random_mixture
+from tests.encoders.sentences.test_mixture import random_mixture
 
 STEP = 1e-6
 
