@@ -19,7 +19,7 @@ from seesay.data.phrase_readers import read_phrases
 from seesay.data.phrases import PhraseCorpus
 from seesay.data.pixels import decode
 from seesay.data.scenes import SceneObject, draw_scene
-from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.proposals import Proposals, propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding

@@ -20,8 +20,7 @@ from seesay.matchers.sentences import Sentences, number_words
 from seesay.protocols.composition import measure_composition, noun_swaps, shuffles, true_order
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import Vocabulary
+from seesay.text.vocabulary import Vocabulary, tokenize
 
 TEXTS = [
     "A dog chases a ball .",
@@ -91,7 +90,7 @@ def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> I
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.of(TEXTS, 1)
+    return Vocabulary.from_texts(TEXTS, 1)
 
 
 def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) -> None:

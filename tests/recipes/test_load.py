@@ -48,10 +48,10 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
+    from seesay.encoders.images.base import CONCEPTS, INSTANCES
     from seesay.encoders.images.crops import CROPS
     from seesay.encoders.images.efficientnet import LITE
-    from seesay.encoders.images.encoder import CONCEPTS, INSTANCES
-    from seesay.encoders.regions.encoder import REGION_ENCODERS
+    from seesay.encoders.regions.base import REGION_ENCODERS
 
     recipe = load_recipe(name)
     if recipe.regions is not None:

@@ -14,7 +14,7 @@ SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a ska
 
 
 def test_counts_are_of_sentences_and_lemmas_are_unified() -> None:
-    found = ConceptVocabulary.of([*SENTENCES, "a dog and a dog"], most=10, least=2)
+    found = ConceptVocabulary.from_texts([*SENTENCES, "a dog and a dog"], most=10, least=2)
     assert found.concepts == (
         Concept("dog", "noun", 4),
         Concept("run", "verb", 2),
@@ -24,18 +24,18 @@ def test_counts_are_of_sentences_and_lemmas_are_unified() -> None:
 
 
 def test_the_most_frequent_are_kept() -> None:
-    found = ConceptVocabulary.of(SENTENCES, most=1, least=1)
+    found = ConceptVocabulary.from_texts(SENTENCES, most=1, least=1)
     assert [concept.word for concept in found.concepts] == ["dog"]
     assert len(found.vocabulary()) == 2  # and the unknown word
 
 
 def test_no_concept_at_all_is_an_error() -> None:
     with pytest.raises(SeesayError, match="No content word"):
-        ConceptVocabulary.of(["it is on", "xxxx"], least=2)
+        ConceptVocabulary.from_texts(["it is on", "xxxx"], least=2)
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    found = ConceptVocabulary.of(SENTENCES, least=1)
+    found = ConceptVocabulary.from_texts(SENTENCES, least=1)
     found.save(tmp_path / "concepts.json")
     assert ConceptVocabulary.load(tmp_path / "concepts.json") == found
 
@@ -58,7 +58,7 @@ def test_an_images_targets_are_of_all_its_sentences() -> None:
 
 def test_flickr8k_has_the_concepts_one_expects(flickr8k: Path) -> None:
     train = read_corpus(flickr8k).split("train")
-    found = ConceptVocabulary.of(train.texts())
+    found = ConceptVocabulary.from_texts(train.texts())
     parts = {concept.word: concept.part for concept in found.concepts}
     assert len(parts) == 256
     assert [concept.word for concept in found.concepts[:3]] == ["dog", "man", "two"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.text.content_words import PARTS, content_words
+from seesay.text.concepts import PARTS_OF_SPEECH, content_words
 
 
 def _told(sentence: str) -> list[str]:
@@ -43,6 +43,6 @@ def test_the_forms_of_a_verb_are_one_word(verb: str) -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_read(text: str) -> None:
     for word in content_words(text):
-        assert word.part in PARTS
+        assert word.part in PARTS_OF_SPEECH
         assert word.lemma == word.lemma.strip()
         assert word.lemma

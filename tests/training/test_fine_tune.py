@@ -12,7 +12,7 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import soft_margin
 from seesay.matchers.build import build_matcher
@@ -124,10 +124,10 @@ def test_a_run_brings_its_encoder_along(
     expected, _ = Run.load(str(tuned)).embed_images([image], ["image"])
     moved = Path(shutil.copytree(tuned, tmp_path / "moved"))
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     name = read_recipe(moved / "recipe.yaml").encoders[0]
     with pytest.raises(SeesayError, match="load that run"):
-        load_encoder(name)
+        load_image_encoder(name)
     run = Run.load(str(moved))
     assert np.allclose(run.embed_images([image], ["image"])[0], expected, atol=1e-5)
     photos = tmp_path / "photos"
@@ -147,7 +147,7 @@ def test_a_damaged_encoder_is_told(tuned: Path, tmp_path: Path, monkeypatch: pyt
     (file,) = copy.glob("encoder-*.safetensors")
     file.write_bytes(b"nothing")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     with pytest.raises(SeesayError, match="damaged"):
         Run.load(str(copy))
 

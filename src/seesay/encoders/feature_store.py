@@ -1,9 +1,7 @@
 """The feature store: features on disk, computed once, shared between runs.
 
-One folder an encoder fingerprint. Each array is a raw little-endian float16 file of rows that is
-only ever appended to; `rows.bin` says for each row which image it is (the content key) and the
-checksum of its numbers. A row counts when its record is complete and its checksum right, so a
-kill at any moment loses at most the rows being written.
+One folder an encoder fingerprint. Each array is a raw little-endian float16 file of rows; `rows.bin` says for
+each row which image it is (the content key) and the checksum of its numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.append_only import append, check_meta, cut, locked, read_records, size
+from seesay.encoders.append_only import AppendOnlyStore, locked, size
 from seesay.errors import SeesayError
 
 RECORD = np.dtype([("key", "V16"), ("crc", "<u4")])
@@ -23,82 +21,80 @@ VERSION = 1
 _BLOCK = 4096  # rows verified at a time
 
 
-class FeatureStore:
-    """Features of images by content key (32 hexadecimal digits).
+class FeatureStore(AppendOnlyStore):
+    """Features of images by content key (32 hexadecimal digits), in half precision.
+
+    Opening a store verifies all of it; rows that are damaged, and those behind them, are dropped.
+
+    Args:
+        folder: where stores lie.
+        encoder: name of the encoder.
+        fingerprint: of the encoder; the name of the store's own folder.
+        dims: width of each array.
 
     Attributes:
-        folder: where it lies.
-        dims: the width of each array.
+        folder: the store's own folder.
+        dims: width of each array.
         dropped: rows that failed their checksum on opening and will be computed again.
+
+    Raises:
+        SeesayError: the folder holds something else.
+
+    Example:
+        >>> import numpy as np, pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = FeatureStore(pathlib.Path(folder), "mean-colour", "f00d", {"pooled": 3})
+        ...     store.append(["0" * 32], {"pooled": np.ones((1, 3), np.float32)})
+        ...     print(len(store), store.read(["0" * 32], "pooled"))
+        1 [[1. 1. 1.]]
     """
 
     def __init__(self, folder: Path, encoder: str, fingerprint: str, dims: Mapping[str, int]) -> None:
-        """Open the store of that encoder, making it where there is none, and verify it.
-
-        Raises:
-            SeesayError: the folder holds something else.
-        """
-        self.folder = folder / fingerprint
         self.dims = dict(dims)
         self.dropped = 0
-        self._rows: dict[str, int] = {}
-        self._known = 0
-        with locked(self.folder):
-            check_meta(self.folder, {"version": VERSION, "encoder": encoder, "dims": self.dims})
-            self._heal()
-            self._refresh()
+        self._places: dict[str, int] = {}
+        meta = {"version": VERSION, "encoder": encoder, "dims": self.dims}
+        widths = {f"{name}.f16": 2 * dim for name, dim in self.dims.items()}
+        super().__init__(folder / fingerprint, meta, widths, "rows.bin", RECORD)
 
     def __len__(self) -> int:
-        """How many images it holds."""
-        return len(self._rows)
+        """Return how many images the store holds."""
+        return len(self._places)
 
     def __contains__(self, key: str) -> bool:
-        """Whether the image with that content key is there."""
-        return key in self._rows
+        """Return whether the image with that content key is in the store."""
+        return key in self._places
 
     def append(self, keys: Sequence[str], arrays: Mapping[str, NDArray[np.float32]]) -> None:
         """Add rows; images that are there already, from this process or another, are left as they are."""
         with locked(self.folder):
             self._refresh()
-            # Another process may have been killed in its append: its rows never counted, but take up room.
-            self._cut(self._known)
-            fresh: dict[str, int] = {key: i for i, key in enumerate(keys) if key not in self._rows}
-            chosen = list(fresh.values())
-            halves = {name: arrays[name][chosen].astype("<f2") for name in self.dims}
-            for name, rows in halves.items():
-                append(self._file(name), rows.tobytes())
-            records = np.zeros(len(chosen), RECORD)
-            records["key"] = np.array([np.void(bytes.fromhex(key)) for key in fresh], "V16")
-            records["crc"] = _checksums(list(halves.values()))
-            # The records come last: they are what makes the rows count.
-            append(self.folder / "rows.bin", records.tobytes())
-            self._refresh()
+            fresh = {key: i for i, key in enumerate(keys) if key not in self._places}
+            halves = {name: arrays[name][list(fresh.values())].astype("<f2") for name in self.dims}
+            rows = {f"{name}.f16": values.tobytes() for name, values in halves.items()}
+            self._write(rows, list(fresh), {"crc": _checksums(list(halves.values()))})
 
     def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
-        """The rows of one array in the order of `keys`, (n, width) float32.
+        """Read the rows of one array in the order of `keys`, (n, width).
 
         Raises:
             SeesayError: an image is not in the store.
         """
         try:
-            rows = [self._rows[key] for key in keys]
+            places = [self._places[key] for key in keys]
         except KeyError as missing:
             raise SeesayError(f"{self.folder}: image {missing.args[0]} is not in this store.") from None
-        if not rows:
+        if not places:
             return np.zeros((0, self.dims[name]), np.float32)
-        return self._map(name, self._known)[rows].astype(np.float32)
+        return self._map(name, self._rows)[places].astype(np.float32)
 
     def _map(self, name: str, rows: int) -> NDArray[np.float16]:
-        return np.memmap(self._file(name), "<f2", "r", shape=(rows, self.dims[name]))
+        return np.memmap(self.folder / f"{name}.f16", "<f2", "r", shape=(rows, self.dims[name]))
 
-    def _file(self, name: str) -> Path:
-        return self.folder / f"{name}.f16"
-
-    def _heal(self) -> None:
-        """Cut every file behind the last row that is whole, wherever a kill or a disk left it."""
-        records = read_records(self.folder / "rows.bin", RECORD)
-        whole = min([len(records), *(size(self._file(n)) // (2 * d) for n, d in self.dims.items())])
-        good = whole
+    def _open(self) -> None:
+        """Cut every file behind the last row that is whole and undamaged."""
+        records = self._new_records()
+        good = whole = min(len(records), self._whole_rows())
         for start in range(0, whole, _BLOCK):
             stop = min(start + _BLOCK, whole)
             rows = [np.asarray(self._map(name, whole)[start:stop]) for name in self.dims]
@@ -107,23 +103,19 @@ class FeatureStore:
                 good = start + int(wrong[0])
                 break
         self.dropped = len(records) - good
-        self._cut(good)
-
-    def _cut(self, rows: int) -> None:
-        """Leave the first `rows` rows of every file."""
-        for name, dim in self.dims.items():
-            cut(self._file(name), rows * dim * 2)
-        cut(self.folder / "rows.bin", rows * RECORD.itemsize)
+        self._cut(good, good)
+        self._refresh()
 
     def _refresh(self) -> None:
-        """Take note of what other processes have added, or have dropped as damaged, since last time."""
-        if size(self.folder / "rows.bin") < self._known * RECORD.itemsize:
-            self._rows.clear()
-            self._known = 0
-        records = read_records(self.folder / "rows.bin", RECORD, self._known)
-        for row, key in enumerate(records["key"], start=self._known):
-            self._rows[bytes(key).hex()] = row
-        self._known += len(records)
+        """Note what other processes have added, or have dropped as damaged, since last time."""
+        if size(self._index) < self._records * RECORD.itemsize:
+            self._places.clear()
+            self._records = 0
+        records = self._new_records()
+        for row, key in enumerate(records["key"], start=self._records):
+            self._places[bytes(key).hex()] = row
+        self._records += len(records)
+        self._rows = self._records
 
 
 def _checksums(arrays: Sequence[NDArray[np.float16]]) -> NDArray[np.uint32]:

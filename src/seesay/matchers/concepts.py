@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from seesay.encoders.images.concepts import ConceptHead
 from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import ConceptSettings
+
+
+class ConceptHead(nn.Module):
+    """The output layer of the multi-label CNN: features (n, d) to K logits, sigmoid not yet applied.
+
+    `hidden` is the width of a layer before it, with ReLU; 0 is none (the paper tunes the network instead).
+    """
+
+    def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
+        super().__init__()
+        layers: list[nn.Module] = [nn.Linear(image_dim, hidden), nn.ReLU()] if hidden else []
+        layers += [nn.Dropout(dropout), nn.Linear(hidden or image_dim, concepts)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Compute the logits, (n, K)."""
+        logits: Tensor = self.layers(features)
+        return logits
 
 
 class ConceptPredictor(Matcher):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders.sentences.classes import CLASSES, class_vectors
+from seesay.encoders.sentences.minilm import CLASSES, class_vectors
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.matchers import ProjectionSettings

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.text.vocabulary import Vocabulary
 
 

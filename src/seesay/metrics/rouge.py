@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.progress import progress
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 _BETA = 1.2
 _WORDS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers

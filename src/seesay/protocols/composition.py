@@ -25,7 +25,7 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.text._word_classes import word_class
 from seesay.text.chunker import noun_phrases
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 COMPOSITION = "composition"
 SHUFFLE, SWAP = KINDS = ("shuffle", "swap")

@@ -8,16 +8,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import fill_stores
-from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.metrics.bootstrap import ends, how_drawn, image_draws, mean_intervals
 from seesay.runs.concepts import run_concepts
 from seesay.runs.inputs import Inputs, stores_folder
 from seesay.runs.run import Run, default_device
-from seesay.text.concepts import ConceptVocabulary, concept_targets
-from seesay.text.content_words import PARTS
+from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
 
 # Protocols: the run's own features of whole images, and the highest score of 50 regions of each.
 CONCEPTS, REGIONS = "concepts", "concepts-regions"
@@ -67,11 +66,11 @@ def concept_measures(scores: Scores, targets: Targets, vocabulary: ConceptVocabu
     images that have any: each ranks the concepts. The baseline predicts how frequent a concept is in the
     train split, whatever the image.
     """
-    parts = np.array([concept.part for concept in vocabulary.concepts])
+    parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
     precision = average_precision(scores, targets)
     frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
-    kinds = {part: precision[parts == part] for part in PARTS}
+    kinds = {part: precision[parts == part] for part in PARTS_OF_SPEECH}
     return {
         "images": len(targets),
         "concepts": int(targets.any(axis=0).sum()),
@@ -84,7 +83,7 @@ def concept_measures(scores: Scores, targets: Targets, vocabulary: ConceptVocabu
                 "image mAP": _mean(average_precision(constant.T, targets.T)),
             }
         },
-        "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS if len(kinds[part])},
+        "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS_OF_SPEECH if len(kinds[part])},
     }
 
 
@@ -137,7 +136,7 @@ def _scores(run: Run, inputs: Inputs) -> Scores:
 
 
 def _region_scores(run: Run, inputs: Inputs) -> Scores:
-    encoder = load_encoder(f"concepts-regions:{run.folder}", default_device())
+    encoder = load_image_encoder(f"concepts-regions:{run.folder}", default_device())
     report = fill_stores([encoder], stores_folder(), inputs.corpus.images)
     keys = [key for key in report.keys if key is not None]
     return report.stores[0].read(keys, "pooled")

@@ -24,7 +24,7 @@ from seesay.metrics.ranks import NO_ANSWER
 from seesay.metrics.recall import retrieval
 from seesay.metrics.rouge import rouge_l
 from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE, ndcg, ndcg_by_chance, refuse_nan
-from seesay.text.content_words import content_words
+from seesay.text.concepts import content_words
 
 IMAGE_TO_IMAGE = "image-to-image"
 

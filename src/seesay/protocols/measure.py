@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.images.encoder import CONCEPTS as CONCEPT_ENCODERS
-from seesay.encoders.images.encoder import INSTANCES
+from seesay.encoders.images.concepts import CONCEPTS as CONCEPT_ENCODERS
+from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import owners_of

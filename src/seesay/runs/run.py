@@ -24,12 +24,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import Arrays, Encoder, load_encoder
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.regions.encoder import load_region_encoder
-from seesay.encoders.regions.geometry import GEOMETRY
-from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
+from seesay.encoders.regions.base import GEOMETRY, load_region_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.errors import ImageError, SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.build import build_matcher
@@ -100,7 +99,7 @@ class Run:
         return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device or default_device()))
 
     @cached_property
-    def encoders(self) -> list[Encoder]:
+    def encoders(self) -> list[ImageEncoder]:
         """The image encoders that the recipe names.
 
         Raises:
@@ -255,7 +254,7 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def recipe_encoders(recipe: Recipe) -> list[Encoder]:
+def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
     """The recipe's image encoders, on the default device."""
     if recipe.regions is not None:
         raise SeesayError(
@@ -266,7 +265,7 @@ def recipe_encoders(recipe: Recipe) -> list[Encoder]:
         raise SeesayError(
             "This run was trained on precomputed features: without their encoder it cannot take an image."
         )
-    return [load_encoder(name, default_device()) for name in recipe.encoders]
+    return [load_image_encoder(name, default_device()) for name in recipe.encoders]
 
 
 def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> NDArray[np.float32]:

@@ -14,9 +14,10 @@ from safetensors.torch import save_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.names import untuned
-from seesay.encoders.sentences.encoder import save_sentence_encoder
+from seesay.encoders.sentences.base import save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.fusion import MetricFusion
@@ -109,6 +110,8 @@ def _write(run: Run, members: Sequence[Run]) -> None:
         for name in member.recipe.encoders:
             copy_tuned(name, member.folder, out)
     replace_text(out / RECIPE, dump_recipe(run.recipe))
+    if concept_settings(run.recipe.matcher) is not None:
+        save_head_inputs(out, run.recipe.encoders[0], run.recipe.arrays)
     run.vocabulary.save(out / VOCABULARY)
     if run.sentence_encoder is not None:
         save_sentence_encoder(run.sentence_encoder, out / TEXT)

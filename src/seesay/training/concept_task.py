@@ -47,8 +47,8 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
     """The words of a recipe; those of concepts, which come with them, are what it learns to predict."""
     settings = concept_settings(recipe.matcher)
     if settings is None:
-        return Vocabulary.of(texts, recipe.min_count), None
-    concepts = ConceptVocabulary.of(texts, settings.count, recipe.min_count)
+        return Vocabulary.from_texts(texts, recipe.min_count), None
+    concepts = ConceptVocabulary.from_texts(texts, settings.count, recipe.min_count)
     return concepts.vocabulary(), concepts
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.pair_margin import pair_margin
 from seesay.losses.ranking import distillation, loss_value

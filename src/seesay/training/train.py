@@ -11,8 +11,8 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.images.concepts import keep_concepts
-from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
+from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
@@ -73,6 +73,7 @@ def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool
     vocabulary.save(out / VOCABULARY)
     if concepts is not None:
         concepts.save(out / CONCEPTS)
+        save_head_inputs(out, recipe.encoders[0], recipe.arrays)
     if encoder is not None:
         save_sentence_encoder(encoder, out / TEXT)
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))

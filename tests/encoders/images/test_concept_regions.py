@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from scipy.ndimage import gaussian_filter
 
 from seesay.data.boxes import iou
-from seesay.encoders.images.concept_regions import best_of_clusters, concept_regions
-from seesay.encoders.regions.proposals import propose
+from seesay.encoders.regions.proposals import best_of_clusters, concept_regions, propose
 
 
 def _textured(height: int = 240, width: int = 320) -> np.ndarray:

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.crops import resize
-from seesay.encoders.images.encoder import load_encoder
-from seesay.encoders.regions.encoder import (
+from seesay.encoders.regions.base import (
     REGION_ENCODERS,
     SIDE,
     clip_boxes,
@@ -150,7 +150,7 @@ def thirds(box: np.ndarray) -> list[np.ndarray]:
 
 def test_crops_are_what_the_encoder_sees_of_each_box(photo: np.ndarray) -> None:
     rows = load_region_encoder("efficientnet-lite0:crops").encode(photo, BOXES)
-    encoder = load_encoder("efficientnet-lite0")
+    encoder = load_image_encoder("efficientnet-lite0")
     for row, (x1, y1, x2, y2) in zip(rows, [(0, 0, 270, 180), (30, 20, 200, 120)], strict=False):
         crop = encoder.crops(photo[y1:y2, x1:x2])
         np.testing.assert_allclose(row, encoder.encode(crop[None])["pooled"][0], atol=1e-4)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from seesay.encoders.sentences.classes import CLASSES, class_names, class_vectors
+from seesay.encoders.sentences.minilm import CLASSES, class_names, class_vectors
 
 
 def test_a_thousand_names_in_the_order_of_the_logits() -> None:

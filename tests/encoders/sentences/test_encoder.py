@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.bags import bags_of_words
-from seesay.encoders.sentences.encoder import (
+from seesay.encoders.sentences.base import (
     SENTENCE_ENCODERS,
     fit_sentence_encoder,
     load_sentence_encoder,
     save_sentence_encoder,
 )
-from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.encoders.sentences.word_vectors import bags_of_words, word_vectors
 from seesay.errors import SeesayError
 
 FITTED = [name for name in SENTENCE_ENCODERS if name != "minilm"]

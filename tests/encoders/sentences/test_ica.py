@@ -1,7 +1,7 @@
 import numpy as np
 from sklearn.decomposition import FastICA
 
-from seesay.encoders.sentences.ica import fit_ica
+from seesay.encoders.sentences.fisher import fit_ica
 
 
 def mixed(n: int = 4000) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.bags import bags_of_words
 from seesay.encoders.sentences.quick_thought import QuickThought, contrast
+from seesay.encoders.sentences.word_vectors import bags_of_words
 from seesay.errors import SeesayError
 
 THINGS = ["dog", "man", "boat", "horse", "bird", "car", "child", "tree"]
@@ -76,7 +76,7 @@ def test_as_trained_again_and_as_kept(trained: QuickThought) -> None:
     assert set(trained.tensors()) == {
         f"lstm.{k}_l0" for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     }
-    again = QuickThought.of(trained.tensors())
+    again = QuickThought.from_tensors(trained.tensors())
     np.testing.assert_array_equal(again.rows(TEXTS), trained.rows(TEXTS))
     assert not again.rows(["qqzzx", ""]).any()
 

@@ -20,7 +20,7 @@ Kind = Literal["gmm", "lmm", "hglmm"]
 
 _ITERATIONS = 100
 _TOLERANCE = 1e-3  # of a word's mean log-likelihood between two iterations
-_LEAST_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses onto one word
+_MIN_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses onto one word
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
         warnings.simplefilter("ignore")
         _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
-    least = _LEAST_SCALE * x.std(axis=0).clip(1e-12)
-    mixture = _maximise(x, np.eye(centres)[owner], kind, order, least)
+    min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
+    mixture = _maximise(x, np.eye(centres)[owner], kind, order, min_scale)
     before = -np.inf
     for _ in range(_ITERATIONS):
         logs = mixture.joint(x)
@@ -88,22 +88,22 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
         if (likelihood := totals.mean()) - before < _TOLERANCE:
             break
         before = likelihood
-        mixture = _maximise(x, np.exp(logs - totals), kind, order, least)
+        mixture = _maximise(x, np.exp(logs - totals), kind, order, min_scale)
     return mixture
 
 
 def _maximise(
-    x: Floats, posteriors: Floats, kind: Kind, order: NDArray[np.int64] | None, least: Floats
+    x: Floats, posteriors: Floats, kind: Kind, order: NDArray[np.int64] | None, min_scale: Floats
 ) -> Mixture:
     """The M-step; `order` sorts the points in each dimension, for the medians."""
     mass = posteriors.sum(axis=0)[:, None].clip(1e-12)
     mean = posteriors.T @ x / mass
-    deviation = np.sqrt((posteriors.T @ np.square(x) / mass - np.square(mean)).clip(0)).clip(least)
+    deviation = np.sqrt((posteriors.T @ np.square(x) / mass - np.square(mean)).clip(0)).clip(min_scale)
     if order is None:
         return _mixture(mass, mean, deviation, np.zeros(mean.shape, bool))
     median = _medians(x, posteriors, order)
     spread = np.stack([posteriors[:, k] @ np.abs(x - median[k]) for k in range(len(mass))]) / mass
-    spread = spread.clip(least)
+    spread = spread.clip(min_scale)
     if kind == "lmm":
         return _mixture(mass, median, spread, np.ones(mean.shape, bool))
     # A centre's expected log-likelihood in one dimension is -log(width) - 1/2 as the best Gaussian and
