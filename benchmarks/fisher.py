@@ -48,11 +48,8 @@ def by_seesay(
     for start in range(0, len(lengths), BATCH):
         stop = min(start + BATCH, len(lengths))
         distinct, rows = np.unique(numbers[ends[start] : ends[stop]], return_inverse=True)
-        parts.append(
-            normalise(
-                fisher_vectors(Bags(words[distinct], rows, lengths[start:stop]), words[distinct], mixture)
-            )
-        )
+        bags = Bags(words[distinct], rows, lengths[start:stop])
+        parts.append(normalise(fisher_vectors(bags, words[distinct], mixture)))
     return np.concatenate(parts)
 
 

@@ -193,7 +193,7 @@ WRITER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {here!r})
-from test_store import append, open_store
+from test_feature_store import append, open_store
 store = open_store(Path({folder!r}))
 for start in range(0, 100_000, 4):
     append(store, list(range(start, start + 4)))

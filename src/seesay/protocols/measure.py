@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.images.concepts import CONCEPTS as CONCEPT_ENCODERS
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError

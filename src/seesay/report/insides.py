@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.base import load_image_encoder
-from seesay.encoders.images.concepts import CONCEPTS
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.names import kind_of
@@ -81,7 +81,7 @@ def concept_scores(
             return run.vocabulary.words, torch.sigmoid(
                 run.matcher.logits(features.to(run.device))
             ).cpu().numpy()
-    place = _columns(run, CONCEPTS)
+    place = _columns(run, CONCEPT_ENCODERS)
     if place is None:
         return None
     name, columns = place

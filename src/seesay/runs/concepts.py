@@ -19,7 +19,7 @@ class SeenConcept:
     """A concept and how surely it is there, in 0..1."""
 
     word: str
-    part: PartOfSpeech
+    part_of_speech: PartOfSpeech
     score: float
 
 
@@ -54,4 +54,4 @@ def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool 
     scores = encoded.arrays[0]["pooled"][0]
     best = np.argsort(-scores, kind="stable")[:count]
     found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
-    return [SeenConcept(concept.word, concept.part, score) for concept, score in found]
+    return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]

@@ -17,7 +17,7 @@ from seesay.encoders.images.crops import resize
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.instances import CLASSES, COUNT
-from seesay.encoders.regions.proposals import SIDE, concept_regions
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import ImageError
 
 
@@ -31,7 +31,7 @@ def test_each_instance_is_what_the_network_says_of_its_box(photo: bytes) -> None
     arrays = encode_images([encoder], [photo, b"no image"], ["a", "b"])
     rows = arrays.arrays[0]["pooled"].reshape(2, COUNT, CLASSES)
     pixels = decode(photo, "a")
-    boxes = concept_regions(pixels, COUNT)
+    boxes = diverse_regions(pixels, COUNT)
     network = load_lite("efficientnet-lite0")
     for i, (x1, y1, x2, y2) in enumerate(boxes):
         crop = pixels[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))]

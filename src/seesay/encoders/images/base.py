@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +46,6 @@ class ImageEncoder(Described):
         >>> encoder.encode(encoder.crops(np.full((30, 40, 3), 7, np.uint8))[None])["pooled"].tolist()
         [[7.0, 7.0, 7.0]]
     """
-
-    needs_recipe: ClassVar[str | None] = None  # the recipe whose run the encoder reads, if it reads one
 
     def __init__(
         self,
@@ -135,18 +132,3 @@ def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, s
         'the same, image and mirror image averaged'
     """
     return [line for name in sorted(registry) for line in registry[name].describe(name)]
-
-
-def name_runs(encoders: Sequence[str], run_of: Callable[[str], Path]) -> tuple[str, ...]:
-    """Complete the names of encoders that read a run and do not say which.
-
-    Args:
-        encoders: names, such as "concepts".
-        run_of: returns the folder of the run of a recipe; called only for the recipes that are needed.
-
-    Example:
-        >>> name_runs(["efficientnet-lite0:ten", "concepts"], lambda recipe: Path("runs") / recipe)
-        ('efficientnet-lite0:ten', 'concepts:runs/concepts')
-    """
-    needed = [IMAGE_ENCODERS[n].needs_recipe if n in IMAGE_ENCODERS else None for n in encoders]
-    return tuple(f"{n}:{run_of(recipe)}" if recipe else n for n, recipe in zip(encoders, needed, strict=True))

@@ -31,7 +31,7 @@ from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 
-CONCEPTS = ("concepts", "concepts-regions")
+CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
 _INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
 _CROPS_AT_ONCE = 32  # that the network sees
@@ -113,8 +113,6 @@ class ConceptEncoder(ImageEncoder):
     `pooled` are the scores, sigmoids in 0..1 in the order of the run's concepts, `logits` what they are of.
     """
 
-    needs_recipe = "concepts"
-
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
         def of_squares(squares: Pixels) -> Arrays:
             return self.from_source(base.encode(squares[:, None]))
@@ -154,8 +152,6 @@ class ConceptRegionsEncoder(ImageEncoder):
 
     The network and the head see each region by itself, resized to a square.
     """
-
-    needs_recipe = "concepts"
 
     def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
         def of_squares(squares: Pixels) -> Arrays:
@@ -207,7 +203,7 @@ def keep_concepts(name: str, folder: Path) -> str:
     Raises:
         SeesayError: see `StoredHead.from_name`.
     """
-    if kind_of(name) not in CONCEPTS or TunedName.from_name(name) is not None:
+    if kind_of(name) not in CONCEPT_ENCODERS or TunedName.from_name(name) is not None:
         return name
     head = StoredHead.from_name(name)
     copy_tuned(head.encoder, head.path.parent, folder)

@@ -151,7 +151,9 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
     steps = np.arange(bins + 1, dtype=np.float32)
     x, y = (boxes[:, i, None] + (boxes[:, i + 2] - boxes[:, i])[:, None] * steps / bins for i in (0, 1))
     down, across = _shares(y, height), _shares(x, width)
-    weights = (down[:, :, None, :, None] * across[:, None, :, None, :]).reshape(-1, height * width)
+    weights = (down[:, :, None, :, None] * across[:, None, :, None, :]).reshape(
+        len(boxes) * bins * bins, height * width
+    )
     rows: Rows = np.matmul(weights, maps.reshape(height * width, channels), dtype=np.float32)
     return rows.reshape(len(boxes), bins * bins * channels)
 
@@ -166,17 +168,17 @@ def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
         edges: of the bins, as shares of the row, (r, bins + 1).
         cells: in the row.
     """
-    starts, ends = edges[:, :-1].ravel() * cells, edges[:, 1:].ravel() * cells
+    starts, ends = edges[:, :-1] * cells, edges[:, 1:] * cells
     middles = np.arange(-1, cells + 1) + 0.5
 
     def until(ends: NDArray[np.floating]) -> NDArray[np.float64]:
-        u = np.clip(ends[:, None] - middles, -1, 1)
+        u = np.clip(ends[..., None] - middles, -1, 1)
         return np.where(u < 0, (1 + u) ** 2 / 2, 1 - (1 - u) ** 2 / 2)
 
-    shares = (until(ends) - until(starts)) / (ends - starts)[:, None]
-    shares[:, 1] += shares[:, 0]
-    shares[:, -2] += shares[:, -1]
-    return shares[:, 1:-1].astype(np.float32).reshape(len(edges), -1, cells)
+    shares = (until(ends) - until(starts)) / (ends - starts)[..., None]
+    shares[..., 1] += shares[..., 0]
+    shares[..., -2] += shares[..., -1]
+    return shares[..., 1:-1].astype(np.float32)
 
 
 class PixelsToMaps(nn.Module):

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from seesay.encoders.images import efficientnet
-from seesay.encoders.images.base import INSTANCES, ImageEncoder, _torch, list_encoders, load_image_encoder
-from seesay.encoders.images.efficientnet import LITE, load_lite
+from seesay.encoders.images.base import ImageEncoder, list_encoders, load_image_encoder
+from seesay.encoders.images.efficientnet import LITE, load_lite, on_device
+from seesay.encoders.names import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, kind_of
 from seesay.errors import SeesayError
 
 
@@ -72,7 +73,9 @@ def test_crops_are_averaged() -> None:
 def test_the_pytorch_path_gives_the_same() -> None:
     flat = pictures(2, 224)[:, 0]
     expected = load_image_encoder("efficientnet-lite0").encode(flat[:, None])
-    for key, rows in _torch(load_lite("efficientnet-lite0"), "cpu")(flat).items():
+    for key, rows in zip(
+        ("pooled", "logits"), on_device(load_lite("efficientnet-lite0"), "cpu")(flat), strict=True
+    ):
         np.testing.assert_allclose(rows, expected[key], atol=2e-4)
 
 
@@ -92,19 +95,22 @@ def test_the_fingerprint_changes_with_crop_weights_and_size() -> None:
     assert len({load_image_encoder(name).fingerprint for name in names}) == 4
 
 
-@pytest.mark.parametrize(
-    "name", ["", "vgg19", "efficientnet-lite0:five", "efficientnet-lite9", "EFFICIENTNET"]
-)
+@pytest.mark.parametrize("name", ["", "vgg19", "efficientnet-lite9", "EFFICIENTNET"])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
-    with pytest.raises(SeesayError, match=r"No encoder.*efficientnet-lite0.*timm:NAME"):
+    with pytest.raises(SeesayError, match=r"No image encoder '.*efficientnet-lite0.*timm"):
         load_image_encoder(name)
 
 
-def test_every_listed_packaged_encoder_can_be_named() -> None:
-    for name, about in list_encoders():
-        assert about
-        if name != INSTANCES and not name.endswith((":NAME", ":RUN")):
-            assert name.partition(":")[0] in LITE
+def test_an_unknown_crop_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SeesayError, match=r"no crop 'then'; did you mean 'ten'.*squash, mirror, ten"):
+        load_image_encoder("efficientnet-lite0:then")
+
+
+def test_every_registered_encoder_describes_itself() -> None:
+    for registry in (IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS):
+        lines = list_encoders(registry)
+        assert {kind_of(name) for name, _ in lines} == set(registry)
+        assert all(about for _, about in lines)
 
 
 def test_other_weights_than_the_published_are_refused(
