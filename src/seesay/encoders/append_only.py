@@ -27,13 +27,10 @@ class AppendOnlyStore:
 
     Args:
         folder: of the store, made if it is missing.
-        meta: what the store is for, kept in it and compared with what it says.
+        meta: what the store is for; SeesayError is raised if the folder is for something else.
         widths: bytes of a row in each file of rows.
         index: the file of records.
-        record: the type of a record; its first field, `key`, is of 16 bytes.
-
-    Raises:
-        SeesayError: the folder holds something else.
+        record: type of a record; it has a `key` of 16 bytes.
     """
 
     def __init__(
@@ -93,11 +90,7 @@ class AppendOnlyStore:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder alone, among processes and threads; make it if it is missing.
-
-    Raises:
-        SeesayError: the operating system objects to something inside.
-    """
+    """Hold the folder alone, among processes and threads; raise OSErrors inside as SeesayError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / LOCK).open("w") as file:

@@ -24,18 +24,13 @@ _BLOCK = 4096  # rows verified at a time
 class FeatureStore(AppendOnlyStore):
     """Features of images by content key (32 hexadecimal digits), in half precision.
 
-    Opening a store verifies all of it; rows that are damaged, and those behind them, are dropped.
+    Opening a store verifies all of it; `dropped` counts rows that are damaged, or follow a damaged one.
 
     Args:
-        folder: where stores lie.
+        folder: of all stores; the store's own is named after the fingerprint.
         encoder: name of the encoder.
-        fingerprint: of the encoder; the name of the store's own folder.
+        fingerprint: of the encoder.
         dims: width of each array.
-
-    Attributes:
-        folder: the store's own folder.
-        dims: width of each array.
-        dropped: rows that failed their checksum on opening and will be computed again.
 
     Raises:
         SeesayError: the folder holds something else.
@@ -75,11 +70,7 @@ class FeatureStore(AppendOnlyStore):
             self._write(rows, list(fresh), {"crc": _checksums(list(halves.values()))})
 
     def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
-        """Read the rows of one array in the order of `keys`, (n, width).
-
-        Raises:
-            SeesayError: an image is not in the store.
-        """
+        """Read the rows of one array, (n, width); raise SeesayError if an image is not in the store."""
         try:
             places = [self._places[key] for key in keys]
         except KeyError as missing:

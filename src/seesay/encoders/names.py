@@ -7,8 +7,8 @@ that it has fine-tuned, or of the concepts that it predicts (`concepts@weights:R
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from seesay.registry import Registry
 
@@ -33,27 +33,30 @@ SENTENCE_ENCODERS: Registry[SentenceClass] = Registry(
 
 
 def register_image_encoder(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers an `ImageEncoder`: recipes name it `name` or `name:VARIANT`."""
+    """Return a decorator that registers an `ImageEncoder`, which recipes name `name` or `name:VARIANT`."""
     return IMAGE_ENCODERS.register(name)  # type: ignore[return-value]
 
 
 def register_region_encoder(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a `RegionEncoder`: recipes name it `name` or `name:VARIANT`."""
+    """Return a decorator that registers a `RegionEncoder`, which recipes name `name` or `name:VARIANT`."""
     return REGION_ENCODERS.register(name)  # type: ignore[return-value]
 
 
 def register_sentence_encoder(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` if it must be fitted."""
+    """Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
     return SENTENCE_ENCODERS.register(name)  # type: ignore[return-value]
 
 
 class Described:
     """A registered class that describes itself in lists of encoders."""
 
+    variants: ClassVar[Mapping[str, str]] = {}  # what follows the registered name, and a line about it
+
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe each variant by its name and a line; `name` is what the class is registered under."""
-        return [(name, (cls.__doc__ or "").partition("\n")[0].rstrip("."))]
+        """Describe each variant by its name and a line: by default the first of the docstring."""
+        variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
+        return [(name + suffix, line) for suffix, line in variants.items()]
 
 
 class TunedName(NamedTuple):

@@ -63,11 +63,7 @@ class ImageEncoder(Described):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load the encoder that a recipe names, ready to encode on that device.
-
-        Raises:
-            SeesayError: there is no such variant, or a part of it is not installed.
-        """
+        """Load the variant that a recipe names, ready to encode on that device."""
         raise NotImplementedError
 
     @property
@@ -92,11 +88,7 @@ class ImageEncoder(Described):
         return self.encode(np.stack(images))
 
     def encode(self, crops: Pixels) -> Arrays:
-        """Encode images given as crops (n, c, size, size, 3) uint8; average each array over the crops.
-
-        Returns:
-            A float32 array (n, width) for each name in `dims`.
-        """
+        """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops."""
         n, c = crops.shape[:2]
         flat = self._network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
@@ -122,10 +114,7 @@ def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
 
 
 def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:
-    """List encoders by name, each with a line about it.
-
-    Args:
-        registry: IMAGE_ENCODERS, REGION_ENCODERS or SENTENCE_ENCODERS.
+    """List the encoders of a registry, such as SENTENCE_ENCODERS, by name, each with a line about it.
 
     Example:
         >>> dict(list_encoders())["efficientnet-lite0:mirror"]

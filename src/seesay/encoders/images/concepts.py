@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -38,27 +38,16 @@ _CROPS_AT_ONCE = 32  # that the network sees
 
 
 class StoredHead(NamedTuple):
-    """The output layers of a multi-label CNN, and what they read.
+    """The output layers of a multi-label CNN, linear with ReLU between them, and what they read."""
 
-    Attributes:
-        encoder: name of the encoder whose features are read.
-        arrays: which of its arrays, side by side.
-        layers: weight and bias of each linear layer, with ReLU between them.
-        path: the file that they are from.
-    """
-
-    encoder: str
-    arrays: tuple[str, ...]
-    layers: tuple[tuple[Tensor, Tensor], ...]
-    path: Path
+    encoder: str  # whose features are read
+    arrays: tuple[str, ...]  # of that encoder, side by side
+    layers: tuple[tuple[Tensor, Tensor], ...]  # weight and bias of each
+    path: Path  # of the weights
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
-        """Read the head of an encoder: the one that a run keeps (`@HASH`), or that of the run named.
-
-        Raises:
-            SeesayError: no run is named, there is none, it predicts no concepts, or a file is damaged.
-        """
+        """Read the head that a run keeps (`@HASH`), or that of the run named; raise SeesayError without one."""
         if (kept := TunedName.from_name(name)) is not None:
             path = tuned_file(kept)
             about = metadata(path)
@@ -113,6 +102,8 @@ class ConceptEncoder(ImageEncoder):
     `pooled` are the scores, sigmoids in 0..1 in the order of the run's concepts, `logits` what they are of.
     """
 
+    variants: ClassVar = {":RUN": "scores of the concepts that the run has learned to predict"}
+
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
         def of_squares(squares: Pixels) -> Arrays:
             return self.from_source(base.encode(squares[:, None]))
@@ -126,11 +117,6 @@ class ConceptEncoder(ImageEncoder):
         """Load `concepts:RUN`, or `concepts@HASH:RUN` which a run keeps."""
         head = StoredHead.from_name(name)
         return cls(load_image_encoder(head.encoder, device), head)
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe the encoder of a run."""
-        return [(f"{name}:RUN", "scores of the concepts that the run has learned to predict")]
 
     @property
     def source(self) -> ImageEncoder:
@@ -153,6 +139,8 @@ class ConceptRegionsEncoder(ImageEncoder):
     The network and the head see each region by itself, resized to a square.
     """
 
+    variants: ClassVar = {":RUN": "the same, the highest of 50 regions of the image"}
+
     def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
         def of_squares(squares: Pixels) -> Arrays:
             starts = range(0, len(squares), _CROPS_AT_ONCE)
@@ -171,11 +159,6 @@ class ConceptRegionsEncoder(ImageEncoder):
         lite = kind_of(network) in LITE
         one_crop = lite_encoder(network, device, SIDE) if lite else load_image_encoder(network, device)
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe the encoder of a run."""
-        return [(f"{name}:RUN", f"the same, the highest of {REGIONS} regions of the image")]
 
     def crops(self, pixels: Pixels) -> Pixels:
         """Cut out the regions, (50, size, size, 3) uint8; the whole image stands for those it lacks."""
@@ -199,9 +182,6 @@ def keep_concepts(name: str, folder: Path) -> str:
 
     Returns:
         The encoder's new name; the same one if it is another kind of encoder, or kept already.
-
-    Raises:
-        SeesayError: see `StoredHead.from_name`.
     """
     if kind_of(name) not in CONCEPT_ENCODERS or TunedName.from_name(name) is not None:
         return name

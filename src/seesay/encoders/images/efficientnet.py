@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -70,20 +70,16 @@ class PixelsToFeatures(nn.Module):
 class LiteEncoder(ImageEncoder):
     """An EfficientNet-Lite."""
 
+    variants: ClassVar = {
+        "": "ImageNet CNN, 1280-d pooled features, 1000 class logits",
+        ":ten": "the same, ten crops averaged (the papers' protocol)",
+        ":mirror": "the same, image and mirror image averaged",
+    }
+
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         """Load `NETWORK` or `NETWORK@WEIGHTS`, either with an optional `:CROP`."""
         return lite_encoder(name, device)
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe the network with each of its crops."""
-        size, dim = LITE[name][:2]
-        return [
-            (name, f"ImageNet CNN, {size} px, {dim}-d pooled features, 1000 class logits"),
-            (f"{name}:ten", "the same, ten crops averaged (the papers' protocol)"),
-            (f"{name}:mirror", "the same, image and mirror image averaged"),
-        ]
 
 
 def lite_encoder(name: str, device: str, side: int | None = None) -> ImageEncoder:

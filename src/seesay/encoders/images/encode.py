@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -37,15 +36,10 @@ Out = TypeVar("Out")
 
 @dataclass(frozen=True)
 class Encoded:
-    """Features of some images.
+    """Features of some images."""
 
-    Attributes:
-        arrays: for each encoder its arrays, with zero rows for broken images.
-        errors: for each image what is wrong with it, if anything is.
-    """
-
-    arrays: list[Arrays]
-    errors: list[ImageError | None]
+    arrays: list[Arrays]  # for each encoder, with zero rows for broken images
+    errors: list[ImageError | None]  # for each image what is wrong with it, if anything is
 
 
 def encode_images(encoders: Sequence[ImageEncoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
@@ -70,18 +64,18 @@ def encode_images(encoders: Sequence[ImageEncoder], images: Sequence[bytes], nam
     chunks = [(images[i : i + CHUNK], names[i : i + CHUNK]) for i in range(0, len(images), CHUNK)]
     parts = list(in_threads(lambda chunk: _encode_chunk(list(sources.values()), *chunk), chunks))
     errors = [error for part in parts for error in part.errors]
-    computed = {
-        fingerprint: {
-            name: np.concatenate([np.zeros((0, dim), np.float32), *(part.arrays[e][name] for part in parts)])
-            for name, dim in source.dims.items()
+    good = [i for i, error in enumerate(errors) if error is None]
+    computed: dict[str, Arrays] = {}
+    for e, (fingerprint, source) in enumerate(sources.items()):
+        computed[fingerprint] = {
+            n: np.zeros((len(images), dim), np.float32) for n, dim in source.dims.items()
         }
-        for e, (fingerprint, source) in enumerate(sources.items())
-    }
+        for name, rows in computed[fingerprint].items():
+            if good:
+                rows[good] = np.concatenate([part.arrays[e][name] for part in parts if part.arrays])
     arrays = [encoder.from_source(computed[encoder.source.fingerprint]) for encoder in encoders]
-    broken = [i for i, error in enumerate(errors) if error is not None]
-    for each in arrays:
-        for rows in each.values():
-            rows[broken] = 0
+    for rows in (rows for each in arrays for rows in each.values()):
+        rows[[i for i, error in enumerate(errors) if error is not None]] = 0
     return Encoded(arrays, errors)
 
 
@@ -91,28 +85,21 @@ def _sources(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
 
 
 def _encode_chunk(encoders: Sequence[ImageEncoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
+    """Encode a few images; arrays have rows for the good ones alone, and are left out if there are none."""
     side = _decoded_side(encoders)
-    errors: list[ImageError | None] = [None] * len(images)
-    prepared: list[list[Any]] = [[] for _ in encoders]
-    good: list[int] = []
-    for i, (data, name) in enumerate(zip(images, names, strict=True)):
+    errors: list[ImageError | None] = []
+    prepared: list[list[Any]] = []
+    for data, name in zip(images, names, strict=True):
         try:
             pixels = decode(data, name, side)
         except ImageError as error:
-            errors[i] = error
+            errors.append(error)
             continue
-        good.append(i)
+        errors.append(None)
         # Cropped at once: a chunk of undiminished scans would be gigabytes.
-        for encoder, mine in zip(encoders, prepared, strict=True):
-            mine.append(encoder.prepare(pixels))
-    arrays: list[Arrays] = []
-    for encoder, mine in zip(encoders, prepared, strict=True):
-        rows = {name: np.zeros((len(images), dim), np.float32) for name, dim in encoder.dims.items()}
-        if good:
-            for name, values in encoder.encode_prepared(mine).items():
-                rows[name][good] = values
-        arrays.append(rows)
-    return Encoded(arrays, errors)
+        prepared.append([encoder.prepare(pixels) for encoder in encoders])
+    columns = zip(*prepared, strict=True)
+    return Encoded([e.encode_prepared(c) for e, c in zip(encoders, columns, strict=bool(prepared))], errors)
 
 
 class DerivedStore:
@@ -134,29 +121,22 @@ class DerivedStore:
 
 @dataclass
 class Filled:
-    """The outcome of filling stores.
+    """The outcome of filling stores."""
 
-    Attributes:
-        stores: the filled stores, one an encoder: opening one verifies all of it, so it is done once.
-        keys: each image's key; None if it is broken.
-        encoded: how many images were not in the stores.
-        errors: what is wrong with the broken images.
-    """
-
-    stores: list[FeatureStore | DerivedStore] = field(default_factory=list)
-    keys: list[str | None] = field(default_factory=list)
-    encoded: int = 0
-    errors: list[ImageError] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)  # each image's; None if it is broken
+    errors: list[ImageError] = field(default_factory=list)  # of the broken images
+    encoded: int = 0  # images that were not in the stores
+    stores: list[FeatureStore | DerivedStore] = field(default_factory=list)  # one an encoder
 
 
 @dataclass
 class Chunk(Generic[Out]):
-    """The outcome for a few images: keys and errors as in `Filled`, what was computed, for how many."""
+    """The outcome for a few images: what has been computed, for how many, and as in `Filled`."""
 
     computed: Out
+    count: int = 0
     keys: list[str | None] = field(default_factory=list)
     errors: list[ImageError] = field(default_factory=list)
-    count: int = 0
 
 
 def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage]) -> Filled:
@@ -167,7 +147,7 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
     sources = _sources(encoders)
     opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources.items()}
     stores = list(opened.values())
-    claims = _Claims()
+    claims: dict[str, object] = {}
 
     def work(some: Sequence[CorpusImage]) -> Chunk[_Features]:
         return _missing_features(list(sources.values()), stores, claims, some)
@@ -195,15 +175,9 @@ def fill(
     keep: Callable[[list[Out]], None],
     kept_at_once: int,
 ) -> Filled:
-    """Compute what is missing in threads, and keep it whenever there is enough for a write.
+    """Compute what is missing in threads, `chunk` images at a time, with a bar of that label.
 
-    Args:
-        label: of the progress shown.
-        images: in the order of the outcome.
-        chunk: images that a thread takes at a time.
-        work: computes what is missing for a chunk.
-        keep: stores what several chunks have computed; also called when something fails.
-        kept_at_once: images between two writes.
+    What `work` has computed is kept when there is enough for a write, and whatever happens at the end.
     """
     filled, waiting, count = Filled(), [], 0
     chunks = [images[i : i + chunk] for i in range(0, len(images), chunk)]
@@ -224,28 +198,13 @@ def fill(
     return filled
 
 
-class _Claims:
-    """Contents that some thread has taken on, so that files that are equal are encoded once."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-        self._lock = Lock()
-
-    def take(self, key: str) -> bool:
-        """Return whether the caller is the first to ask."""
-        with self._lock:
-            first = key not in self._taken
-            self._taken.add(key)
-            return first
-
-
 _Features = list[tuple[list[str], Arrays]]  # for each encoder the missing keys and their features
 
 
 def _missing_features(
     encoders: Sequence[ImageEncoder],
     stores: Sequence[FeatureStore],
-    claims: _Claims,
+    claims: dict[str, object],
     images: Sequence[CorpusImage],
 ) -> Chunk[_Features]:
     side = _decoded_side(encoders)
@@ -263,7 +222,8 @@ def _missing_features(
             chunk.keys.append(None)
             continue
         chunk.keys.append(key)
-        if pixels is not None and claims.take(key):
+        # Files that are equal are encoded once, by the thread that comes first.
+        if pixels is not None and claims.setdefault(key, claim := object()) is claim:
             chunk.count += 1
             for e in lacking:
                 wanted[e].append((key, encoders[e].prepare(pixels)))

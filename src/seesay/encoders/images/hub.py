@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,22 +19,17 @@ from seesay.encoders.images.crops import Pixels
 from seesay.encoders.names import register_image_encoder
 from seesay.errors import SeesayError
 
-
-class Tower(NamedTuple):
-    """A vision tower: its module, how it is called, and the pixels that it takes."""
-
-    module: nn.Module
-    forward: Callable[[Tensor], Tensor]
-    size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+# Module, how it is called, side in pixels, and mean and deviation of the channels.
+Tower = tuple[nn.Module, Callable[[Tensor], Tensor], int, tuple[float, ...], tuple[float, ...]]
 
 
 @register_image_encoder("open_clip")
 @register_image_encoder("timm")
 @register_image_encoder("transformers")
 class HubEncoder(ImageEncoder):
-    """A vision tower."""
+    """A vision tower of a library."""
+
+    variants: ClassVar = {":NAME": "any vision tower of that library by name; needs seesay[hub]"}
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
@@ -42,7 +37,7 @@ class HubEncoder(ImageEncoder):
         library, _, which = name.partition(":")
         load = {"timm": _timm, "open_clip": _open_clip, "transformers": _transformers}[library]
         try:
-            tower = load(which)
+            module, forward, size, *channels = load(which)
         except ImportError as missing:
             raise SeesayError(
                 f"{name} needs the hub extra: pip install 'seesay[hub]' ({missing})."
@@ -50,24 +45,17 @@ class HubEncoder(ImageEncoder):
         except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
             reason = (str(failure).splitlines() or [type(failure).__name__])[0]
             raise SeesayError(f"{library} could not load '{which}': {reason}") from failure
-        module, size = tower.module.eval().to(device), tower.size
-        shift, scale = (
-            torch.tensor(each, device=device).view(1, 3, 1, 1) for each in (tower.mean, tower.std)
-        )
+        module = module.eval().to(device)
+        shift, scale = (torch.tensor(each, device=device).view(1, 3, 1, 1) for each in channels)
 
         @torch.inference_mode()
         def run(pixels: Pixels) -> Arrays:
             images = torch.from_numpy(np.ascontiguousarray(pixels)).to(device).permute(0, 3, 1, 2)
-            pooled = tower.forward((images.float() / 255 - shift) / scale)
+            pooled = forward((images.float() / 255 - shift) / scale)
             return {"pooled": pooled.float().cpu().numpy()}
 
         dim = run(np.zeros((1, size, size, 3), np.uint8))["pooled"].shape[1]
         return cls(name, _weights_hash(module), size, {"pooled": dim}, run)
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe the towers of a library."""
-        return [(f"{name}:NAME", "any vision tower of that library by name; needs seesay[hub]")]
 
 
 def _weights_hash(module: nn.Module) -> str:
@@ -86,7 +74,7 @@ def _timm(which: str) -> Tower:
         torch.manual_seed(0)
         module = timm.create_model(architecture, pretrained=weights != "random", num_classes=0)
     config = timm.data.resolve_model_data_config(module)
-    return Tower(module, module, int(config["input_size"][-1]), config["mean"], config["std"])
+    return module, module, int(config["input_size"][-1]), config["mean"], config["std"]
 
 
 def _open_clip(which: str) -> Tower:
@@ -96,7 +84,7 @@ def _open_clip(which: str) -> Tower:
     module = open_clip.create_model(architecture, pretrained=pretrained or None)
     visual: Any = module.visual
     size = visual.image_size[0] if isinstance(visual.image_size, tuple) else visual.image_size
-    return Tower(module, module.encode_image, int(size), tuple(visual.image_mean), tuple(visual.image_std))
+    return module, module.encode_image, int(size), tuple(visual.image_mean), tuple(visual.image_std)
 
 
 def _transformers(which: str) -> Tower:
@@ -115,4 +103,4 @@ def _transformers(which: str) -> Tower:
         chosen: Tensor = pooled if pooled is not None else output.last_hidden_state[:, 0]
         return chosen.flatten(1)  # some CNNs keep the two pooled axes
 
-    return Tower(module, forward, int(edge), tuple(processor.image_mean), tuple(processor.image_std))
+    return module, forward, int(edge), tuple(processor.image_mean), tuple(processor.image_std)

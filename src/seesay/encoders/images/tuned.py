@@ -36,11 +36,7 @@ def save_tuned(
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
-    """Copy an encoder's weights from one run to another; do nothing if no run holds them.
-
-    Raises:
-        SeesayError: the source does not have them.
-    """
+    """Copy an encoder's weights, if it has any of a run's own, from one run to another."""
     name = TunedName.from_name(encoder)
     if name is None:
         return
@@ -65,11 +61,7 @@ def adopt_tuned(encoder: str, folder: Path) -> None:
 
 
 def tuned_file(name: TunedName) -> Path:
-    """Return the file of an adopted encoder's weights.
-
-    Raises:
-        SeesayError: it is missing or damaged.
-    """
+    """Return the file of an adopted encoder's weights; raise SeesayError if it is missing or damaged."""
     path = _file(_cache(), name.weights)
     if not path.is_file():
         raise SeesayError(f"Encoder '{name}': its weights come with the run that holds them; load that run.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +48,6 @@ class RegionEncoder(Described):
         what: an identifier that changes with what is done to image and boxes.
         dim: width of the features.
         run: maps images and their boxes, which lie inside them, to features.
-
-    Attributes:
-        fingerprint: changes with any of the above.
     """
 
     def __init__(self, name: str, weights: str, what: str, dim: int, run: EncodeImages) -> None:
@@ -59,21 +56,11 @@ class RegionEncoder(Described):
 
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
-        """Load the encoder that a recipe names.
-
-        Raises:
-            SeesayError: there is no such variant, or a part of it is not installed.
-        """
+        """Load the variant that a recipe names, ready to encode on that device."""
         raise NotImplementedError
 
     def encode(self, pixels: Pixels, boxes: Boxes) -> Rows:
-        """Compute features (r, dim) of the boxes (r, 4) of one image (h, w, 3).
-
-        Boxes are clipped to the image and widened to a pixel.
-
-        Raises:
-            SeesayError: a box lies wholly outside the image or is no box.
-        """
+        """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""
         return self.encode_images([pixels], [boxes])[0]
 
     def encode_images(self, images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
@@ -116,13 +103,9 @@ def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
 def region_features(
     features: NDArray[np.floating], boxes: Boxes, size: NDArray[np.int64], geometry: bool
 ) -> Rows:
-    """Join features of regions (r, d) with box and area as shares of the image: (r, d + 5).
+    """Join features of regions (r, d), if `geometry` is set, with box and area as shares of the image: (r, d + 5).
 
-    Args:
-        features: of the regions, (r, d).
-        boxes: x1 y1 x2 y2 in pixels, (r, 4).
-        size: width and height of the image, (2,).
-        geometry: if False, the features are returned as they are.
+    Boxes (r, 4) are in pixels; `size` (2,) is the image's width and height.
     """
     rows = np.asarray(features, np.float32)
     if not geometry:
@@ -137,12 +120,7 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
 
     This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2): the integral of the interpolated map over
     each part, exact, where RoIAlign takes samples. It is linear in the map and separates into rows and
-    columns, so all boxes are one matrix product.
-
-    Args:
-        maps: (h, w, c).
-        boxes: as shares of the image, (r, 4).
-        bins: parts a side.
+    columns, so all boxes, (r, 4) as shares of the image, are one matrix product.
 
     Returns:
         (r, bins·bins·c), part by part, from left to right and then from top to bottom.
@@ -151,22 +129,17 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
     steps = np.arange(bins + 1, dtype=np.float32)
     x, y = (boxes[:, i, None] + (boxes[:, i + 2] - boxes[:, i])[:, None] * steps / bins for i in (0, 1))
     down, across = _shares(y, height), _shares(x, width)
-    weights = (down[:, :, None, :, None] * across[:, None, :, None, :]).reshape(
-        len(boxes) * bins * bins, height * width
-    )
+    shape = len(boxes) * bins * bins, height * width
+    weights = (down[:, :, None, :, None] * across[:, None, :, None, :]).reshape(shape)
     rows: Rows = np.matmul(weights, maps.reshape(height * width, channels), dtype=np.float32)
     return rows.reshape(len(boxes), bins * bins * channels)
 
 
 def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
-    """Share of each of a row's cells in the mean over each bin: (r, bins, cells).
+    """Share of each of a row's cells in the mean over each bin, (r, bins, cells), from the bins' edges.
 
     Cell i has its value at i + ½, from where it falls linearly to the middles of its neighbours; the
     outermost cells keep theirs up to the border, as if the border were repeated outside.
-
-    Args:
-        edges: of the bins, as shares of the row, (r, bins + 1).
-        cells: in the row.
     """
     starts, ends = edges[:, :-1] * cells, edges[:, 1:] * cells
     middles = np.arange(-1, cells + 1) + 0.5
@@ -217,6 +190,11 @@ def onnx_maps() -> MapNetwork:
 class LiteRegionEncoder(RegionEncoder):
     """EfficientNet-Lite0 on regions."""
 
+    variants: ClassVar = {
+        ":roi": f"maps of one pass over the image, pooled in {BINS} × {BINS} bins of each region",
+        ":crops": "pooled features of each region by itself",
+    }
+
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
         """Load `efficientnet-lite0:roi` or `efficientnet-lite0:crops`."""
@@ -229,17 +207,6 @@ class LiteRegionEncoder(RegionEncoder):
         run = onnx_maps() if device == "cpu" else on_device(load_maps(), device)
         dim = BINS * BINS * sum(CHANNELS)
         return cls(name, lite.sha256, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(run))
-
-    @classmethod
-    def describe(cls, name: str) -> list[tuple[str, str]]:
-        """Describe both variants."""
-        return [
-            (
-                f"{name}:roi",
-                f"maps of one pass over the image, pooled in {BINS} × {BINS} bins of each region",
-            ),
-            (f"{name}:crops", "pooled features of each region by itself"),
-        ]
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,31 +39,16 @@ class Regions(NamedTuple):
     features: NDArray[np.float16]
 
 
-@dataclass(frozen=True)
-class RegionFill:
-    """Regions of some images, in their order.
+class RegionFill(NamedTuple):
+    """Regions of some images, in their order."""
 
-    Attributes:
-        keys: each image's key; None if it is broken.
-        errors: what is wrong with the broken ones.
-        regions: proposals, then the image's extra boxes; none for a broken image.
-    """
-
-    keys: list[str | None]
-    errors: list[ImageError]
-    regions: list[Regions]
+    keys: list[str | None]  # each image's; None if it is broken
+    errors: list[ImageError]  # of the broken images
+    regions: list[Regions]  # proposals, then the image's extra boxes; none for a broken image
 
 
 class RegionStore(AppendOnlyStore):
-    """Regions of images by key (32 hexadecimal digits).
-
-    Args:
-        folder: where stores lie.
-        encoder: of the regions.
-
-    Raises:
-        SeesayError: the folder holds something else.
-    """
+    """Regions of images by key (32 hexadecimal digits), under the folder of all stores."""
 
     def __init__(self, folder: Path, encoder: RegionEncoder) -> None:
         made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
@@ -89,11 +73,7 @@ class RegionStore(AppendOnlyStore):
         return key in self._sound
 
     def __getitem__(self, key: str) -> Regions:
-        """Return the regions with that key.
-
-        Raises:
-            SeesayError: they are not in the store.
-        """
+        """Return the regions with that key; raise SeesayError if they are not in the store."""
         if key not in self:
             raise SeesayError(f"{self.folder}: regions {key} are not in this store.")
         return self._read(key)
@@ -153,7 +133,7 @@ def fill_regions(
 
     Args:
         encoder: of the regions.
-        folder: of stores.
+        folder: of all stores.
         images: of which regions are wanted.
         extra_boxes: for each image further boxes (k, 4), such as the true ones: its last k regions.
         count: of proposals an image, at most.

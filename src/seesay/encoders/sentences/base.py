@@ -88,15 +88,10 @@ class SentenceFeatures(Described, ABC):
 
 @dataclass(frozen=True)
 class Pca:
-    """Projection on the directions of most variance.
+    """Projection on the directions of most variance."""
 
-    Attributes:
-        mean: (D,).
-        components: orthonormal columns, most variance first, (D, d).
-    """
-
-    mean: Vectors
-    components: Vectors
+    mean: Vectors  # (D,)
+    components: Vectors  # orthonormal columns, most variance first, (D, d)
 
     def project(self, rows: Vectors) -> Vectors:
         """Project rows (n, D) to (n, d)."""
@@ -110,10 +105,8 @@ def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
 
     No more than one batch and four matrices of (D, D) are held: the covariance is added up batch by batch, at
     n·D² flops. At the dimensions kept here (a third of D and more, as in the paper's 18,000 to 6,000) that is
-    less work than a randomised range finder, whose two products cost 4·n·D·d, and it is exact.
-
-    Raises:
-        ValueError: there are no rows.
+    less work than a randomised range finder, whose two products cost 4·n·D·d, and it is exact. Without rows
+    ValueError is raised.
     """
     mean, covariance = _moments(batches)
     # All eigenvectors by divide and conquer take a third of the time of most of them by their number.

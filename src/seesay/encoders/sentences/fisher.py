@@ -49,19 +49,10 @@ def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
 
 
 def _word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: int) -> Vectors:
-    """Gradients of each word's log-likelihood by one centre's location and scale, Fisher-normalised.
+    """Gradients of words' log-likelihood by one centre's location and scale, Fisher-normalised: (v, 2, d).
 
-    The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m
-    and s alike, w the centre's weight; gradients are divided by its square root.
-
-    Args:
-        words: (v, d).
-        posteriors: of the centre given each word, (v,).
-        mixture: the mixture.
-        centre: its number.
-
-    Returns:
-        By location and by scale, (v, 2, d).
+    The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m and s
+    alike, w the centre's weight; gradients are divided by its square root. `posteriors` (v,) are the centre's.
     """
     laplacian = mixture.laplacian[centre]
     z = ((words - mixture.location[centre]) / mixture.scale[centre]).astype(np.float32)
@@ -83,15 +74,10 @@ def normalise(vectors: Vectors) -> Vectors:
 
 @dataclass(frozen=True)
 class Ica:
-    """Sources (x - mean) @ unmixing.T, of unit variance and as independent as a linear map makes them.
+    """Sources (x - mean) @ unmixing.T, of unit variance and as independent as a linear map makes them."""
 
-    Attributes:
-        mean: (d,).
-        unmixing: (k, d), k at most the rank of the vectors it was fitted to.
-    """
-
-    mean: Floats
-    unmixing: Floats
+    mean: Floats  # (d,)
+    unmixing: Floats  # (k, d), k at most the rank of the vectors it was fitted to
 
     def sources(self, vectors: Vectors) -> Floats:
         """Compute the independent components of vectors, (n, d) to (n, k)."""

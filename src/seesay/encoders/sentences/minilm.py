@@ -8,6 +8,7 @@ BertModel.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -65,14 +66,14 @@ class MiniLMNetwork(nn.Module):
         super().__init__()
         self.words = nn.Embedding(30522, DIM)
         self.positions = nn.Embedding(512, DIM)
-        self.types = nn.Embedding(2, DIM)
+        self.token_types = nn.Embedding(2, DIM)
         self.norm = nn.LayerNorm(DIM, eps=1e-12)
         self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Average the last layer over the words, L2-normalised."""
         place = torch.cumsum(torch.ones_like(ids), dim=1) - 1
-        hidden = self.norm(self.words(ids) + self.positions(place) + self.types(torch.zeros_like(ids)))
+        hidden = self.norm(self.words(ids) + self.positions(place) + self.token_types(torch.zeros_like(ids)))
         bias = ((1 - mask) * -1e9).to(hidden.dtype)[:, None, None, :]
         for layer in self.layers:
             hidden = layer(hidden, bias)
@@ -82,30 +83,25 @@ class MiniLMNetwork(nn.Module):
 
 def load_minilm() -> MiniLMNetwork:
     """Load the network with the packaged weights."""
-    names = {
-        "attention.self.query": "query",
-        "attention.self.key": "key",
-        "attention.self.value": "value",
-        "attention.output.dense": "output",
-        "attention.output.LayerNorm": "attention_norm",
-        "intermediate.dense": "up",
-        "output.dense": "down",
-        "output.LayerNorm": "norm",
-    }
     packaged = load_file(_folder() / "model.safetensors")
-    prefix = "" if "embeddings.LayerNorm.weight" in packaged else "bert."
-    embeddings = {"words": "word", "positions": "position", "types": "token_type"}
-    state = {
-        f"{ours}.weight": packaged[f"{prefix}embeddings.{theirs}_embeddings.weight"]
-        for ours, theirs in embeddings.items()
+    renamed = {
+        r"^(bert\.)?(embeddings|encoder)\.": "",
+        r"^layer\.": "layers.",
+        r"^LayerNorm": "norm",
+        r"^(word|position|token_type)_embeddings": r"\1s",
+        r"attention\.self\.": "",
+        r"attention\.output\.dense": "output",
+        r"attention\.output\.LayerNorm": "attention_norm",
+        r"intermediate\.dense": "up",
+        r"output\.dense": "down",
+        r"output\.LayerNorm": "norm",
     }
-    for part in ("weight", "bias"):
-        state[f"norm.{part}"] = packaged[f"{prefix}embeddings.LayerNorm.{part}"]
-        for i in range(LAYERS):
-            for theirs, ours in names.items():
-                state[f"layers.{i}.{ours}.{part}"] = packaged[f"{prefix}encoder.layer.{i}.{theirs}.{part}"]
-    network = MiniLMNetwork()
-    network.load_state_dict(state)
+    network, state = MiniLMNetwork(), {}
+    for key, tensor in packaged.items():
+        for theirs, ours in renamed.items():
+            key = re.sub(theirs, ours, key)
+        state[key] = tensor
+    network.load_state_dict({key: state[key] for key in network.state_dict()})
     return network.eval()
 
 

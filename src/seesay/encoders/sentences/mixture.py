@@ -25,22 +25,15 @@ _MIN_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture of k densities over d dimensions.
+    """A mixture of k densities over d dimensions."""
 
-    Attributes:
-        weights: (k,), summing to 1.
-        location: mean of a Gaussian, median of a Laplacian, (k, d).
-        scale: σ of a Gaussian; mean absolute deviation of a Laplacian, (k, d).
-        laplacian: where the density is Laplacian, (k, d).
-    """
-
-    weights: Floats
-    location: Floats
-    scale: Floats
-    laplacian: NDArray[np.bool_]
+    weights: Floats  # (k,), summing to 1
+    location: Floats  # mean of a Gaussian, median of a Laplacian, (k, d)
+    scale: Floats  # σ of a Gaussian; mean absolute deviation of a Laplacian, (k, d)
+    laplacian: NDArray[np.bool_]  # where the density is Laplacian, (k, d)
 
     def joint(self, x: Floats) -> Floats:
-        """log(weight of centre · density of x under it) for points x (n, d): (n, k)."""
+        """Compute log(weight of centre · density of x under it) for points x (n, d): (n, k)."""
         gaussian = np.where(self.laplacian, 0, 1 / np.square(self.scale))
         squares = np.square(x) @ gaussian.T - 2 * x @ (gaussian * self.location).T
         squares += (gaussian * np.square(self.location)).sum(axis=1)
@@ -53,22 +46,22 @@ class Mixture:
         return logs
 
     def log_likelihood(self, x: Floats) -> Floats:
-        """Log-likelihood of each point, (n,)."""
+        """Compute the log-likelihood of each point, (n,)."""
         total: Floats = logsumexp(self.joint(x), axis=1)
         return total
 
     def posteriors(self, x: Floats) -> Floats:
-        """Probability of each centre given each point, (n, k)."""
+        """Compute the probability of each centre given each point, (n, k)."""
         logs = self.joint(x)
         shares: Floats = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
         return shares
 
 
 def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixture:
-    """Expectation-maximisation from a k-means partition.
+    """Fit a mixture to points (n, d) by expectation-maximisation from a k-means partition.
 
     Args:
-        x: points (n, d).
+        x: points.
         kind: "gmm", "lmm", or "hglmm": each centre and dimension is what its points make likelier.
         centres: how many, at most one for ten points.
         seed: of k-means' first centres.

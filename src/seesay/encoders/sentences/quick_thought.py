@@ -46,11 +46,7 @@ class QuickThought(SentenceFeatures):
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> QuickThought:
-        """Train on sentences; `images` (m,) says which image each describes.
-
-        Raises:
-            SeesayError: no two images have two sentences each with known words.
-        """
+        """Train on sentences; raise SeesayError unless two images have two each with known words."""
         bags = Bags.from_texts(texts)
         pairs = _Pairs(bags, images)
         with torch.random.fork_rng(devices=[]):
@@ -130,12 +126,8 @@ def _train(lstm: nn.LSTM, bags: Bags, pairs: _Pairs) -> None:
 def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
     """Negative log-likelihood of each sentence's neighbour among the batch, averaged over both directions.
 
-    Other sentences of the same image are no candidates.
-
-    Args:
-        one: states of sentences, (n, d).
-        other: states of their neighbours, (n, d).
-        images: which image each pair describes, (n,).
+    `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) says which image each
+    pair describes: other sentences of the same image are no candidates.
     """
     logits = _SCALE * functional.normalize(one, dim=1) @ functional.normalize(other, dim=1).T
     same = images[:, None] == images[None, :]

@@ -21,23 +21,14 @@ _MAX_WORDS = 6000  # the most frequent: PCA takes the square of it
 @register_sentence_encoder("tfidf")
 @dataclass(frozen=True)
 class Tfidf(SentenceFeatures):
-    """tf-idf: unit vectors of word counts, weighted by log((1 + n) / (1 + sentences with the word)) + 1.
-
-    Attributes:
-        vocabulary: the words of the training sentences.
-        idf: each word's inverse document frequency, (v,).
-    """
+    """tf-idf: unit vectors of word counts, weighted by log((1 + n) / (1 + sentences with the word)) + 1."""
 
     vocabulary: Vocabulary
-    idf: NDArray[np.float32]
+    idf: NDArray[np.float32]  # each word's inverse document frequency, (v,)
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64] | None = None) -> Tfidf:
-        """Count the words of sentences.
-
-        Raises:
-            SeesayError: no word occurs twice.
-        """
+        """Count the words of sentences; raise SeesayError if none occurs twice."""
         del images
         vocabulary = Vocabulary(Vocabulary.from_texts(texts, _MIN_COUNT).words[:_MAX_WORDS])
         if not vocabulary.words:

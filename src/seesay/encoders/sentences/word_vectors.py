@@ -53,17 +53,11 @@ def _glove() -> tuple[dict[str, int], NDArray[np.float32]]:
 
 
 class Bags(NamedTuple):
-    """Sentences as bags of known words.
+    """Sentences as bags of known words."""
 
-    Attributes:
-        vectors: the distinct words' vectors, (v, d).
-        numbers: rows of `vectors`, one sentence after the other, (total,).
-        lengths: known words in each sentence, (m,).
-    """
-
-    vectors: Vectors
-    numbers: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    vectors: Vectors  # of the distinct words, (v, d)
+    numbers: NDArray[np.int64]  # rows of `vectors`, one sentence after the other, (total,)
+    lengths: NDArray[np.int64]  # known words in each sentence, (m,)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> Bags:
