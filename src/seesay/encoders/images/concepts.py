@@ -47,7 +47,7 @@ class StoredHead(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
-        """Read the head that a run keeps (`@HASH`), or that of the run named; raise SeesayError without one."""
+        """Read the head that a run keeps (`@HASH`), or that of the run named, or raise SeesayError."""
         if (kept := TunedName.from_name(name)) is not None:
             path = tuned_file(kept)
             about = metadata(path)

@@ -103,7 +103,7 @@ def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
 def region_features(
     features: NDArray[np.floating], boxes: Boxes, size: NDArray[np.int64], geometry: bool
 ) -> Rows:
-    """Join features of regions (r, d), if `geometry` is set, with box and area as shares of the image: (r, d + 5).
+    """Join features (r, d), if `geometry` is set, with box and area as shares of the image: (r, d + 5).
 
     Boxes (r, 4) are in pixels; `size` (2,) is the image's width and height.
     """

@@ -1,24 +1,21 @@
 """The store of region features: boxes of each image with their features, computed once.
 
-One folder a region encoder and version of the proposals. `features.f16` and `boxes.f32` hold rows, one a
-region; `images.bin` says for each image its key, how many rows are its own and their checksum. Damaged rows
-are found on reading, and computed again.
+One folder a region encoder and version of the proposals; a row is a region.
 """
 
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
-from seesay.encoders.append_only import AppendOnlyStore, locked
+from seesay.encoders.append_only import AppendOnlyStore
 from seesay.encoders.images.crops import Pixels
 from seesay.encoders.images.encode import Chunk, bytes_of, fill
 from seesay.encoders.regions import proposals
@@ -52,72 +49,26 @@ class RegionStore(AppendOnlyStore):
 
     def __init__(self, folder: Path, encoder: RegionEncoder) -> None:
         made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
-        self._dim = encoder.dim
-        self._ranges: dict[str, tuple[int, int, int]] = {}  # start, stop, checksum
-        self._sound: set[str] = set()
         super().__init__(
             folder / hashlib.blake2b(made.encode(), digest_size=8).hexdigest(),
             {"version": VERSION, "encoder": encoder.name, "dim": encoder.dim, "made": made},
-            {"features.f16": 2 * encoder.dim, "boxes.f32": 16},
+            [("features.f16", "<f2", encoder.dim), ("boxes.f32", "<f4", 4)],
             "images.bin",
             RECORD,
         )
-
-    def __contains__(self, key: str) -> bool:
-        """Return whether the regions with that key are in the store and undamaged."""
-        if key not in self._sound and key in self._ranges:
-            if _checksum(self._read(key)) != self._ranges[key][2]:
-                del self._ranges[key]
-                return False
-            self._sound.add(key)
-        return key in self._sound
 
     def __getitem__(self, key: str) -> Regions:
         """Return the regions with that key; raise SeesayError if they are not in the store."""
         if key not in self:
             raise SeesayError(f"{self.folder}: regions {key} are not in this store.")
-        return self._read(key)
+        features, boxes = self._rows_of(key)
+        return Regions(boxes, features)
 
     def append(self, items: Mapping[str, Regions]) -> None:
-        """Add regions; those that are there already, from this process or another, are left as they are."""
-        with locked(self.folder):
-            self._refresh()
-            fresh = {
-                key: Regions(np.asarray(boxes, "<f4"), np.asarray(features, "<f2"))
-                for key, (boxes, features) in items.items()
-                if key not in self
-            }
-            rows = {
-                "features.f16": b"".join(r.features.tobytes() for r in fresh.values()),
-                "boxes.f32": b"".join(r.boxes.tobytes() for r in fresh.values()),
-            }
-            counts, sums = [len(r.boxes) for r in fresh.values()], [_checksum(r) for r in fresh.values()]
-            self._write(rows, list(fresh), {"rows": counts, "crc": sums})
-
-    def _read(self, key: str) -> Regions:
-        start, stop, _ = self._ranges[key]
-        return Regions(self._boxes[start:stop], self._features[start:stop])
-
-    def _refresh(self) -> None:
-        """Note what has been added since last time, up to the first record whose rows are not all there."""
-        whole, ranges = self._whole_rows(), {}
-        for record in self._new_records():
-            stop = self._rows + int(record["rows"])
-            if stop > whole:
-                break
-            ranges[bytes(record["key"]).hex()] = (self._rows, stop, int(record["crc"]))
-            self._records, self._rows = self._records + 1, stop
-        # The maps come first: other threads read by these ranges while one appends.
-        self._features = self._map("features.f16", "<f2", self._dim)
-        self._boxes = self._map("boxes.f32", "<f4", 4)
-        self._sound.difference_update(ranges)
-        self._ranges |= ranges
-
-    def _map(self, name: str, kind: str, width: int) -> NDArray[Any]:
-        """Map a file as a plain array: slicing one is several times cheaper than slicing a memmap."""
-        if self._rows == 0:
-            return np.zeros((0, width), kind)
-        return np.asarray(np.memmap(self.folder / name, kind, "r", shape=(self._rows, width)))
+        """Add regions; those that are there already are left as they are."""
+        self._append(
+            {k: (np.asarray(r.features, "<f2"), np.asarray(r.boxes, "<f4")) for k, r in items.items()}
+        )
 
 
 def fill_regions(
@@ -186,7 +137,3 @@ def _key(data: bytes, extra: Boxes, count: int) -> str:
     """What decides an image's regions: its content, the boxes that come with it, how many are proposed."""
     what = f"{content_key(data)} {count} ".encode() + np.asarray(extra, "<f4").tobytes()
     return hashlib.blake2b(what, digest_size=16).hexdigest()
-
-
-def _checksum(regions: Regions) -> int:
-    return zlib.crc32(regions.boxes.tobytes(), zlib.crc32(regions.features.tobytes()))

@@ -52,7 +52,8 @@ def _word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre:
     """Gradients of words' log-likelihood by one centre's location and scale, Fisher-normalised: (v, 2, d).
 
     The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m and s
-    alike, w the centre's weight; gradients are divided by its square root. `posteriors` (v,) are the centre's.
+    alike, w the centre's weight; gradients are divided by its square root. `posteriors` (v,) are those of
+    the centre.
     """
     laplacian = mixture.laplacian[centre]
     z = ((words - mixture.location[centre]) / mixture.scale[centre]).astype(np.float32)
