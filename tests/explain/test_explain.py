@@ -14,19 +14,17 @@ from PIL import Image
 
 from seesay.cli.printing import print_explanation
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.sentences.encoder import MiniLM
+from seesay.encoders.sentences.base import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word
 from seesay.matchers.build import build_matcher
 from seesay.matchers.composed import Ensemble
-from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.runs.sentences import prepare_sentences
+from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.recipes.load import load_recipe
-from seesay.matchers.mcnn import MatchingCNNSettings
 from seesay.runs.run import Run, join_features
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import Vocabulary
+from seesay.runs.sentences import prepare_sentences
+from seesay.text.vocabulary import Vocabulary, tokenize
 
 WORDS = tokenize("a two dog dogs man red ball chases plays on in the grass snow with and's jumps over water")
 SENTENCE = "Two dogs, a man: plays on the grass with a red ball zyxw in the SNOW!"

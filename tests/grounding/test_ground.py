@@ -19,13 +19,13 @@ from seesay.data.phrases import PhraseCorpus
 from seesay.data.pixels import decode
 from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene
-from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.proposals import Proposals, propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Place, best_places, can_ground
-from seesay.runs.sentences import prepare_sentences
 from seesay.runs.run import Run
+from seesay.runs.sentences import prepare_sentences
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
 

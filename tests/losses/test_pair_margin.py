@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.losses.pair_margin import draw_negatives, pair_margin
+from seesay.losses.pairs import PairMarginSettings
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.losses.pairs import PairMarginSettings
 
 owners_of_batches = st.lists(st.integers(0, 4), min_size=2, max_size=12).map(torch.tensor)
 

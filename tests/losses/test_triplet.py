@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
-from seesay.losses.triplet import TripletSettings
+from seesay.losses.triplet import Relations, TripletSettings, logistic_loss, triplet_loss
 
 
 def units(rows: int, seed: int, dim: int = 6) -> Tensor:

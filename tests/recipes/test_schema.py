@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from seesay.recipes.load import dump_recipe, parse_recipe
+from seesay.losses.contrastive import ContrastiveSettings, DistillationSettings
+from seesay.losses.pairs import PairMarginSettings
+from seesay.losses.ranking import MarginSettings
 from seesay.matchers.composed import EnsembleSettings
 from seesay.matchers.irmatch import IRMatchSettings
 from seesay.matchers.mcnn import MatchingCNNSettings
 from seesay.matchers.projection import ProjectionSettings
 from seesay.matchers.vsepp import VSEPlusPlusSettings
-from seesay.losses.contrastive import ContrastiveSettings, DistillationSettings
-from seesay.losses.ranking import MarginSettings
+from seesay.recipes.load import dump_recipe, parse_recipe
 from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
-from seesay.losses.pairs import PairMarginSettings
 
 counts = st.integers(1, 5000)
 positive = st.floats(1e-6, 1e3)

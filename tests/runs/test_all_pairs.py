@@ -15,16 +15,13 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.composed import Ensemble
-from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers.composed import Ensemble, EnsembleSettings
+from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import SimilarityNetwork
+from seesay.matchers.two_branch import SimilarityNetwork, SimilarityNetworkSettings
 from seesay.protocols.measure import measure
 from seesay.protocols.retrieval import evaluate_folds, protocol_named
 from seesay.recipes.load import load_recipe
-from seesay.matchers.composed import EnsembleSettings
-from seesay.matchers.mcnn import MatchingCNNSettings
-from seesay.matchers.two_branch import SimilarityNetworkSettings
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run

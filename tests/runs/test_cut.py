@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import torch
 
-from seesay.matchers.sentences import Sentences
-from seesay.recipes.load import load_recipe
 from seesay.matchers.composed import EnsembleSettings
 from seesay.matchers.mcnn import MatchingCNNSettings
 from seesay.matchers.sco import SCOSettings
+from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetworkSettings
+from seesay.recipes.load import load_recipe
 from seesay.runs.cut import count_cut, max_length
 
 

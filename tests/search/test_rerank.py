@@ -11,8 +11,8 @@ import pytest
 
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.sentences import prepare_sentences
 from seesay.runs.run import Run, join_features
+from seesay.runs.sentences import prepare_sentences
 from seesay.search import rerank
 from seesay.search.index import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered

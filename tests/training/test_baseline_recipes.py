@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.recipes.load import load_recipe
-from seesay.matchers.vsepp import VSEPlusPlusSettings
-from seesay.losses.ranking import HingeRankSettings, MarginSettings
 from seesay.losses.correlation import TotalCorrelationSettings
+from seesay.losses.ranking import HingeRankSettings, MarginSettings
+from seesay.matchers.vsepp import VSEPlusPlusSettings
+from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.train import train

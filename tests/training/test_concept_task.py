@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.protocols.measure import measure_split
 from seesay.recipes.load import load_recipe
@@ -79,7 +79,7 @@ def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
 
 def test_the_run_holds_its_concepts(run: Run, corpus: Corpus) -> None:
     kept = ConceptVocabulary.load(run.folder / "concepts.json")
-    assert kept == ConceptVocabulary.of(corpus.split("train").texts(), 256, 2)
+    assert kept == ConceptVocabulary.from_texts(corpus.split("train").texts(), 256, 2)
     assert tuple(concept.word for concept in kept.concepts) == run.vocabulary.words
 
 
@@ -112,7 +112,7 @@ def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
 def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
-    encoder = load_encoder(f"concepts:{run.folder}")
+    encoder = load_image_encoder(f"concepts:{run.folder}")
     from seesay.encoders.images.encode import encode_images
 
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]

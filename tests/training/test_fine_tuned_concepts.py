@@ -12,8 +12,8 @@ import torch
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import load_encoder
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
 from seesay.matchers.concepts import ConceptClassifier
@@ -21,11 +21,11 @@ from seesay.protocols.measure import chosen_protocol, encoder_and_crops, measure
 from seesay.recipes.load import load_recipe, parse_recipe, read_recipe
 from seesay.runs.concepts import image_concepts, run_concepts
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask, multi_label_loss
 from seesay.training.fine_tune import FineTuneTask, FromPixels
 from seesay.training.loop import Loop
-from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -132,7 +132,7 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     source = Path(shutil.copytree(tuned, tmp_path / "concepts"))
     matching = train(parse_recipe(MATCHING.replace("RUN", str(source)), "x"), corpus, tmp_path / "sco")
     tuned_name = read_recipe(tuned / "recipe.yaml").encoders[0]
-    features = encode_images([load_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
+    features = encode_images([load_image_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
     head = Run.load(str(tuned)).matcher
     assert isinstance(head, ConceptClassifier)
     with torch.inference_mode():
@@ -144,13 +144,13 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     shutil.move(tmp_path / "sco", tmp_path / "moved")
     shutil.rmtree(source)
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     moved = Run.load(str(tmp_path / "moved"))
     np.testing.assert_allclose(moved.embed_images([image], ["a"])[0], vectors, atol=1e-5)
     assert len(list((tmp_path / "moved").glob("encoder-*"))) == 2  # the CNN and the head
 
     (tmp_path / "cache" / "encoders" / f"encoder-{tuned_name.partition('@')[2]}.safetensors").unlink()
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     assert Run.load(str(tmp_path / "moved")).fingerprint == moved.fingerprint
 
 

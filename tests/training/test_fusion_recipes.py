@@ -11,19 +11,18 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE
+from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import mean_recall, retrieval
 from seesay.protocols.measure import measure_split
 from seesay.protocols.rerank import measure_reranked
 from seesay.recipes.load import load_recipe, member_recipes
-from seesay.matchers.gvse import GVSESettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
-from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 UNCOMMON = """

@@ -14,12 +14,11 @@ from sklearn.metrics import roc_auc_score
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import Gate
-from seesay.runs.sentences import number_words
+from seesay.matchers.gvse import Gate, GateSettings
 from seesay.metrics.auc import area_under_curve
 from seesay.recipes.load import load_recipe
-from seesay.matchers.gvse import GateSettings
 from seesay.runs.inputs import Inputs
+from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.gate import Queries, balanced_loss, fold_labels, labels_by, train_gate
 

@@ -13,14 +13,14 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.matchers.mcnn import MatchingCNNSettings
-from seesay.recipes.schema import OptimizerSettings
 from seesay.losses.pairs import PairMarginSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.recipes.load import dump_recipe, load_recipe
+from seesay.recipes.schema import OptimizerSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.optimizer import new_optimizer
 from seesay.runs.summary import TrainingSummary
+from seesay.training.optimizer import new_optimizer
 from seesay.training.train import train
 
 SMALL = (

@@ -13,9 +13,13 @@ from seesay.data.phrases import Phrase, PhraseCorpus
 from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import TwoBranchEmbedding, SimilarityNetwork
+from seesay.matchers.two_branch import (
+    SimilarityNetwork,
+    SimilarityNetworkSettings,
+    TwoBranchEmbedding,
+    TwoBranchEmbeddingSettings,
+)
 from seesay.recipes.load import load_recipe
-from seesay.matchers.two_branch import TwoBranchEmbeddingSettings, SimilarityNetworkSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.phrase_inputs import PhraseInputs
 from seesay.training.phrase_task import PhraseTask

@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
+from seesay.losses.ranking import MarginSettings
 from seesay.matchers.build import build_matcher
+from seesay.matchers.sco import GenerationSettings, SCOSettings
 from seesay.protocols.measure import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.matchers.sco import GenerationSettings, SCOSettings
-from seesay.losses.ranking import MarginSettings
 from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -90,7 +90,7 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
 def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) -> None:
     """Eq. 4: the sum over mismatched pairs and that over words, each a mean over the pairs of a batch."""
     recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3"])
-    vocabulary = Vocabulary.of(corpus.split("train").texts(), 1)
+    vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
     task = SentenceTask.of(recipe, corpus, vocabulary, None)
     torch.manual_seed(1)
     matcher = build_matcher(recipe.matcher, (1280, 1000), len(vocabulary), 0)
@@ -162,7 +162,7 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     train(recipe, corpus, tmp_path / "run")
     shutil.rmtree(tmp_path / "concepts")
     moved = (tmp_path / "run").rename(tmp_path / "moved")
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     run = Run.load(str(moved))
     data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
     vectors, errors = run.embed_images([data, b"none"], [name, "b"])

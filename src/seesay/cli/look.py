@@ -35,8 +35,7 @@ def data(
     from seesay.data.readers import open_corpus
     from seesay.data.summary import BROKEN, summarise
     from seesay.progress import progress_of
-    from seesay.text.rare_words import rare_word_summary
-    from seesay.text.vocabulary import vocabulary_summary
+    from seesay.text.rare_words import rare_word_summary, vocabulary_summary
 
     corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
@@ -62,11 +61,11 @@ def features(
 ) -> None:
     """Compute the features of a corpus's images and keep them; run again, it resumes."""
     from seesay.data.readers import read_corpus
+    from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.encode import fill_stores
-    from seesay.encoders.images.encoder import load_encoder
     from seesay.runs.run import default_device
 
-    chosen = load_encoder(encoder, default_device())
+    chosen = load_image_encoder(encoder, default_device())
     report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
     result = {
         "store": str(out / chosen.source.fingerprint),
@@ -140,8 +139,8 @@ def concepts(
         vocabulary = run_concepts(Run.load(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")
-        vocabulary = ConceptVocabulary.of(train.texts(), k or MAX_CONCEPTS, min_count)
-    console.show(vocabulary.as_json(), as_json, console.print_concepts)
+        vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
+    console.show(vocabulary.to_dict(), as_json, console.print_concepts)
 
 
 @app.command()
@@ -156,7 +155,7 @@ def recipes(as_json: JsonOption = False) -> None:
 @app.command()
 def encoders(as_json: JsonOption = False) -> None:
     """List the image encoders, a line each."""
-    from seesay.encoders.images.encoder import list_encoders
+    from seesay.encoders.images.base import list_encoders
 
     rows = [{"name": name, "about": about} for name, about in list_encoders()]
     console.show(rows, as_json, console.print_lines)

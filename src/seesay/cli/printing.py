@@ -122,7 +122,7 @@ def print_written(rows: Sequence[dict[str, Any]]) -> None:
 def print_concepts(told: dict[str, Any]) -> None:
     """A line a concept: in how many sentences it stands, what it most often is, and the word."""
     for concept in told["concepts"]:
-        print(f"{concept['count']:7}  {concept['part']:<9}  {concept['word']}")
+        print(f"{concept['count']:7}  {concept['part_of_speech']:<9}  {concept['word']}")
     tell(
         f"{len(told['concepts'])} concepts of {told['sentences']} training sentences; "
         f"{told['without']} of these have no content word."
@@ -133,7 +133,7 @@ def print_concepts(told: dict[str, Any]) -> None:
 def print_image_concepts(rows: Sequence[dict[str, Any]]) -> None:
     """A line a concept of an image: its score, what it most often is, and the word."""
     for row in rows:
-        print(f"{row['score']:.3f}  {row['part']:<9}  {row['word']}")
+        print(f"{row['score']:.3f}  {row['part_of_speech']:<9}  {row['word']}")
 
 
 def print_explanation(explanation: Explanation, count: int) -> None:

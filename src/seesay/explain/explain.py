@@ -24,8 +24,7 @@ from seesay.matchers.composed import Ensemble
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.runs.run import Run, join_features
 from seesay.runs.sentences import prepare_sentences
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import UNKNOWN
+from seesay.text.vocabulary import UNKNOWN, tokenize
 
 
 def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:

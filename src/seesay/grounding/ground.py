@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from seesay.data.boxes import iou
 from seesay.data.phrases import Box
 from seesay.data.pixels import content_key, decode, upright_size
-from seesay.encoders.regions.encoder import SIDE, load_region_encoder
-from seesay.encoders.regions.geometry import region_features
+from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.encoders.regions.proposals import propose
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
@@ -25,8 +24,7 @@ from seesay.recipes.load import read_recipe
 from seesay.runs.run import RECIPE, Run, run_folder
 from seesay.runs.sentences import prepare_sentences
 from seesay.text.chunker import Chunk, noun_phrases
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import UNKNOWN
+from seesay.text.vocabulary import UNKNOWN, tokenize
 
 SHIPPED = "seesay-ground"
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are one place

@@ -25,10 +25,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from seesay.encoders.images.base import Arrays, Encoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import Arrays, Encoder, load_image_encoder
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.errors import ImageError, SeesayError, did_you_mean
 from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
 from seesay.matchers.sentences import Sentences
@@ -252,6 +252,19 @@ class Run:
     def _batched(self, embed: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
         rows = [embed(part.to(self.device)).float().cpu().numpy() for part in parts]
         return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
+
+
+def check_one_score(run: Run) -> None:
+    """Check that a pair has one score, whichever of the two is the query.
+
+    Raises:
+        SeesayError: the run's matcher weighs its metrics by the query.
+    """
+    if run.asymmetric:
+        raise SeesayError(
+            f"{run.name}: its scores depend on whether the image or the sentence is the query, and re-ranking "
+            "needs one score a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
+        )
 
 
 def default_device() -> str:
