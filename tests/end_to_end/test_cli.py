@@ -29,7 +29,7 @@ def seesay(*arguments: object, code: int = 0, cwd: Path | None = None) -> subpro
 @pytest.fixture(scope="module")
 def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "run"
-    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch=60"]
+    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch_size=60"]
     options = [part for change in changes for part in ("--set", change)]
     done = seesay("train", "irmatch-s", "--data", scenes, "--out", out, *options, "--json")
     assert json.loads(done.stdout)["epochs"] == 2

@@ -27,7 +27,7 @@ SMALL = (
     "matcher.image=16",
     "matcher.hidden=16",
     "schedule.epochs=1",
-    "batch=60",
+    "batch_size=60",
 )
 
 

@@ -91,7 +91,7 @@ def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         (("two-branch-3", "--data", "SCENES"), "5000 images"),
         (("two-branch-1", "--data", "nowhere"), "nowhere"),
         (("two-branch-2",), "results/flickr30k.jsonl: no recorded rows there"),
-        (("two-branch-2", "--set", "batch=7"), "--set is of what is measured now"),
+        (("two-branch-2", "--set", "batch_size=7"), "--set is of what is measured now"),
         (("flickr8k", "runs/one"), "flickr8k is a table, which is shown alone"),
         (("two-branch-2", "--protocol", "coco-1k"), "--protocol is of runs"),
         (("seesay-small", "--rows", "x"), "--rows is of a table"),

@@ -21,7 +21,6 @@ from seesay.explain.explanation import Explanation, Reading, Window, Word
 from seesay.matchers.build import build_matcher
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.matchers.sentences import prepare_sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import McnnSettings
 from seesay.runs.run import Run, join_features
@@ -73,7 +72,7 @@ def small_run() -> Run:
 def score(run: Run, text: str) -> float:
     """Of the image and a sentence, as search and evaluation compute it."""
     features = join_features(run.recipe, encode_images(run.encoders, [png()], ["x"]).arrays)
-    return float(run.scores(features, prepare_sentences([text], run.vocabulary, run.sentence_encoder))[0, 0])
+    return float(run.scores(features, run.prepare([text]))[0, 0])
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])

@@ -24,7 +24,6 @@ from seesay.encoders.regions.proposals import Proposals, propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Place, best_places, can_ground
-from seesay.matchers.sentences import prepare_sentences
 from seesay.runs.run import Run
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
@@ -69,7 +68,7 @@ def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -
     pixels = decode(scene, "scene")
     boxes = propose(pixels, 60).boxes
     features = load_region_encoder(run.recipe.encoders[0]).encode(pixels, boxes)
-    sentences = prepare_sentences(["a red circle"], run.vocabulary, run.sentence_encoder)
+    sentences = run.prepare(["a red circle"])
     scores = run.scores(features, sentences)[:, 0]
     (phrase,) = grounder.ground(scene, "scene", "a red circle", best=500).phrases
     first = phrase.places[0]
@@ -183,7 +182,7 @@ def test_an_encoder_that_reads_any_letters_knows_no_word_in_all_of_them() -> Non
     """MiniLM has a vector for whatever is typed; neither the train split nor GloVe has "xqzzk"."""
     run = Run.load("seesay-ground")
     texts = ["xqzzk", "a xqzzk dog", "dachshund", "..."]
-    sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder)
+    sentences = run.prepare(texts)
     assert sentences.vectors.any(dim=1).all()
     assert grounding._known(texts, sentences) == [False, True, True, False]
 

@@ -119,9 +119,9 @@ def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> N
 def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path: Path) -> None:
     run = Run.load(str(fused))
     index = Index.create(tmp_path / "index", run)
-    assert index.update_images(scenes, run).added == len(corpus.images)
+    assert index.update_images(scenes).added == len(corpus.images)
     text = corpus.texts()[0]
-    found = [hit.score for hit in index.search(text, run, 5)]
+    found = [hit.score for hit in index.search(text, 5)]
     splits = (
         split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
         for split in ("train", "val", "test")

@@ -150,8 +150,11 @@ class Run:
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
         """Vectors of sentences, (m, dim); a pair's score is the inner product of its vectors."""
-        prepared = prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
-        return self.embed_prepared(prepared, query)
+        return self.embed_prepared(self.prepare(sentences), query)
+
+    def prepare(self, sentences: Sequence[str]) -> Sentences:
+        """Prepare sentences as the matcher reads them: numbered words and the sentence encoder's vectors."""
+        return prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
 
     def embed_prepared(self, sentences: Sentences, query: bool = False) -> NDArray[np.float32]:
         """The same from sentences that are numbered already."""

@@ -1,4 +1,4 @@
-"""One HTML page of results that needs nothing beside it: the images are in it."""
+"""Search results as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{pa
 
 
 def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
-    """The page of a sentence's images; those that can no longer be read are left out."""
+    """Return the page of a sentence's images; those that can no longer be read are left out."""
     rows = [row for hit in hits if (row := _row(index, hit))]
     return _PAGE.format(
         title=escape(sentence),
@@ -58,7 +58,7 @@ def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
 
 
 def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) -> None:
-    """Writes the page under another name first, then renames it.
+    """Write the page.
 
     Raises:
         SeesayError: the file cannot be written.
@@ -66,7 +66,7 @@ def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) ->
     try:
         replace_text(file, sheet(index, sentence, hits))
     except OSError as error:
-        raise SeesayError(f"{file}: cannot be written ({error.strerror}); choose another place.") from error
+        raise SeesayError(f"{file}: cannot be written ({error.strerror}); choose another file.") from error
 
 
 def _row(index: Index, hit: Hit) -> str | None:
