@@ -11,6 +11,7 @@ from PIL import Image
 
 from seesay.data.pixels import decode
 from seesay.errors import ImageError
+from seesay.search import Index
 
 RGB = {
     "red": (220, 20, 20),
@@ -40,6 +41,11 @@ def gallery(folder: Path, *names: str) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(picture(*colours))
     return folder
+
+
+def opened(folder: Path) -> Index:
+    """The index in a folder, which a `Colours` made."""
+    return Index.open(folder, Colours())
 
 
 class Colours:

@@ -137,9 +137,7 @@ def test_the_cache_of_another_index_is_not_taken(store, tmp_path) -> None:
     assert_exact(again, store, unit(1, seed=9)[0])
 
 
-def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(
-    store, tmp_path
-) -> None:
+def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(store, tmp_path) -> None:
     put(store, unit(600))
     near = neighbours(store, tmp_path)
     near.refresh()

@@ -66,9 +66,7 @@ def test_an_index_that_nobody_can_write_is_searched(
     assert not list(folder.glob("index.sqlite-*"))
 
 
-def test_scores_are_those_of_the_half_precision_vectors(
-    index: Index, photos: Path, matcher: Colours
-) -> None:
+def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Path, matcher: Colours) -> None:
     index.update_images(photos)
     query = matcher.embed_sentences(["red blue"])[0]
     for hit in index.search("red blue"):
@@ -77,9 +75,7 @@ def test_scores_are_those_of_the_half_precision_vectors(
         assert hit.score == pytest.approx(expected, abs=1e-6)
 
 
-def test_an_update_embeds_only_what_is_new(
-    index: Index, photos: Path, matcher: Colours
-) -> None:
+def test_an_update_embeds_only_what_is_new(index: Index, photos: Path, matcher: Colours) -> None:
     index.update_images(photos)
     matcher.embedded.clear()
     assert counts(index.update_images(photos)) == {"unchanged": 4}
@@ -102,9 +98,7 @@ def test_an_update_embeds_only_what_is_new(
     assert counts(index.update_images(photos)) == {"unchanged": 5}
 
 
-def test_swapped_files_are_not_embedded_again(
-    index: Index, photos: Path, matcher: Colours
-) -> None:
+def test_swapped_files_are_not_embedded_again(index: Index, photos: Path, matcher: Colours) -> None:
     index.update_images(photos)
     matcher.embedded.clear()
     (photos / "red.png").rename(photos / "x")

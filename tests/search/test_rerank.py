@@ -87,7 +87,9 @@ def test_features_are_computed_once_and_found_by_the_next(index: Index, run: Run
     assert Reranker(run).search(index, TEXT, 12).encoded == 0
 
 
-def test_what_cannot_be_looked_at_stands_behind_in_its_old_order(index: Index, photos: Path, run: Run) -> None:
+def test_what_cannot_be_looked_at_stands_behind_in_its_old_order(
+    index: Index, photos: Path, run: Run
+) -> None:
     before = index.search(TEXT, 12)
     gone, broken = before[0], before[3]
     (photos / str(gone.path)).unlink()
@@ -152,8 +154,7 @@ def test_many_threads_ask_at_once(index: Index, run: Run) -> None:
     reranker = Reranker(run)
     answers: list[list[Hit]] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(reranker.search(index, TEXT).hits))
-        for _ in range(6)
+        threading.Thread(target=lambda: answers.append(reranker.search(index, TEXT).hits)) for _ in range(6)
     ]
     for thread in threads:
         thread.start()

@@ -162,13 +162,13 @@ class Index:
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
-                f"{self.folder}: its vectors are of {self.run_name}, and this {embedder.name} has other weights "
-                "or another preprocessing; use the former, or delete the index and index again."
+                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has other weights or "
+                "another preprocessing. Use the former, or delete the index and index again."
             )
         return embedder
 
     def root(self) -> Path | None:
-        """Return the folder of the images, which a hit's `path` is relative to; None before the first update."""
+        """Return the folder that a hit's `path` is relative to; None before the first update of images."""
         return self.store.root()
 
     def count(self, kind: Kind) -> int:

@@ -146,7 +146,7 @@ def check_reranks(name: str) -> None:
 
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:
-    """Return the hits at `places` by their new `scores` (n,), best first, then the others; ties keep the order."""
+    """Return the hits at `places` by their new `scores` (n,), then the others; ties keep their order."""
     listed = set(places)
     best = [
         replace(

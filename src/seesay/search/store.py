@@ -84,7 +84,9 @@ class Store:
         try:
             self.dim = int(self.meta["dim"])
         except (KeyError, ValueError) as failure:
-            raise SeesayError(f"{path}: damaged (no dimension); delete its folder and index again.") from failure
+            raise SeesayError(
+                f"{path}: damaged (no dimension); delete its folder and index again."
+            ) from failure
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -230,7 +232,7 @@ class Writer:
         )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
-        """Add or change the image at a path; its content's vector must be there. The path's item keeps its id."""
+        """Add or change the image at a path, which keeps its id; its content's vector must be there."""
         self._connection.execute(
             """INSERT INTO items (kind, vector, path, mtime_ns, size, added, generation)
             VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?)

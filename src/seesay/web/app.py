@@ -16,41 +16,41 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from seesay import __version__
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import SHIPPED
-from seesay.search.embedder import Embedder
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
 from seesay.web.docs import docs_page
-from seesay.web.grounding import grounding_routes
-from seesay.web.images import image_routes
 from seesay.web.limits import Guard, Limits, error
-from seesay.web.questions import question_routes
+from seesay.web.routes import grounding_routes, image_routes, query_routes
 from seesay.web.service import Lazy, LazyGrounder, Service
 
 _STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    index_path: Path,
-    embedder: Embedder,
+    index: Index,
     hosts: Collection[str] = ("localhost",),
     limits: Limits | None = None,
     ground_run: str = SHIPPED,
     rerank_run: str | None = None,
 ) -> FastAPI:
-    """The application over the index in a folder; what others write to it shows with the next question.
+    """Create the application over an index, which it closes at its end.
 
-    It answers under the names `hosts` and under any address in digits; `ground_run` points at phrases,
-    `rerank_run` re-ranks the answers of those who ask for it.
+    What another process writes to the index shows with the next query.
+
+    Args:
+        index: to serve.
+        hosts: names that the server answers to, besides numeric addresses.
+        limits: of one request.
+        ground_run: the run that points at phrases.
+        rerank_run: the run that re-ranks results for those who ask for it.
 
     Raises:
-        SeesayError: no index there, or one of another matcher; or no such run to re-rank with.
+        SeesayError: no such run to re-rank with.
     """
     if rerank_run is not None:
         check_reranks(rerank_run)
-    index = Index.open(index_path)
-    index.check(embedder)
     reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
-    service = Service(index, embedder, limits or Limits(), LazyGrounder(ground_run), reranker)
+    service = Service(index, limits or Limits(), LazyGrounder(ground_run), reranker)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -61,9 +61,8 @@ def create_app(
     app = FastAPI(title="seesay", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guard, limits=service.limits, hosts=hosts)
     _add_error_handlers(app)
-    app.include_router(question_routes(service))
-    app.include_router(image_routes(service))
-    app.include_router(grounding_routes(service))
+    for routes in (query_routes, image_routes, grounding_routes):
+        app.include_router(routes(service))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -95,4 +94,4 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:
-        return error(500, "Something failed in the server; its log says what.")
+        return error(500, "Something failed in the server; see its log.")
