@@ -12,9 +12,17 @@ import pytest
 from PIL import Image, ImageColor
 
 from seesay.errors import ImageError, SeesayError
-from seesay.explain.colours import AGAINST, FOR, terminal_style, tint
 from seesay.explain.draw import check_out, draw_explanation, write_explanation
-from seesay.explain.explanation import Explanation, Reading, Window, Word
+from seesay.explain.explanation import (
+    AGAINST,
+    FOR,
+    Explanation,
+    Reading,
+    Window,
+    Word,
+    terminal_style,
+    tint,
+)
 from seesay.explain.page import page
 
 NASTY = "<script>alert('x')</script> & \"dog\" $x^2$ {title}"
@@ -96,7 +104,7 @@ def test_a_page_has_a_section_for_each_reading() -> None:
     text = page(picture((3000, 1500)), "x.jpg", "run", both)
     assert text.count("<section>") == 2
     assert "scores 3.000" in text
-    assert "3 behind the thirtieth word" in text
+    assert "The last 3 words were cut off" in text
     data = re.search(r"base64,([^\"]+)", text)
     assert data is not None
     with Image.open(io.BytesIO(base64.b64decode(data[1]))) as shown:
@@ -128,7 +136,7 @@ def test_the_figure_has_both_colours(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match=r"why\.gif: written are \.html, \.png"):
+    with pytest.raises(SeesayError, match=r"why\.gif: a figure ends in \.html or \.png"):
         check_out(tmp_path / "why.gif")
     with pytest.raises(SeesayError, match="nowhere: no such folder"):
         check_out(tmp_path / "nowhere" / "why.png")

@@ -135,13 +135,13 @@ def test_a_word_has_the_mean_of_its_windows() -> None:
 
 
 @pytest.mark.parametrize("level", ["wd", "st"])
-def test_what_stands_behind_the_thirtieth_word_is_cut(level: str) -> None:
+def test_words_beyond_the_thirtieth_are_cut_off(level: str) -> None:
     long = " ".join(WORDS * 2)
     found = explain(run_of(level), png(), "x", long)
     assert found.cut == len(WORDS) * 2 - 30
     assert len(found.words) == len(WORDS) * 2
     assert len(found.readings[0].words) == 30
-    assert f"{found.cut} behind the thirtieth" in found.notes()[0]
+    assert f"The last {found.cut} words were cut off: m-CNN reads 30." in found.notes()[0]
     assert "".join(text for text, _ in found.pieces(found.readings[0])) == long
     short = explain(run_of(level), png(), "x", " ".join((WORDS * 2)[:30]))
     assert short.readings == found.readings
@@ -153,9 +153,9 @@ def test_a_matcher_that_reads_everything_cuts_nothing() -> None:
     assert (found.cut, len(found.readings[0].words)) == (0, 2 * len(WORDS))
 
 
-def test_unknown_words_are_told() -> None:
+def test_unknown_words_are_listed() -> None:
     assert explain(run_of("wd"), png(), "x", SENTENCE).unknown == ["zyxw"]
-    assert explain(run_of("wd"), png(), "x", "a castle").notes() == ["Not known to the run: castle."]
+    assert explain(run_of("wd"), png(), "x", "a castle").notes() == ["Unknown to the run: castle."]
     assert explain(small_run(), png(), "x", "a castle").unknown == []  # MiniLM reads it
 
 
@@ -170,12 +170,12 @@ def test_odd_sentences_keep_their_places(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", ["", "  ", "?!"])
-def test_a_sentence_without_words_is_told(sentence: str) -> None:
-    with pytest.raises(SeesayError, match="no words there"):
+def test_a_sentence_without_words_is_an_error(sentence: str) -> None:
+    with pytest.raises(SeesayError, match="there are no words"):
         explain(run_of("wd"), png(), "x", sentence)
 
 
-def test_an_image_that_is_none_is_told() -> None:
+def test_a_broken_image_is_an_error() -> None:
     with pytest.raises(ImageError, match=r"notes\.jpg"):
         explain(run_of("wd"), b"no image", "notes.jpg", "a dog")
 
@@ -186,7 +186,7 @@ def test_plain_values() -> None:
     found = Explanation("a dog zz", words, 0, (reading,))
     assert reading.best(1) == [Window(0, 3, -0.5)]
     assert reading.strengths() == [-1, -0.25, -0.25]
-    plain = found.as_json()
+    plain = found.to_dict()
     assert (plain["score"], plain["unknown"], plain["cut"]) == (1.2346, ["zz"], 0)
     (level,) = plain["readings"]
     assert level["windows"][1] == {"text": "dog zz", "start": 2, "end": 8, "contribution": 0.25}

@@ -87,12 +87,12 @@ def test_any_text_is_a_phrase(grounder: Grounder, scene: bytes, text: str) -> No
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_no_text_is_told(grounder: Grounder, scene: bytes, text: str) -> None:
+def test_an_empty_text_is_an_error(grounder: Grounder, scene: bytes, text: str) -> None:
     with pytest.raises(SeesayError, match="name what to point at"):
         grounder.ground(scene, "scene", text)
 
 
-def test_a_broken_image_is_told_by_its_name(grounder: Grounder, scene: bytes) -> None:
+def test_a_broken_image_is_named(grounder: Grounder, scene: bytes) -> None:
     for data in (b"", b"no image", scene[: len(scene) // 2]):
         with pytest.raises(ImageError, match=r"photo\.jpg"):
             grounder.ground(data, "photo.jpg", "a red circle")

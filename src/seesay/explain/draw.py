@@ -16,33 +16,32 @@ from PIL import Image
 
 from seesay.data.pixels import decode
 from seesay.errors import SeesayError
-from seesay.explain.colours import tint
-from seesay.explain.explanation import LEGEND, Explanation, Reading
+from seesay.explain.explanation import LEGEND, Explanation, Reading, tint
 from seesay.explain.page import page
 from seesay.paths import replace_text, replacing
 
 _HTML, _PNG = ".html", ".png"
-# Inches: the figure, its margin, the most that its image has; where the sentence begins, and its width.
+# Inches: the figure's width, its margin, the image's maximum; where the sentence begins, and its width.
 _WIDE, _MARGIN, _SIDE, _TALLEST = 12.0, 0.35, 4.0, 6.0
 _LEFT, _ROOM = 4.75, 6.9
-_HEAD, _LINE, _BAR, _GAP = 0.55, 0.33, 0.22, 0.35  # heights of a heading, a line, a bar, what separates
+_HEAD, _LINE, _BAR, _GAP = 0.55, 0.33, 0.22, 0.35  # heights of a heading, a line, a bar, a gap
 _NOTES, _SPACE = 1.0, 0.09  # room below the image, and between words
-_KEY = "Green speaks for the match, orange against it."
+_KEY = "Green raises the score, orange lowers it."
 _SIZE, _SMALL = 13, 9  # points
 _SOFT = "#6b6862"
 _LETTERS = 52  # of a window's words beside its bar
 
 
 def check_out(out: Path) -> None:
-    """See that a figure can be written there, before anything is computed for it.
+    """Check that a figure can be written there, before anything is computed for it.
 
     Raises:
-        SeesayError: neither HTML nor PNG by its suffix, or no such folder.
+        SeesayError: the suffix is neither of HTML nor of PNG, or there is no such folder.
     """
     if out.suffix.lower() not in (_HTML, _PNG):
-        raise SeesayError(f"{out}: written are {_HTML}, {_PNG}; give the figure such a suffix.")
+        raise SeesayError(f"{out}: a figure ends in {_HTML} or {_PNG}; choose one of these.")
     if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; make it first.")
+        raise SeesayError(f"{out.parent}: no such folder; create it before writing {out.name} to it.")
 
 
 def write_explanation(image: bytes, name: str, run: str, explanation: Explanation, out: Path) -> None:
@@ -73,7 +72,7 @@ def write_explanation(image: bytes, name: str, run: str, explanation: Explanatio
 
 
 def draw_explanation(picture: Image.Image, run: str, explanation: Explanation) -> Figure:
-    """The image, and beside it for each reading the coloured sentence over a bar a window."""
+    """Draw the image, and beside it each reading: the coloured sentence above a bar for each window."""
     laid = [_lines(explanation.pieces(reading)) for reading in explanation.readings]
     heights = [
         _HEAD + _LINE * len(lines) + _BAR * len(reading.drawn()) + _GAP
@@ -133,13 +132,14 @@ def _draw_reading(
     high = _BAR * len(windows)
     axes = _axes(figure, _LEFT + _ROOM / 2, top - _HEAD - _LINE * len(lines) - high, _ROOM / 2, high)
     values = [window.contribution for window in windows]
-    most = max(map(abs, values), default=0.0) or 1.0
-    # Full colours: beside the sentence, length says how much.
+    largest = max(map(abs, values), default=0.0) or 1.0
+    # Full colours: the length of a bar says how much.
     colours = [tint(1.0 if value > 0 else -1.0) for value in values]
     axes.barh(range(len(values)), values, color=colours, height=0.75)
     axes.axvline(0, color=_SOFT, linewidth=0.8)
     axes.set(
-        ylim=(len(values) - 0.5, -0.5), xlim=(min(0.0, *values) - 0.2 * most, max(0.0, *values) + 0.2 * most)
+        ylim=(len(values) - 0.5, -0.5),
+        xlim=(min(0.0, *values) - 0.2 * largest, max(0.0, *values) + 0.2 * largest),
     )
     axes.set_axis_off()
     for y, (window, value) in enumerate(zip(windows, values, strict=True)):

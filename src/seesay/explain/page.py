@@ -1,4 +1,4 @@
-"""An explanation as one HTML page that needs nothing beside it."""
+"""An explanation as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from html import escape
 
 from PIL import Image
 
-from seesay.explain.colours import AGAINST, FAINT, FOR
-from seesay.explain.explanation import LEGEND, Explanation, Reading, Window
+from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window
 
-_SIDE = 720  # pixels of the longer side that the page's image has at most
+_SIDE = 720  # pixels of the longer side of the page's image, at most
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -89,7 +88,7 @@ _ROW = """<tr{faint}><td>{text}</td><td class="bar"><div class="track" style="--
 
 
 def page(picture: Image.Image, name: str, run: str, explanation: Explanation) -> str:
-    """The page: the image, and for each reading the coloured sentence and a bar a window.
+    """Return the page: the image, and for each reading the coloured sentence and a bar for each window.
 
     Args:
         picture: the image, RGB.
@@ -113,13 +112,9 @@ def _reading(explanation: Explanation, reading: Reading) -> str:
     return _READING.format(
         title=escape(reading.title),
         score=reading.score,
-        sentence=_sentence(explanation, reading),
+        sentence="".join(_piece(*piece) for piece in explanation.pieces(reading)),
         rows="\n".join(_rows(explanation, reading)),
     )
-
-
-def _sentence(explanation: Explanation, reading: Reading) -> str:
-    return "".join(_piece(*piece) for piece in explanation.pieces(reading))
 
 
 def _piece(text: str, strength: float | None) -> str:
@@ -134,15 +129,15 @@ def _rows(explanation: Explanation, reading: Reading) -> list[str]:
     values = [window.contribution for window in windows]
     low, high = min(0.0, *values), max(0.0, *values)
     scale = 100 / (high - low or 1.0)
-    most = max(-low, high)
-    return [_row(explanation.text(window), window, -low * scale, scale, most) for window in windows]
+    largest = max(-low, high)
+    return [_row(explanation.text(window), window, -low * scale, scale, largest) for window in windows]
 
 
-def _row(text: str, window: Window, zero: float, scale: float, most: float) -> str:
+def _row(text: str, window: Window, zero: float, scale: float, largest: float) -> str:
     value = window.contribution
     return _ROW.format(
         text=escape(text),
-        faint=' class="faint"' if abs(value) < FAINT * most else "",
+        faint=' class="faint"' if abs(value) < FAINT * largest else "",
         zero=zero,
         side="for" if value > 0 else "against",
         left=zero + min(value, 0.0) * scale,

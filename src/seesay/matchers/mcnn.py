@@ -153,6 +153,16 @@ class MatchingCNN(PairMatcher):
         copies[each, 1 + each] = torch.finfo(copies.dtype).min / 2  # finite: -inf says there is no place
         return self._padded(pool(copies).transpose(0, 1))
 
+    @property
+    def level(self) -> str:
+        """The level at which the image meets the sentence."""
+        return LEVELS[self.meeting]
+
+    @property
+    def max_words(self) -> int:
+        """How many words of a sentence are read."""
+        return MAX_LENGTH
+
     def windows(self, words: int) -> list[tuple[int, int]]:
         """The words that each window which meets the image spans, (first, behind the last), of so many words.
 

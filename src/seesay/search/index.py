@@ -162,8 +162,8 @@ class Index:
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
-                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has other weights or "
-                "another preprocessing. Use the former, or delete the index and index again."
+                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has other weights "
+                "or another preprocessing. Use the former, or delete the index and index again."
             )
         return embedder
 

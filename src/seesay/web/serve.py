@@ -42,8 +42,8 @@ def serve(
     """
     if ground_run != SHIPPED and not can_ground(ground_run):
         raise SeesayError(
-            f"{ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit it to use "
-            f"{SHIPPED}."
+            f"{ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit it "
+            f"to use {SHIPPED}."
         )
     _ = index.run  # a missing run is an error now, not at the first query
     names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
