@@ -76,7 +76,11 @@ def test_help_has_an_example_for_every_command() -> None:
 
 
 def test_lists() -> None:
-    assert "flickr8k/irmatch-s" in seesay("recipes").stdout
+    lines = seesay("recipes").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("irmatch-s ")]
+    assert line.endswith("(flickr8k, flickr30k, coco)")
+    recipes = json.loads(seesay("recipes", "--json").stdout)
+    assert [recipe["name"] for recipe in recipes] == sorted({line.split()[0] for line in lines})
     assert {"name": "efficientnet-lite0:ten"}.items() <= json.loads(seesay("encoders", "--json").stdout)[
         3
     ].items()

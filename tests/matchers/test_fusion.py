@@ -114,7 +114,7 @@ class Prepared:
         return embed(self.sentences.take(torch.tensor([int(text) for text in sentences]))).numpy()
 
     @torch.inference_mode()
-    def embed_images(self, images, names, query=False):
+    def embed_image_files(self, images, names, query=False):
         embed = self.matcher.query_images if query else self.matcher.embed_images
         return embed(self.images[[int(image) for image in images]]).numpy(), [None] * len(images)
 

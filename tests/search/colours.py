@@ -64,7 +64,7 @@ class Colours:
         histogram = np.bincount(bins, minlength=64).astype(np.float32)
         return np.sqrt(histogram / histogram.sum()).astype(np.float32)
 
-    def embed_images(
+    def embed_image_files(
         self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
         rows, errors = np.zeros((len(images), 64), np.float32), [None] * len(images)

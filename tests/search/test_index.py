@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Pa
     index.update_images(photos)
     query = matcher.embed_sentences(["red blue"])[0]
     for hit in index.search("red blue"):
-        row = matcher.embed_images([(photos / str(hit.path)).read_bytes()], ["x"])[0][0]
+        row = matcher.embed_image_files([(photos / str(hit.path)).read_bytes()], ["x"])[0][0]
         expected = np.float32(row.astype(np.float16).astype(np.float32) @ query)
         assert hit.score == pytest.approx(expected, abs=1e-6)
 
@@ -267,9 +267,9 @@ from seesay.search.index import Index
 from tests.search.colours import Colours
 walk._BATCH_FILES = 5
 class Slow(Colours):
-    def embed_images(self, images, names):
+    def embed_image_files(self, images, names):
         time.sleep(0.02)
-        return super().embed_images(images, names)
+        return super().embed_image_files(images, names)
 Index.open(sys.argv[1], Slow()).update_images(sys.argv[2], lambda *at: print(at[0], flush=True))
 """
 

@@ -133,7 +133,7 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
 
 def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
-    with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
+    with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         Reranker(run)
     with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
         measure_reranked(run, run, corpus, "test", "standard", 5)

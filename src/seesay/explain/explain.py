@@ -2,9 +2,9 @@
 
 If the matcher has windows of words that meet the image (m-CNN), they are silenced one at a time, as by the
 gate of its eq. 6, and all layers behind are computed again; a window contributes what the score falls by.
-Other matchers, and m-CNN's sentence level, where the whole sentence meets the image, read the sentence without
-each of its words. This is exact, but contributions do not add up to the score: of two windows that say the
-same, either stands in for the other.
+Other matchers, and m-CNN's sentence level, where the whole sentence meets the image, read the sentence
+without each of its words. This is exact, but contributions do not add up to the score: of two windows that
+say the same, either stands in for the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from seesay.text.vocabulary import UNKNOWN
 
 @runtime_checkable
 class WindowMatcher(Protocol):
-    """A pair matcher that can leave out windows of a sentence; `level` names what its windows are."""
+    """A matcher that can leave out windows of a sentence."""
 
     @property
     def level(self) -> str:
@@ -42,11 +42,11 @@ class WindowMatcher(Protocol):
         ...
 
     def windows(self, words: int) -> list[tuple[int, int]]:
-        """Return (first word, one past the last) of each window of so many words; none to leave out words."""
+        """Return (first word, one past the last) of each window; none if words are to be left out."""
         ...
 
-    def encode_without_windows(self, sentence: Sentences) -> Tensor:
-        """Encode one sentence whole, and without each window in turn, (1 + windows, …)."""
+    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
+        """Score an image (1, d) with one sentence whole, and without each window, (1 + windows,)."""
         ...
 
 
@@ -94,9 +94,8 @@ def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequen
     level, spans = WORDS, []
     if isinstance(matcher, WindowMatcher):
         level, spans = matcher.level, matcher.windows(len(words))
-    if isinstance(matcher, WindowMatcher) and isinstance(matcher, PairMatcher) and spans:
-        encoded = matcher.encode_without_windows(run.prepare([text]).to(run.device))
-        scores = matcher.score_pairs(matcher.encode_images(features).expand(len(encoded), -1), encoded)
+    if isinstance(matcher, WindowMatcher) and spans:
+        scores = matcher.score_without_windows(features, run.prepare([text]).to(run.device))
     else:
         spans = [(i, i + 1) for i in range(len(words))]
         texts = [text, *(text[: word.start] + text[word.end :] for word in words)]

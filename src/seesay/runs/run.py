@@ -125,6 +125,17 @@ class Run:
         """Length of a vector."""
         return int(self.embed_sentences(["a dog"]).shape[1])
 
+    @property
+    def asymmetric(self) -> bool:
+        """True if queries and gallery items are embedded differently."""
+        return isinstance(self.matcher, EmbeddingMatcher) and self.matcher.asks
+
+    def embed_image_files(
+        self, contents: Sequence[bytes], names: Sequence[str], query: bool = False
+    ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
+        """Embed encoded images, (n, dim); a broken one has a zero row and its error."""
+        return self.embed_images(contents, names, query)
+
     def embed_images(
         self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:

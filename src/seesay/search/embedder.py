@@ -36,8 +36,8 @@ class Embedder(Protocol):
         """Length of an embedding."""
         ...
 
-    def embed_images(
-        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
+    def embed_image_files(
+        self, contents: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
         """Embed n encoded images as rows (n, dim); a broken image has a zero row and its error."""
         ...

@@ -241,10 +241,11 @@ class Index:
     def _embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
         name = "the image" if isinstance(image, bytes) else str(image)
         data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
-        vectors, (error,) = self.run.embed_images([data], [name], query)
+        vectors, (error,) = self.run.embed_image_files([data], [name], query)
         if error is not None:
             raise error
-        return finite(vectors)[0]
+        row: NDArray[np.float32] = finite(vectors)[0]
+        return row
 
     def _nearest(self, kind: Kind, query: NDArray[np.float32], k: int) -> list[Hit]:
         if k < 1:

@@ -16,7 +16,7 @@ from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.encoder import Arrays
 from seesay.errors import ImageError, SeesayError
 from seesay.runs.inputs import stores_folder
-from seesay.runs.run import Run, check_one_score, join_features, recipe_encoders, run_folder, run_recipe
+from seesay.runs.run import Run, join_features, recipe_encoders, run_folder, run_recipe
 from seesay.search.index import Hit, Index
 
 SHORTLIST = 100
@@ -55,7 +55,12 @@ class Reranker:
     """
 
     def __init__(self, run: Run, shortlist: int = SHORTLIST) -> None:
-        check_one_score(run)
+        if run.asymmetric:
+            raise SeesayError(
+                f"{run.name}: its scores depend on whether the image or the sentence is the query, and "
+                "re-ranking needs one score for each pair; use a symmetric matcher (recipe gvse-sum), or omit "
+                "--rerank."
+            )
         self.run, self.shortlist = run, shortlist
         self._encoders = run.encoders
         self._stores = fill_stores(self._encoders, stores_folder(), ()).stores

@@ -219,7 +219,7 @@ class _Update:
             return {}, {}
         names = [file.path for file, _ in contents.values()]
         data = [data for _, data in contents.values()]
-        vectors, errors = self._embedder.embed_images(data, names)
+        vectors, errors = self._embedder.embed_image_files(data, names)
         new: dict[str, _Embedded] = {}
         broken: dict[str, str] = {}
         for key, name, image, vector, error in zip(contents, names, data, vectors, errors, strict=True):
