@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
@@ -16,12 +17,12 @@ from seesay.errors import SeesayError
 __all__ = ["app", "learn", "look", "main", "report", "table", "use"]
 
 
-def main() -> None:
-    """Run a command; a user's error is one line on standard error and exit code 2."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, by default that of `sys.argv`; a user's error is one line on standard error and exit code 2."""
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = app((sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
         _fail(str(error))
