@@ -16,9 +16,8 @@ from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.search import Index
 from seesay.search.rerank import Reranked, Reranker
-from seesay.web.app import create_app
+from seesay.web.app import create_app, serve
 from seesay.web.limits import Limits
-from seesay.web.serve import serve
 from tests.search.colours import Colours, opened, picture
 
 TEXT = "a red circle is above a blue square"

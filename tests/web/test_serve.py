@@ -7,7 +7,7 @@ import pytest
 import uvicorn
 
 from seesay.errors import SeesayError
-from seesay.web.serve import serve
+from seesay.web.app import serve
 from tests.search.colours import opened
 
 

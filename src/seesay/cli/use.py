@@ -186,6 +186,6 @@ def serve(
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index
-    from seesay.web.serve import serve as run_server
+    from seesay.web.app import serve as run_server
 
     run_server(Index.open(folder), host, port, ground, rerank)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from textwrap import fill
 from typing import Any
 
@@ -16,8 +21,7 @@ from PIL import Image
 
 from seesay.data.pixels import decode
 from seesay.errors import SeesayError
-from seesay.explain.explanation import LEGEND, Explanation, Reading, tint
-from seesay.explain.page import page
+from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
 from seesay.paths import replace_text, replacing
 
 _HTML, _PNG = ".html", ".png"
@@ -30,6 +34,18 @@ _KEY = "Green raises the score, orange lowers it."
 _SIZE, _SMALL = 13, 9  # points
 _SOFT = "#6b6862"
 _LETTERS = 52  # of a window's words beside its bar
+_PAGE_SIDE = 720  # pixels of the longer side of the page's image, at most
+
+_READING = """<section>
+<h2><span>{title}</span><span>score <span class="score">{score:.3f}</span></span></h2>
+<p class="sentence">{sentence}</p>
+<table>
+{rows}
+</table>
+</section>"""
+
+_ROW = """<tr{faint}><td>{text}</td><td class="bar"><div class="track" style="--zero: {zero:.1f}%">\
+<i class="{side}" style="left: {left:.1f}%; width: {width:.1f}%"></i></div></td><td>{value:+.3f}</td></tr>"""
 
 
 def check_out(out: Path) -> None:
@@ -62,7 +78,7 @@ def write_explanation(image: bytes, name: str, run: str, explanation: Explanatio
     picture = Image.fromarray(decode(image, name, min_side=720))
     try:
         if out.suffix.lower() == _HTML:
-            replace_text(out, page(picture, name, run, explanation))
+            replace_text(out, html_page(picture, name, run, explanation))
             return
         figure = draw_explanation(picture, run, explanation)
         with replacing(out) as beside:
@@ -171,3 +187,64 @@ def _write(figure: Figure, x: float, y: float, text: str, **style: Any) -> None:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def html_page(picture: Image.Image, name: str, run: str, explanation: Explanation) -> str:
+    """Return the page: the image, and for each reading the coloured sentence and a bar for each window."""
+    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=escape(f"Why {run} scores {explanation.score:.3f}"),
+        name=escape(name),
+        image=_jpeg(picture),
+        for_=" ".join(map(str, FOR)),
+        against=" ".join(map(str, AGAINST)),
+        notes="\n".join(f'<p class="note">{escape(note)}</p>' for note in explanation.notes()),
+        legend=LEGEND,
+        readings="\n".join(_section(explanation, reading) for reading in explanation.readings),
+    )
+
+
+def _section(explanation: Explanation, reading: Reading) -> str:
+    return _READING.format(
+        title=escape(reading.title),
+        score=reading.score,
+        sentence="".join(_piece(*piece) for piece in explanation.pieces(reading)),
+        rows="\n".join(_rows(explanation, reading)),
+    )
+
+
+def _piece(text: str, strength: float | None) -> str:
+    if strength is None:
+        return escape(text)
+    side = "for" if strength > 0 else "against"
+    return f'<mark class="{side}" style="--s: {abs(strength):.2f}">{escape(text)}</mark>'
+
+
+def _rows(explanation: Explanation, reading: Reading) -> list[str]:
+    windows = reading.drawn()
+    values = [window.contribution for window in windows]
+    low, high = min(0.0, *values), max(0.0, *values)
+    scale = 100 / (high - low or 1.0)
+    largest = max(-low, high)
+    return [_row(explanation.text(window), window, -low * scale, scale, largest) for window in windows]
+
+
+def _row(text: str, window: Window, zero: float, scale: float, largest: float) -> str:
+    value = window.contribution
+    return _ROW.format(
+        text=escape(text),
+        faint=' class="faint"' if abs(value) < FAINT * largest else "",
+        zero=zero,
+        side="for" if value > 0 else "against",
+        left=zero + min(value, 0.0) * scale,
+        width=abs(value) * scale,
+        value=value,
+    )
+
+
+def _jpeg(picture: Image.Image) -> str:
+    small = picture.copy()
+    small.thumbnail((_PAGE_SIDE, _PAGE_SIDE))
+    out = io.BytesIO()
+    small.save(out, "JPEG", quality=88)
+    return base64.b64encode(out.getvalue()).decode()

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
+from string import Template
 from typing import Any
 
 _Schema = dict[str, Any]  # of OpenAPI, which has no types of its own
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>seesay API</title>
-<link rel="icon" href="/static/favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/static/style.css">
-</head>
-<body class="docs">
-<h1>seesay API</h1>
-<p>Version {version}. Machine-readable: <a href="/openapi.json">openapi.json</a>.
-Every failure answers <code>{{"error": "…"}}</code> with its status.</p>
-{routes}
-</body>
-</html>
-"""
 
 
 def docs_page(schema: _Schema) -> str:
@@ -33,7 +17,8 @@ def docs_page(schema: _Schema) -> str:
         for path, operations in schema["paths"].items()
         for method, operation in operations.items()
     ]
-    return _PAGE.format(version=escape(schema["info"]["version"]), routes="\n".join(routes))
+    template = Template(files(__package__).joinpath("docs.html").read_text(encoding="utf-8"))
+    return template.substitute(version=escape(schema["info"]["version"]), routes="\n".join(routes))
 
 
 def _route(path: str, method: str, operation: _Schema) -> str:
