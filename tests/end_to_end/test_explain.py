@@ -88,7 +88,7 @@ def test_shipped_weights_explain_by_words(image: Path) -> None:
     ("arguments", "words"),
     [
         (("RUN", "IMAGE", "?!"), "there are no words"),
-        (("RUN", "IMAGE", "a dog", "--out", "why.gif"), r"why\.gif: a figure ends in"),
+        (("RUN", "IMAGE", "a dog", "--out", "why.gif"), r"why\.gif: the name must end in"),
         (("RUN", "nothing.jpg", "a dog"), r"nothing\.jpg"),
         (("RUN", __file__, "a dog"), "no image"),
         (("nowhere", "IMAGE", "a dog"), "nowhere: no run there"),

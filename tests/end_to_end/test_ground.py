@@ -56,7 +56,7 @@ def test_nothing_found_exits_1(image: Path, grounding_run: Path) -> None:
     ("more", "words"),
     [
         (("--run", "nowhere"), "nowhere: no run there"),
-        (("--out", "boxed.gif"), r"boxed\.gif: a picture ends in"),
+        (("--out", "boxed.gif"), r"boxed\.gif: the name must end in"),
     ],
 )
 def test_mistakes_are_one_line(image: Path, tmp_path: Path, more: tuple[str, ...], words: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image, ImageColor
 
 from seesay.errors import ImageError, SeesayError
-from seesay.explain.draw import check_out, draw_explanation, html_page, write_explanation
+from seesay.explain.draw import FORMATS, draw_explanation, html_page, write_explanation
 from seesay.explain.explanation import (
     AGAINST,
     FOR,
@@ -23,6 +23,7 @@ from seesay.explain.explanation import (
     terminal_style,
     tint,
 )
+from seesay.paths import check_output
 
 NASTY = "<script>alert('x')</script> & \"dog\" $x^2$ {title}"
 
@@ -135,10 +136,10 @@ def test_the_figure_has_both_colours(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match=r"why\.gif: a figure ends in \.html or \.png"):
-        check_out(tmp_path / "why.gif")
+    with pytest.raises(SeesayError, match=r"why\.gif: the name must end in \.html, \.png"):
+        check_output(tmp_path / "why.gif", FORMATS)
     with pytest.raises(SeesayError, match="nowhere: no such folder"):
-        check_out(tmp_path / "nowhere" / "why.png")
+        check_output(tmp_path / "nowhere" / "why.png", FORMATS)
     for name in ("why.html", "why.png"):
         (tmp_path / name).mkdir()
         with pytest.raises(SeesayError, match="cannot be written"):

@@ -36,5 +36,5 @@ def test_images_that_are_gone_are_left_out(index: Index, tmp_path: Path) -> None
 
 
 def test_a_place_that_cannot_be_written(index: Index, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="choose another file"):
+    with pytest.raises(SeesayError, match="cannot be written"):
         write_sheet(index, "red", [], tmp_path / "no folder" / "sheet.html")

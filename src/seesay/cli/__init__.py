@@ -18,7 +18,7 @@ __all__ = ["app", "learn", "look", "main", "report", "table", "use"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, by default that of `sys.argv`; a user's error is one line on standard error and exit code 2."""
+    """Run a command, by default that of `sys.argv`; a user's error is one line and exit code 2."""
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
     try:

@@ -94,12 +94,13 @@ def explain(
 ) -> None:
     """Show which words of a sentence, or windows of words, raise or lower its score with an image."""
     from seesay.data.sources import FileSource
-    from seesay.explain.draw import check_out, write_explanation
+    from seesay.explain.draw import FORMATS, write_explanation
     from seesay.explain.explain import explain as explain_match
+    from seesay.paths import check_output
     from seesay.runs.run import Run
 
     if out is not None:
-        check_out(out)  # before anything is computed
+        check_output(out, FORMATS)  # before anything is computed
     data = FileSource(image).read()
     loaded = Run.load(run)
     explanation = explain_match(loaded, data, str(image), sentence)

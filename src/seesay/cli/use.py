@@ -159,12 +159,13 @@ def ground(
 ) -> None:
     """Find what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding.draw import check_out, write_grounding
+    from seesay.grounding.draw import FORMATS, write_grounding
     from seesay.grounding.ground import Grounder
+    from seesay.paths import check_output
     from seesay.runs.run import Run
 
     if out is not None:
-        check_out(out)  # before anything is computed
+        check_output(out, FORMATS)  # before anything is computed
     data = FileSource(image).read()
     grounding = Grounder(Run.load(run)).ground(data, str(image), sentence, k)
     if out is not None:

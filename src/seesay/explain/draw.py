@@ -20,11 +20,10 @@ from matplotlib.textpath import text_to_path
 from PIL import Image
 
 from seesay.data.pixels import decode
-from seesay.errors import SeesayError
 from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
-from seesay.paths import replace_text, replacing
+from seesay.paths import check_output, writing
 
-_HTML, _PNG = ".html", ".png"
+FORMATS = (".html", ".png")
 # Inches: the figure's width, its margin, the image's maximum; where the sentence begins, and its width.
 _WIDE, _MARGIN, _SIDE, _TALLEST = 12.0, 0.35, 4.0, 6.0
 _LEFT, _ROOM = 4.75, 6.9
@@ -48,43 +47,20 @@ _ROW = """<tr{faint}><td>{text}</td><td class="bar"><div class="track" style="--
 <i class="{side}" style="left: {left:.1f}%; width: {width:.1f}%"></i></div></td><td>{value:+.3f}</td></tr>"""
 
 
-def check_out(out: Path) -> None:
-    """Check that a figure can be written there, before anything is computed for it.
-
-    Raises:
-        SeesayError: the suffix is neither of HTML nor of PNG, or there is no such folder.
-    """
-    if out.suffix.lower() not in (_HTML, _PNG):
-        raise SeesayError(f"{out}: a figure ends in {_HTML} or {_PNG}; choose one of these.")
-    if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder; create it before writing {out.name} to it.")
-
-
 def write_explanation(image: bytes, name: str, run: str, explanation: Explanation, out: Path) -> None:
-    """Write the figure, HTML or PNG by its suffix.
-
-    Args:
-        image: encoded.
-        name: of the image.
-        run: name of the run that read the sentence.
-        explanation: of the two.
-        out: the file.
+    """Write the figure of an encoded image and a sentence that the run read, HTML or PNG by its suffix.
 
     Raises:
         ImageError: the image cannot be decoded.
         SeesayError: the figure cannot be written there.
     """
-    check_out(out)
+    check_output(out, FORMATS)
     picture = Image.fromarray(decode(image, name, min_side=720))
-    try:
-        if out.suffix.lower() == _HTML:
-            replace_text(out, html_page(picture, name, run, explanation))
-            return
-        figure = draw_explanation(picture, run, explanation)
-        with replacing(out) as beside:
-            figure.savefig(beside, format="png", dpi=120)
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+    with writing(out) as beside:
+        if out.suffix.lower() == ".html":
+            beside.write_text(html_page(picture, name, run, explanation), encoding="utf-8")
+        else:
+            draw_explanation(picture, run, explanation).savefig(beside, format="png", dpi=120)
 
 
 def draw_explanation(picture: Image.Image, run: str, explanation: Explanation) -> Figure:

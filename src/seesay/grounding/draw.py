@@ -8,31 +8,18 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data.phrases import Box
 from seesay.data.pixels import decode
-from seesay.errors import SeesayError
 from seesay.grounding.ground import Grounding
-from seesay.paths import replacing
+from seesay.paths import check_output, writing
 
 # Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
-_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
 def colour(number: int) -> str:
     """Return the colour of the phrase with that number, `#rrggbb`; they repeat."""
     return COLOURS[number % len(COLOURS)]
-
-
-def check_out(out: Path) -> None:
-    """Check that a picture can be written there, before anything is computed for it.
-
-    Raises:
-        SeesayError: the suffix is neither of PNG nor of JPEG, or there is no such folder.
-    """
-    if out.suffix.lower() not in _FORMATS:
-        raise SeesayError(f"{out}: a picture ends in {', '.join(_FORMATS)}; choose one of these.")
-    if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder; create it before writing {out.name} to it.")
 
 
 def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) -> None:
@@ -42,13 +29,10 @@ def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) ->
         ImageError: the image cannot be decoded.
         SeesayError: the picture cannot be written there.
     """
-    check_out(out)
+    check_output(out, FORMATS)
     picture = draw_grounding(Image.fromarray(decode(image, name)), grounding)
-    try:
-        with replacing(out) as beside:
-            picture.save(beside, _FORMATS[out.suffix.lower()], quality=92)
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+    with writing(out) as beside:
+        picture.save(beside, FORMATS[out.suffix.lower()], quality=92)
 
 
 def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:

@@ -58,8 +58,7 @@ class Reranker:
         if run.asymmetric:
             raise SeesayError(
                 f"{run.name}: its scores depend on whether the image or the sentence is the query, and "
-                "re-ranking needs one score for each pair; use a symmetric matcher (recipe gvse-sum), or omit "
-                "--rerank."
+                "re-ranking needs one score a pair; use a symmetric matcher (recipe gvse-sum)."
             )
         self.run, self.shortlist = run, shortlist
         self._encoders = run.encoders

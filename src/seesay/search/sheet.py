@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from seesay.errors import ImageError, SeesayError
-from seesay.paths import replace_text
+from seesay.errors import ImageError
+from seesay.paths import writing
 from seesay.search.index import Hit, Index
 
 _ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{path}">
@@ -36,10 +36,8 @@ def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) ->
     Raises:
         SeesayError: the file cannot be written.
     """
-    try:
-        replace_text(file, sheet(index, sentence, hits))
-    except OSError as error:
-        raise SeesayError(f"{file}: cannot be written ({error.strerror}); choose another file.") from error
+    with writing(file) as beside:
+        beside.write_text(sheet(index, sentence, hits), encoding="utf-8")
 
 
 def _row(index: Index, hit: Hit) -> str | None:

@@ -26,19 +26,7 @@ _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vec
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image or a sentence of the index.
-
-    Attributes:
-        id: never given to another item.
-        kind: "image" or "sentence".
-        path: of an image, relative to the root, with `/`.
-        text: of a sentence.
-        key: of its content.
-        width: of an image, in pixels, upright.
-        height: of an image.
-        mtime_ns: of an image's file, when it was indexed.
-        size: of an image's file, in bytes.
-    """
+    """An image (`path`, relative to the root, with `/`) or a sentence (`text`); `key` is of its content."""
 
     id: int
     kind: Kind
@@ -53,14 +41,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has changed since an earlier generation.
-
-    Attributes:
-        generation: up to which the changes are.
-        alive: ids of all items of the kind, (n,).
-        ids: of items written since, (m,).
-        vectors: of these, (m, dim).
-    """
+    """Changes up to `generation`: `ids` (m,) and `vectors` (m, dim) written, and all ids `alive` (n,)."""
 
     generation: int
     alive: NDArray[np.int64]

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,8 +39,7 @@ class UpdateReport:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Embedded:
+class _Embedded(NamedTuple):
     vector: NDArray[np.float32]
     size: tuple[int, int]
 
@@ -100,11 +100,7 @@ def read_sentences(path: Path) -> list[str]:
 
 
 def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the vectors.
-
-    Raises:
-        SeesayError: one is not finite.
-    """
+    """Return the vectors, or raise a `SeesayError` if one is not finite."""
     if not np.isfinite(vectors).all():
         raise SeesayError("The matcher gave a vector that is not finite; its weights are damaged.")
     return vectors

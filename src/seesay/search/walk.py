@@ -28,13 +28,7 @@ class FoundFile:
 
 @dataclass
 class Walk:
-    """What a folder holds.
-
-    Attributes:
-        files: usable ones by path.
-        skipped: (path, reason) of the others.
-        unread: paths that could not be read; what is there is unknown rather than gone.
-    """
+    """Usable files by path, (path, reason) of skipped ones, and paths that could not be read."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
