@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_cli import seesay
+from tests.end_to_end.command import seesay
 
 
 @pytest.fixture(scope="module")

@@ -135,8 +135,8 @@ def test_a_run_brings_its_encoder_along(
     photos.mkdir()
     (photos / "a.png").write_bytes(image)
     index = Index.create(tmp_path / "index", run)
-    index.update_images(photos, run)
-    assert index.similar(image, run, 1)[0].score == pytest.approx(1.0, abs=1e-2)
+    index.update_images(photos)
+    assert index.similar(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
     (moved / f"encoder-{name.partition('@')[2]}.safetensors").unlink()
     shutil.rmtree(tmp_path / "cache" / "encoders")
     with pytest.raises(SeesayError, match="the fine-tuned encoder's weights cannot be had"):

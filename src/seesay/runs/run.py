@@ -25,7 +25,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from seesay.encoders.images.base import Arrays, Encoder, load_image_encoder
+from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
@@ -120,7 +120,7 @@ class Run:
             save_file(kept, beside, {_IMAGE_DIMS: json.dumps(list(image_dims))})
 
     @cached_property
-    def encoders(self) -> list[Encoder]:
+    def encoders(self) -> list[ImageEncoder]:
         """The image encoders that the recipe names.
 
         Raises:
@@ -272,7 +272,7 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def recipe_encoders(recipe: Recipe) -> list[Encoder]:
+def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
     """Load the recipe's image encoders on the default device.
 
     Raises:

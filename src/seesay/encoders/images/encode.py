@@ -42,7 +42,9 @@ class Encoded:
     errors: list[ImageError | None]  # for each image what is wrong with it, if anything is
 
 
-def encode_images(encoders: Sequence[ImageEncoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
+def encode_images(
+    encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
+) -> Encoded:
     """Compute features of images, each decoded once for all encoders.
 
     Args:
@@ -84,14 +86,16 @@ def _sources(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
     return {encoder.source.fingerprint: encoder.source for encoder in encoders}
 
 
-def _encode_chunk(encoders: Sequence[ImageEncoder], images: Sequence[bytes], names: Sequence[str]) -> Encoded:
+def _encode_chunk(
+    encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
+) -> Encoded:
     """Encode a few images; arrays have rows for the good ones alone, and are left out if there are none."""
     side = _decoded_side(encoders)
     errors: list[ImageError | None] = []
     prepared: list[list[Any]] = []
     for data, name in zip(images, names, strict=True):
         try:
-            pixels = decode(data, name, side)
+            pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
         except ImageError as error:
             errors.append(error)
             continue
