@@ -35,7 +35,7 @@ SMALL = (
     "matcher.image=8",
     "matcher.hidden=8",
     "schedule.epochs=2",
-    "batch=60",
+    "batch_size=60",
 )
 TWO = (*SMALL, "matcher.members=[mcnn-phs, mcnn-st]")
 

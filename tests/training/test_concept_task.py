@@ -25,7 +25,13 @@ from seesay.text.concepts import ConceptVocabulary
 from seesay.training.concept_task import multi_label_loss
 from seesay.training.train import train
 
-CHANGES = ["encoders=[efficientnet-lite0]", "matcher.hidden=64", "schedule.epochs=15", "batch=16", "least=2"]
+CHANGES = [
+    "encoders=[efficientnet-lite0]",
+    "matcher.hidden=64",
+    "schedule.epochs=15",
+    "batch_size=16",
+    "least=2",
+]
 CHANGES.append("optimizer.lr=0.01")
 ROWS = st.lists(
     st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=3, max_size=3), min_size=1, max_size=5
@@ -87,7 +93,11 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
     """The interface of SCO's matchers: the last array is of the concepts' scores."""
     recipe = load_recipe(
         "vse++",
-        changes=[f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']", "schedule.epochs=1", "batch=16"],
+        changes=[
+            f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']",
+            "schedule.epochs=1",
+            "batch_size=16",
+        ],
     )
     matching = train(recipe, corpus, run.folder.parent / "matching")
     data = corpus.images[0].source.read()  # type: ignore[union-attr]

@@ -33,7 +33,7 @@ SMALL = (
     "matcher.hidden=16",
     "matcher.dropout=0",
     "least=1",
-    "batch=8",
+    "batch_size=8",
     "schedule.epochs=1",
     "optimizer.lr=0.001",
 )

@@ -22,7 +22,7 @@ from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.gate import Queries, balanced_loss, fold_labels, labels_by, train_gate
 
-RECIPE = load_recipe("gvse-gated", changes=["schedule.epochs=20", "batch=32"])
+RECIPE = load_recipe("gvse-gated", changes=["schedule.epochs=20", "batch_size=32"])
 
 
 def split(texts: list[str], owners: list[int], images: int) -> Inputs:

@@ -31,7 +31,7 @@ SMALL = (
     "optimizer.lr=0.1",
     "schedule.epochs=30",
     "schedule.patience=null",
-    "batch=20",
+    "batch_size=20",
 )
 
 

@@ -71,7 +71,7 @@ def test_phrases_of_broken_images_are_in_no_pair(broken: frozenset[int]) -> None
 @pytest.mark.parametrize("name", ["ground-full", "ground-similarity"])
 def test_a_last_phrase_alone_is_left_out(name: str) -> None:
     """Batch normalisation takes no batch of one."""
-    recipe = load_recipe(name, changes=["batch=7"])
+    recipe = load_recipe(name, changes=["batch_size=7"])
     learned = task(recipe)
     batches = learned.batches(1)
     assert [len(batch.phrases) for batch in batches] == [7]

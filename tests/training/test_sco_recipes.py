@@ -53,7 +53,7 @@ SMALL = (
     "optimizer.lr=5e-3",
     "schedule.epochs=6",
     "schedule.patience=null",
-    "batch=30",
+    "batch_size=30",
 )
 # Logits stand for the scores of concepts: as many numbers of an image, behind its context.
 GATED = (*SMALL, "arrays=[pooled, logits]")

@@ -40,7 +40,7 @@ def pupil(teacher: str, *changes: str) -> Recipe:
         "matcher.image=32",
         "matcher.hidden=64",
         "schedule.epochs=4",
-        "batch=20",
+        "batch_size=20",
     )
     return load_recipe("mcnn-st-plus", changes=[*small, f"loss.teacher={teacher}", *changes])
 
