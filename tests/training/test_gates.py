@@ -111,5 +111,5 @@ def test_a_gate_that_can_tell_nothing_stays_near_the_sum() -> None:
 
 def test_a_loss_that_is_not_finite_is_told() -> None:
     broken = Queries(torch.full((8, 24), float("nan")), torch.tensor([True, False] * 4))
-    with pytest.raises(SeesayError, match=r"lower optimizer\.rate"):
+    with pytest.raises(SeesayError, match=r"lower optimizer\.lr"):
         train_gate(Gate([12, 12], 16), broken, broken, RECIPE, "cpu")

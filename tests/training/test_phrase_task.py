@@ -15,9 +15,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import (
     SimilarityNetwork,
-    SimilarityNetworkSettings,
     TwoBranchEmbedding,
-    TwoBranchEmbeddingSettings,
 )
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
@@ -76,10 +74,10 @@ def test_a_last_phrase_alone_is_left_out(name: str) -> None:
     batches = learned.batches(1)
     assert [len(batch.phrases) for batch in batches] == [7]
     if name == "ground-similarity":
-        matcher = SimilarityNetwork(SimilarityNetworkSettings(dim=8), DIM, 2, 3)
+        matcher = SimilarityNetwork(DIM, 3, dim=8)
     else:
-        matcher = TwoBranchEmbedding(TwoBranchEmbeddingSettings(dim=8), DIM, 2, 3)
-    (loss,) = learned.losses(matcher, batches[0], "cpu")
+        matcher = TwoBranchEmbedding(DIM, 3, dim=8)
+    (loss,) = learned.losses(recipe.loss.build(), matcher, batches[0], "cpu")
     assert torch.isfinite(loss)
 
 

@@ -17,7 +17,7 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import MarginSettings
-from seesay.matchers.build import build_matcher
+from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import GenerationSettings, SCOSettings
 from seesay.protocols.measure import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
@@ -47,7 +47,7 @@ TABLE_1 = {
 }
 SMALL = (
     "encoders=[efficientnet-lite0]",
-    "least=1",
+    "min_count=1",
     "matcher.dim=48",
     "matcher.word_dim=24",
     "optimizer.lr=5e-3",
@@ -93,9 +93,9 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
     task = SentenceTask.of(recipe, corpus, vocabulary, None)
     torch.manual_seed(1)
-    matcher = build_matcher(recipe.matcher, (1280, 1000), len(vocabulary), 0)
+    matcher = recipe.matcher.build(MatcherInputs((1280, 1000), len(vocabulary)))
     images, chosen = task.batches(1)[0]
-    (loss,) = task.losses(matcher, (images, chosen), "cpu")
+    (loss,) = task.losses(recipe.loss.build(), matcher, (images, chosen), "cpu")
     features, sentences = task.data.features[images], task.data.sentences.take(torch.from_numpy(chosen))
     scores = matcher(features, sentences).detach().numpy()
     matching = sum(
@@ -107,7 +107,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     generation = 0.0
     for row in range(len(images)):
         one = sentences.take(torch.tensor([row]))
-        generation += matcher.generation_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
+        generation += matcher.auxiliary_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
     assert loss.item() == pytest.approx((matching + generation) / len(images), rel=1e-4)
     by_chance = np.log(len(vocabulary) + 1) * (sentences.lengths + 1).sum().item()
     assert generation == pytest.approx(3 * by_chance, rel=0.05)

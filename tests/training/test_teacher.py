@@ -11,7 +11,6 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.losses.contrastive import DistillationSettings
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
@@ -47,7 +46,7 @@ def pupil(teacher: str, *changes: str) -> Recipe:
 
 def test_it_says_what_the_run_says(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
-    taught = Teacher.of(DistillationSettings(teacher=teacher.name), corpus, data)
+    taught = Teacher.of(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
     scores = teacher.scores(np.asarray(data.features), data.sentences)
     assert np.allclose(
