@@ -24,8 +24,7 @@ from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import McnnSettings
 from seesay.runs.run import Run, join_features
-from seesay.text.vocabulary import tokenize
-from seesay.text.vocabulary import Vocabulary
+from seesay.text.vocabulary import Vocabulary, tokenize
 
 WORDS = tokenize("a two dog dogs man red ball chases plays on in the grass snow with and's jumps over water")
 SENTENCE = "Two dogs, a man: plays on the grass with a red ball zyxw in the SNOW!"

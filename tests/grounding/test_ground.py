@@ -25,7 +25,6 @@ from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Place, best_places, can_ground
 from seesay.runs.run import Run
-from seesay.runs.sentences import prepare_sentences
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
 

@@ -33,8 +33,7 @@ def data(
     as_json: JsonOption = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.readers import read_phrases
-    from seesay.data.readers import read_corpus
+    from seesay.data.readers import read_corpus, read_phrases
     from seesay.data.summary import BROKEN, summarise, summarise_phrases
     from seesay.progress import progress_of
     from seesay.text.rare_words import rare_word_summary
@@ -64,8 +63,8 @@ def features(
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.data.readers import read_corpus
-    from seesay.encoders.images.encode import fill_stores
     from seesay.encoders.images.base import load_image_encoder
+    from seesay.encoders.images.encode import fill_stores
     from seesay.runs.run import default_device
 
     chosen = load_image_encoder(encoder, default_device())

@@ -23,8 +23,7 @@ from seesay.explain.explanation import WORDS, Explanation, Reading, Window, Word
 from seesay.matchers.base import Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
 from seesay.runs.run import Run, join_features
-from seesay.text.vocabulary import tokenize
-from seesay.text.vocabulary import UNKNOWN
+from seesay.text.vocabulary import UNKNOWN, tokenize
 
 
 @runtime_checkable

@@ -22,7 +22,6 @@ from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import read_recipe
 from seesay.runs.run import RECIPE, Run, run_folder
-from seesay.runs.sentences import prepare_sentences
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import UNKNOWN, tokenize
 

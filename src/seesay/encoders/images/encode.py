@@ -21,6 +21,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import Arrays, ImageEncoder
+from seesay.encoders.images.crops import Pixels
 from seesay.errors import ImageError
 from seesay.progress import progress
 
@@ -49,7 +50,7 @@ def encode_images(
 
     Args:
         encoders: of which the features are wanted.
-        images: as encoded bytes, such as JPEG.
+        images: encoded bytes, such as JPEG, or pixels (h, w, 3) uint8.
         names: of the images, for errors.
 
     Example:
