@@ -27,10 +27,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
+from seesay.encoders.images.base import lite_encoder
 from seesay.encoders.images.concept_regions import REGIONS, SIDE, concept_regions
 from seesay.encoders.images.crops import resize
 from seesay.encoders.images.efficientnet import load_lite
-from seesay.encoders.images.encoder import lite_encoder
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences

@@ -9,9 +9,12 @@ from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import recipe_with
 from seesay.runs.run import Run
 from seesay.training.train import train as train_recipe
+
+__all__ = ["evaluate", "load", "train"]
 
 
 def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:

@@ -108,7 +108,7 @@ class Prepared:
         return embed(self.sentences.take(torch.tensor([int(text) for text in sentences]))).numpy()
 
     @torch.inference_mode()
-    def embed_images(self, images, names, query=False):
+    def embed_image_files(self, images, names, query=False):
         embed = self.matcher.query_images if query else self.matcher.embed_images
         return embed(self.images[[int(image) for image in images]]).numpy(), [None] * len(images)
 
@@ -119,7 +119,7 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     _, x, y = two_metrics(matcher, images, sentences)
     embedder = Prepared(matcher, images, sentences)
     index = Index.create(tmp_path / "index", embedder)
-    index.add_sentences([str(i) for i in range(M)], embedder)
+    index.add_sentences([str(i) for i in range(M)])
     with index.store.write() as writer:
         for row, vector in enumerate(embedder.embed_images(range(N), range(N))[0]):
             writer.put_vector("image", str(row), vector)
@@ -127,11 +127,11 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]
     by_sentence = gate_by_hand(matcher.sentence_gate, y)[:, None]
     for row, expected in enumerate(by_the_formula(by_image, x, y)):
-        hits = index.sentences_for(str(row).encode(), embedder, M)
+        hits = index.sentences_for(str(row).encode(), M)
         assert [int(hit.text) for hit in hits] == (-expected).argsort().tolist()
         assert np.allclose([hit.score for hit in hits], expected.sort(descending=True).values, atol=1e-5)
     for row, expected in enumerate(by_the_formula(by_sentence, y, x)):
-        hits = index.search(str(row), embedder, N)
+        hits = index.search(str(row), N)
         assert [int(hit.path.removesuffix(".jpg")) for hit in hits] == (-expected).argsort().tolist()
 
 

@@ -18,7 +18,6 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.runs.sentences import number_words
 from seesay.metrics.bootstrap import image_draws
 from seesay.protocols.agreement import JudgedPairs, agreement, judged_pairs, measure_agreement
 from seesay.protocols.people import NOBODY, judged_by, measure_relevance, read_people
@@ -30,6 +29,7 @@ from seesay.runs import pair_scores
 from seesay.runs.inputs import Inputs
 from seesay.runs.pair_scores import pairs_of_run, pairs_of_scores
 from seesay.runs.run import Run
+from seesay.runs.sentences import number_words
 from seesay.runs.split_scores import EmbeddingScores, MatrixScores
 from seesay.text.vocabulary import Vocabulary
 

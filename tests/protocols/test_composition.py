@@ -17,12 +17,11 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.runs.sentences import number_words
 from seesay.protocols.composition import measure_composition, noun_swaps, shuffles, true_order
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import Vocabulary
+from seesay.runs.sentences import number_words
+from seesay.text.vocabulary import Vocabulary, tokenize
 
 TEXTS = [
     "A dog chases a ball .",
@@ -92,7 +91,7 @@ def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> I
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.of(TEXTS, 1)
+    return Vocabulary.from_texts(TEXTS, 1)
 
 
 def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) -> None:

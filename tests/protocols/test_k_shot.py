@@ -14,7 +14,6 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.runs.sentences import number_words
 from seesay.protocols.k_shot import BANDS, measure_k_shot, one_shot, train_texts
 from seesay.protocols.measure import check_protocol
 from seesay.recipes.load import load_recipe
@@ -24,6 +23,7 @@ from seesay.results.rows import read_rows, record_row
 from seesay.results.terminal import print_report
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
+from seesay.runs.sentences import number_words
 from seesay.runs.split_scores import scores_of_run
 from seesay.text.vocabulary import Vocabulary
 

@@ -15,16 +15,13 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.composed import Ensemble
-from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers.composed import Ensemble, EnsembleSettings
+from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.protocols.measure import measure
 from seesay.protocols.retrieval import evaluate_folds, protocol_named
 from seesay.recipes.load import load_recipe
-from seesay.matchers.composed import EnsembleSettings
-from seesay.matchers.mcnn import MatchingCNNSettings
-from seesay.matchers.two_branch import SimilarityNetworkSettings
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
@@ -33,6 +30,7 @@ from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
 MATCHERS = (*LEVELS, "similarity", "ensemble")
+SMALL = {"image_hidden": 12, "sentence_hidden": 10, "dim": 8, "head": (6, 4)}
 
 
 def matcher_named(name: str) -> PairMatcher:
@@ -40,10 +38,9 @@ def matcher_named(name: str) -> PairMatcher:
     if name == "ensemble":
         return Ensemble([matcher_named(level) for level in LEVELS], IMAGE, VECTOR)
     if name == "similarity":
-        settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
-        return SimilarityNetwork(settings, IMAGE, 0, VECTOR).eval()
+        return SimilarityNetwork(IMAGE, VECTOR, **SMALL).eval()
     small = {"level": name, "image": 6, "maps": (4, 5, 8), "hidden": 9}
-    model = MatchingCNN(MatchingCNNSettings.model_validate(small), IMAGE, WORDS)
+    model = MatchingCNN(IMAGE, WORDS, **small)
     for layer in (model.image_map, *model.layers):
         torch.nn.init.uniform_(layer.bias, -0.5, 0.5)
     return model.eval()
@@ -156,8 +153,7 @@ class Counting(SimilarityNetwork):
     """Counts what it scores, and stops when told to."""
 
     def __init__(self) -> None:
-        settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
-        super().__init__(settings, IMAGE, 0, VECTOR)
+        super().__init__(IMAGE, VECTOR, **SMALL)
         self.pairs, self.most = 0, 10**9
         self.eval()
 

@@ -12,24 +12,24 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import soft_margin
 from seesay.matchers.build import build_matcher
-from seesay.runs.sentences import number_words
+from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.sco import SCOSettings
 from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.measure import encoder_and_crops, measure_split
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
-from seesay.matchers.composed import FineTunedSettings
-from seesay.matchers.sco import SCOSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
+from seesay.runs.sentences import number_words
+from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import loop
 from seesay.training.composed import MEMBERS
 from seesay.training.fine_tune import FromPixels
-from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -125,18 +125,18 @@ def test_a_run_brings_its_encoder_along(
     expected, _ = Run.load(str(tuned)).embed_images([image], ["image"])
     moved = Path(shutil.copytree(tuned, tmp_path / "moved"))
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     name = read_recipe(moved / "recipe.yaml").encoders[0]
     with pytest.raises(SeesayError, match="load that run"):
-        load_encoder(name)
+        load_image_encoder(name)
     run = Run.load(str(moved))
     assert np.allclose(run.embed_images([image], ["image"])[0], expected, atol=1e-5)
     photos = tmp_path / "photos"
     photos.mkdir()
     (photos / "a.png").write_bytes(image)
     index = Index.create(tmp_path / "index", run)
-    index.update_images(photos, run)
-    assert index.similar(image, run, 1)[0].score == pytest.approx(1.0, abs=1e-2)
+    index.update_images(photos)
+    assert index.similar(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
     (moved / f"encoder-{name.partition('@')[2]}.safetensors").unlink()
     shutil.rmtree(tmp_path / "cache" / "encoders")
     with pytest.raises(SeesayError, match="the fine-tuned encoder's weights cannot be had"):
@@ -148,7 +148,7 @@ def test_a_damaged_encoder_is_told(tuned: Path, tmp_path: Path, monkeypatch: pyt
     (file,) = copy.glob("encoder-*.safetensors")
     file.write_bytes(b"nothing")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     with pytest.raises(SeesayError, match="damaged"):
         Run.load(str(copy))
 

@@ -11,19 +11,18 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE
+from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import mean_recall, retrieval
 from seesay.protocols.measure import measure_split
 from seesay.protocols.rerank import measure_reranked
 from seesay.recipes.load import load_recipe, member_recipes
-from seesay.matchers.gvse import GVSESettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
-from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 UNCOMMON = """
@@ -119,9 +118,9 @@ def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> N
 def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path: Path) -> None:
     run = Run.load(str(fused))
     index = Index.create(tmp_path / "index", run)
-    assert index.update_images(scenes, run).added == len(corpus.images)
+    assert index.update_images(scenes).added == len(corpus.images)
     text = corpus.texts()[0]
-    found = [hit.score for hit in index.search(text, run, 5)]
+    found = [hit.score for hit in index.search(text, 5)]
     splits = (
         split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
         for split in ("train", "val", "test")
@@ -133,7 +132,7 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
 
 def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
-    with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
+    with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         Reranker(run)
     with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
         measure_reranked(run, run, corpus, "test", "standard", 5)

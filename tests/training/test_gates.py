@@ -14,16 +14,15 @@ from sklearn.metrics import roc_auc_score
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import Gate
-from seesay.runs.sentences import number_words
+from seesay.matchers.gvse import Gate, GateSettings
 from seesay.metrics.auc import area_under_curve
 from seesay.recipes.load import load_recipe
-from seesay.matchers.gvse import GateSettings
 from seesay.runs.inputs import Inputs
+from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.gate import Queries, balanced_loss, fold_labels, labels_by, train_gate
 
-RECIPE = load_recipe("gvse-gated", changes=["schedule.epochs=20", "batch=32"])
+RECIPE = load_recipe("gvse-gated", changes=["schedule.epochs=20", "batch_size=32"])
 
 
 def split(texts: list[str], owners: list[int], images: int) -> Inputs:
@@ -112,5 +111,5 @@ def test_a_gate_that_can_tell_nothing_stays_near_the_sum() -> None:
 
 def test_a_loss_that_is_not_finite_is_told() -> None:
     broken = Queries(torch.full((8, 24), float("nan")), torch.tensor([True, False] * 4))
-    with pytest.raises(SeesayError, match=r"lower optimizer\.rate"):
+    with pytest.raises(SeesayError, match=r"lower optimizer\.lr"):
         train_gate(Gate([12, 12], 16), broken, broken, RECIPE, "cpu")

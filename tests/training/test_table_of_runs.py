@@ -14,10 +14,10 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.measure import measure_split
 from seesay.recipes.load import load_recipe
+from seesay.runs.corpus import open_corpus_of
 from seesay.runs.run import Run
 from seesay.training import table_of_runs
 from seesay.training.measured import MEASURED
-from seesay.runs.corpus import open_corpus_of
 from seesay.training.table_of_runs import load_runs, measure_runs
 from seesay.training.train import train
 

@@ -17,12 +17,12 @@ from seesay.errors import SeesayError
 from seesay.protocols.measure import measure
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
+from seesay.runs.corpus import trained_on
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training import loop, sentence_task
 from seesay.training.optimizer import rate_factor
-from seesay.runs.corpus import trained_on
-from seesay.runs.summary import TrainingSummary
 from seesay.training.summarize import list_runs
 from seesay.training.train import train
 

@@ -25,7 +25,7 @@ SMALL = (
     "matcher.dim=32",
     "optimizer.lr=0.003",
     "schedule.epochs=6",
-    "batch=64",
+    "batch_size=64",
 )
 LSTM = (
     "matcher.lstm=32",
@@ -100,7 +100,7 @@ def test_constraints_do_not_spoil_resuming(corpus: Corpus, tmp_path: Path) -> No
 def test_an_objective_that_does_not_go_with_the_matcher_says_so(
     corpus: Corpus, tmp_path: Path, changes: list[str]
 ) -> None:
-    recipe = load_recipe("two-branch", changes=[*SMALL[:1], "batch=64", *changes])
+    recipe = load_recipe("two-branch", changes=[*SMALL[:1], "batch_size=64", *changes])
     with pytest.raises(SeesayError, match="loss"):
         train(recipe, corpus, tmp_path / "run")
 

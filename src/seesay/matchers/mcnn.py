@@ -227,6 +227,21 @@ class MatchingCNN(PairMatcher):
         copies[each, 1 + each] = torch.finfo(copies.dtype).min / 2  # finite: -inf says there is no place
         return self._padded(pool(copies).transpose(0, 1))
 
+    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
+        """Score an image (1, d) with one sentence whole, and without each window in turn: (1 + windows,)."""
+        encoded = self.encode_without_windows(sentence)
+        return self.score_pairs(self.encode_images(image).expand(len(encoded), -1), encoded)
+
+    @property
+    def level(self) -> str:
+        """The level at which the image meets the sentence."""
+        return LEVELS[self.meeting]
+
+    @property
+    def max_words(self) -> int:
+        """How many words of a sentence are read."""
+        return MAX_LENGTH
+
     def windows(self, words: int) -> list[tuple[int, int]]:
         """Return the words that each window which meets the image spans, as ranges, of so many words.
 

@@ -32,7 +32,7 @@ from seesay.protocols.subject import RunSubject
 from seesay.runs.scores import PairScorer
 from seesay.text._word_classes import word_class
 from seesay.text.chunker import noun_phrases
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 _SHUFFLES = 3  # of a sentence, as in the paper
 _SEED = 0

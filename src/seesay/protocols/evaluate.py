@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
-from seesay.data.readers import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU

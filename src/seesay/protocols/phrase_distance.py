@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.pixels import source_size
-from seesay.encoders.regions.encoder import load_region_encoder
-from seesay.encoders.regions.geometry import region_features
+from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import fill_regions
 from seesay.errors import SeesayError
 from seesay.progress import progress

@@ -95,6 +95,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         SeesayError: one is missing, named twice, or cannot be, is of another kind of matcher, or reads other
             inputs.
     """
+    assert isinstance(composed.matcher, ComposedSettings)
     changes = [change for change in composed.changes if not change.startswith((*_OWN, "name="))]
     loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
     members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]

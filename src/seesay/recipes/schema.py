@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator
 
+from seesay.encoders.names import SENTENCE_ENCODERS
 from seesay.errors import did_you_mean
 from seesay.losses.base import LOSSES, LossSettings, missing_methods
 from seesay.matchers.base import AnyMatcherSettings
@@ -80,9 +81,7 @@ class Recipe(Settings):
     system: str | None = None
     encoders: tuple[str, ...] = Field(min_length=1)
     arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
-    sentence_encoder: (
-        Literal["minilm", "hglmm", "gmm", "lmm", "gmm+hglmm", "mean", "tfidf", "quick-thought"] | None
-    ) = None
+    sentence_encoder: str | None = None
     sentence_dim: int = Field(6000, gt=0)
     min_count: int = Field(1, gt=0)
     matcher: AnyMatcherSettings
@@ -95,6 +94,15 @@ class Recipe(Settings):
     seed: int = 1
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
+
+    @field_validator("sentence_encoder")
+    @classmethod
+    def _registered(cls, name: str | None) -> str | None:
+        if name is not None and name not in SENTENCE_ENCODERS:
+            near = did_you_mean(name, SENTENCE_ENCODERS) or "."
+            known = ", ".join(sorted(SENTENCE_ENCODERS))
+            raise ValueError(f"no sentence encoder '{name}'{near} There are: {known}")
+        return name
 
     @field_validator("matcher")
     @classmethod

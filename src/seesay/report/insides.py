@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
+from seesay.encoders.images.base import CONCEPTS, INSTANCES
 from seesay.encoders.images.concepts import DEFAULT_RUN
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import CONCEPTS, INSTANCES, load_encoder
 from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
 from seesay.matchers.concepts import ConceptClassifier
@@ -145,7 +145,7 @@ def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32
         return None
     if len(data) < len(chosen):
         return None
-    encoder = load_encoder(INSTANCES, default_device())
+    encoder = load_image_encoder(INSTANCES, default_device())
     found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
     return found.reshape(len(chosen), -1, 4)
 

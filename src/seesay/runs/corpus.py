@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.runs.run import Run, shipped_runs
 from seesay.runs.summary import TrainingSummary, is_finished

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.corpus import Corpus, Sentence
+from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.encode import fill_stores
-from seesay.encoders.images.encoder import Arrays, Encoder
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
 from seesay.matchers.sentences import Sentences
 from seesay.paths import cache_dir
@@ -99,7 +99,7 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
             f"{part.root}: this corpus comes with features and no images; "
             f"use them with --set 'encoders=[{PRECOMPUTED}]'."
         )
-    encoders: Sequence[Encoder] = recipe_encoders(recipe)
+    encoders: Sequence[ImageEncoder] = recipe_encoders(recipe)
     report = fill_stores(encoders, stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]

@@ -25,10 +25,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import Arrays, Encoder, load_image_encoder
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.errors import ImageError, SeesayError, did_you_mean
 from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
 from seesay.matchers.sentences import Sentences
@@ -120,7 +120,7 @@ class Run:
             save_file(kept, beside, {_IMAGE_DIMS: json.dumps(list(image_dims))})
 
     @cached_property
-    def encoders(self) -> list[Encoder]:
+    def encoders(self) -> list[ImageEncoder]:
         """The image encoders that the recipe names.
 
         Raises:
@@ -254,12 +254,25 @@ class Run:
         return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
 
 
+def check_one_score(run: Run) -> None:
+    """Check that a pair has one score, whichever of the two is the query.
+
+    Raises:
+        SeesayError: the run's matcher weighs its metrics by the query.
+    """
+    if run.asymmetric:
+        raise SeesayError(
+            f"{run.name}: its scores depend on whether the image or the sentence is the query, and re-ranking "
+            "needs one score a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
+        )
+
+
 def default_device() -> str:
     """Return "cuda" if there is a GPU, and "cpu" otherwise."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def recipe_encoders(recipe: Recipe) -> list[Encoder]:
+def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
     """Load the recipe's image encoders on the default device.
 
     Raises:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.matchers.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.names import untuned
-from seesay.encoders.sentences.encoder import save_sentence_encoder
+from seesay.encoders.sentences.base import save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.composed import ComposedSettings, FineTunedSettings
 from seesay.paths import replace_text
 from seesay.protocols.base import Result
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
@@ -110,6 +111,8 @@ def _write(run: Run, members: Sequence[Run], image_dims: Sequence[int]) -> None:
         for name in member.recipe.encoders:
             copy_tuned(name, member.folder, out)
     replace_text(out / RECIPE, dump_recipe(run.recipe))
+    if run.recipe.matcher.predicts_concepts:
+        save_head_inputs(out, run.recipe.encoders[0], run.recipe.arrays)
     run.vocabulary.save(out / VOCABULARY)
     if run.sentence_encoder is not None:
         save_sentence_encoder(run.sentence_encoder, out / TEXT)
@@ -134,7 +137,7 @@ def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
 
 
 def is_combined(out: Path, members: Sequence[Path]) -> bool:
-    """Whether `out` holds the ensemble of these finished runs with the weights that they have now."""
+    """Return whether `out` combines these finished runs with the weights that they have now."""
     if not is_finished(out):
         return False
     there = TrainingSummary.load(out).members or {}
@@ -154,6 +157,7 @@ def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Ru
 
 def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
     """The recipe's matchers on the recipe's inputs, the same words and the same sentence vectors."""
+    assert isinstance(recipe.matcher, ComposedSettings)
     if tuple(member.recipe.matcher for member in members) != recipe.matcher.matchers:
         raise SeesayError(
             f"Recipe '{recipe.name}' is of {', '.join(recipe.matcher.members)}, "

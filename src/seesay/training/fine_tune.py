@@ -21,10 +21,10 @@ from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
+from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.crops import Pixels, random_crop
 from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images, in_threads
-from seesay.encoders.images.encoder import Arrays, Encoder
 from seesay.encoders.images.tuned import save_tuned
 from seesay.errors import SeesayError
 from seesay.losses.base import ScoreLoss
@@ -156,7 +156,7 @@ class FineTuneTask:
             pooled, logits = matcher.network(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
             return {"pooled": pooled.float().cpu().numpy(), "logits": logits.float().cpu().numpy()}
 
-        encoder = Encoder(self.encoder, "", LITE[network].size, dims, run, crop or "squash")
+        encoder = ImageEncoder(self.encoder, "", LITE[network].size, dims, run, crop or "squash")
         images = self.task.val.corpus.images
         parts = []
         for start in range(0, len(images), _ENCODED):
@@ -218,7 +218,7 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, Result, dict[str, Any]]:
     weights, history = loop.run()
     module.load_state_dict(weights)
     draw_curves(history, out)
-    name = save_tuned(encoder, module.network, out)
+    name = save_tuned(encoder, module.network.state_dict(), out)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / checkpoint.FILE).unlink()
     best = max(history, key=lambda epoch: read_result(epoch.val).monitor)

@@ -25,9 +25,9 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
-from seesay.metrics.auc import area_under_curve
+from seesay.metrics.auc import auc
 from seesay.metrics.ranks import ranks
-from seesay.metrics.recall import retrieval
+from seesay.metrics.recall import recall_at_k
 from seesay.progress import progress
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
@@ -159,8 +159,8 @@ class _Best:
             raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
         if loss >= self.loss:
             return
-        auc = area_under_curve(logits.numpy(), val.labels.numpy())
-        self.epoch, self.loss, self.auc = epoch, loss, None if auc is None else round(auc, 4)
+        area = auc(logits.numpy(), val.labels.numpy())
+        self.epoch, self.loss, self.auc = epoch, loss, None if area is None else round(area, 4)
         self.state = {key: value.clone() for key, value in gate.state_dict().items()}
 
 
@@ -220,5 +220,5 @@ def _recall(logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[n
     t = t[:, None] if side == "image" else t[None, :]
     uncommon, common = metrics
     found = ranks(t * uncommon + (1 - t) * common, owners)
-    asked = retrieval(found.sentence if side == "image" else found.image)
-    return fmean((asked.r1, asked.r5, asked.r10))
+    queries = found.sentence if side == "image" else found.image
+    return fmean(recall_at_k(queries, k) for k in (1, 5, 10))

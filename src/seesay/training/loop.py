@@ -36,7 +36,6 @@ class Loop:
     def __init__(self, task: Task, run: Run) -> None:
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
-        self.loss = self.recipe.loss.build()
         self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
         self.state = State()
         self.best: dict[str, Tensor] = {}
@@ -86,7 +85,7 @@ class Loop:
 
     def _step(self, batch: Any) -> float:
         with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
-            losses = self.task.losses(self.loss, self.matcher, batch, self.device)
+            losses = self.task.losses(self.matcher, batch, self.device)
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
             raise SeesayError(

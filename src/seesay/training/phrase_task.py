@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.pairs import LogisticLoss
 from seesay.losses.triplet import Relations, TripletLoss

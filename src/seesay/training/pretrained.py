@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.classes import class_vectors
-from seesay.encoders.sentences.minilm import minilm_vectors
+from seesay.encoders.sentences.minilm import class_vectors, minilm_vectors
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import Vocabulary

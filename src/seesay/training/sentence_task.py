@@ -9,10 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
@@ -108,18 +108,18 @@ class SentenceTask:
             return [batch for batch in batches if len(batch[0]) >= recipe.batch_size] or batches
         return batches
 
-    def losses(self, matcher: Matcher, batch: Positions, device: str) -> list[Tensor]:
+    def losses(self, matcher: nn.Module, batch: Positions, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, one for each member of an ensemble."""
-        images, chosen = (torch.from_numpy(part) for part in batch)
-        features = self.data.features[images].to(device)
+        features = self.data.features[torch.from_numpy(batch[0])].to(device)
         return self.losses_of(matcher, features, batch, device)
 
-    def losses_of(self, matcher: Matcher, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
+    def losses_of(self, matcher: nn.Module, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
         """Return the same from the images' features, (n, d)."""
         sentences = self.data.sentences.take(torch.from_numpy(batch[1])).to(device)
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
         image_ids = torch.from_numpy(batch[0]).to(device)
         losses = self.loss.batch_losses(matcher, Batch(features, sentences, image_ids, teacher_scores))
+        assert isinstance(matcher, Matcher)
         more = matcher.auxiliary_loss(features, sentences, self.progress)
         return losses if more is None else [losses[0] + more, *losses[1:]]
 

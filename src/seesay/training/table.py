@@ -181,7 +181,10 @@ class TableRuns:
         there = read_recipe(folder / RECIPE)
         if not is_same(there.model_copy(update=_words_about(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
-        if Vocabulary.load(folder / VOCABULARY).words != Vocabulary.of(self._texts, recipe.min_count).words:
+        if (
+            Vocabulary.load(folder / VOCABULARY).words
+            != Vocabulary.from_texts(self._texts, recipe.min_count).words
+        ):
             raise SeesayError(
                 f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
                 "choose another --runs."

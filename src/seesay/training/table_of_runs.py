@@ -10,7 +10,6 @@ from typing import Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, protocol_for
 from seesay.protocols.provenance import provenance

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe

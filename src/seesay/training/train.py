@@ -9,12 +9,14 @@ from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.sentences.encoder import (
+from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
+from seesay.encoders.sentences.base import (
     SentenceEncoder,
     load_sentence_encoder,
     save_sentence_encoder,
 )
 from seesay.errors import SeesayError
+from seesay.matchers.base import Matcher
 from seesay.matchers.external import ExternalSettings
 from seesay.paths import replace_text
 from seesay.protocols.base import read_result
@@ -35,7 +37,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
-from seesay.training.concept_runs import keep_concepts, with_concept_runs
+from seesay.training.concept_runs import with_concept_runs
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
 from seesay.training.pretrained import PretrainedVectors
@@ -113,7 +115,8 @@ def _begin(
     task = task_for(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
-    matcher.prepare(PretrainedVectors(vocabulary))
+    if isinstance(matcher, Matcher):
+        matcher.prepare(PretrainedVectors(vocabulary))
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
     recipe = recipe.model_copy(
@@ -123,6 +126,7 @@ def _begin(
     vocabulary.save(out / VOCABULARY)
     if concepts is not None:
         concepts.save(out / CONCEPTS)
+        save_head_inputs(out, recipe.encoders[0], recipe.arrays)
     if encoder is not None:
         save_sentence_encoder(encoder, out / TEXT)
     return Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device())), task

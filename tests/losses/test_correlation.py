@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 
-from seesay.losses.total_correlation import total_correlation
+from seesay.losses.correlation import TotalCorrelationLoss
 
 Array = np.ndarray
 
@@ -40,7 +40,7 @@ def test_it_is_the_trace_norm_of_the_printed_matrix(seed: int, ridge: float) -> 
     x, y = outputs(seed)
     t = parts(x, y, ridge)[-1]
     trace_norm = fractional_matrix_power(t.T @ t, 0.5).trace().real
-    got = total_correlation(torch.from_numpy(x), torch.from_numpy(y), ridge)
+    got = -TotalCorrelationLoss(ridge)(torch.from_numpy(x), torch.from_numpy(y))
     assert float(got) == pytest.approx(trace_norm, abs=1e-6)
 
 
@@ -55,25 +55,26 @@ def test_its_gradient_is_that_of_eq_11_to_13(seed: int, ridge: float) -> None:
     own = -0.5 * left @ u @ np.diag(d) @ u.T @ left
     expected = (2 * first @ own + second @ cross.T) / (len(x) - 1)
     leaf = torch.from_numpy(x).requires_grad_()
-    total_correlation(leaf, torch.from_numpy(y), ridge).backward()
+    (-TotalCorrelationLoss(ridge)(leaf, torch.from_numpy(y))).backward()
     np.testing.assert_allclose(leaf.grad.numpy(), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.5])
 def test_its_gradient_is_that_of_finite_differences(ridge: float) -> None:
     x, y = (torch.from_numpy(side).requires_grad_() for side in outputs(1, m=8, p=3, q=3))
-    assert torch.autograd.gradcheck(lambda a, b: total_correlation(a, b, ridge), (x, y))
+    assert torch.autograd.gradcheck(TotalCorrelationLoss(ridge), (x, y))
 
 
 def test_equal_correlations_have_a_gradient() -> None:
     """Where singular values are equal, their difference divides nothing."""
     x, _ = outputs(3)
     leaf = torch.from_numpy(x).requires_grad_()
-    total_correlation(leaf, torch.from_numpy(x.copy()), 1e-9).backward()
+    loss = TotalCorrelationLoss(1e-9)
+    loss(leaf, torch.from_numpy(x.copy())).backward()
     assert torch.isfinite(leaf.grad).all()
-    assert float(total_correlation(leaf.detach(), leaf.detach(), 1e-9)) == pytest.approx(4, abs=1e-6)
+    assert float(loss(leaf.detach(), leaf.detach())) == pytest.approx(-4, abs=1e-6)
 
 
 def test_single_precision_outputs_are_computed_in_double() -> None:
     x, y = (torch.from_numpy(side).float() for side in outputs(2))
-    assert total_correlation(x, y, 1e-4).dtype == torch.float64
+    assert TotalCorrelationLoss()(x, y).dtype == torch.float64

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from seesay.encoders.images import efficientnet
-from seesay.encoders.images.efficientnet import LITE, load_lite
-from seesay.encoders.images.encoder import INSTANCES, Encoder, _torch, list_encoders, load_encoder
+from seesay.encoders.images.base import ImageEncoder, list_encoders, load_image_encoder
+from seesay.encoders.images.efficientnet import LITE, load_lite, on_device
+from seesay.encoders.names import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, kind_of
 from seesay.errors import SeesayError
 
 
@@ -31,7 +32,7 @@ def published(name: str, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("name", list(LITE))
 def test_features_are_those_of_pytorch(name: str) -> None:
-    encoder = load_encoder(name)
+    encoder = load_image_encoder(name)
     crops = pictures(3, encoder.size)
     found = encoder.encode(crops)
     pooled, logits = published(name, crops[:, 0])
@@ -44,12 +45,12 @@ def test_features_are_those_of_pytorch(name: str) -> None:
 
 
 def test_the_network_tells_pictures_apart() -> None:
-    pooled = load_encoder("efficientnet-lite0").encode(pictures(4, 224))["pooled"]
+    pooled = load_image_encoder("efficientnet-lite0").encode(pictures(4, 224))["pooled"]
     assert np.corrcoef(pooled)[~np.eye(4, dtype=bool)].max() < 0.99
 
 
 def test_an_image_has_the_same_features_in_any_batch() -> None:
-    encoder = load_encoder("efficientnet-lite0")
+    encoder = load_image_encoder("efficientnet-lite0")
     crops = pictures(5, encoder.size)
     together = encoder.encode(crops)["pooled"]
     alone = np.concatenate([encoder.encode(crops[i : i + 1])["pooled"] for i in range(5)])
@@ -57,7 +58,10 @@ def test_an_image_has_the_same_features_in_any_batch() -> None:
 
 
 def test_crops_are_averaged() -> None:
-    single, mirrored = load_encoder("efficientnet-lite0"), load_encoder("efficientnet-lite0:mirror")
+    single, mirrored = (
+        load_image_encoder("efficientnet-lite0"),
+        load_image_encoder("efficientnet-lite0:mirror"),
+    )
     (picture,) = pictures(1, 300)[:, 0]
     pair = mirrored.crops(picture)
     both = single.encode(pair[:, None])
@@ -68,14 +72,16 @@ def test_crops_are_averaged() -> None:
 
 def test_the_pytorch_path_gives_the_same() -> None:
     flat = pictures(2, 224)[:, 0]
-    expected = load_encoder("efficientnet-lite0").encode(flat[:, None])
-    for key, rows in _torch(load_lite("efficientnet-lite0"), "cpu")(flat).items():
+    expected = load_image_encoder("efficientnet-lite0").encode(flat[:, None])
+    for key, rows in zip(
+        ("pooled", "logits"), on_device(load_lite("efficientnet-lite0"), "cpu")(flat), strict=True
+    ):
         np.testing.assert_allclose(rows, expected[key], atol=2e-4)
 
 
 def test_the_fingerprint_changes_with_crop_weights_and_size() -> None:
     def made(name: str = "a", weights: str = "w", size: int = 8) -> str:
-        return Encoder(name, weights, size, {}, lambda _: {}, "squash").fingerprint
+        return ImageEncoder(name, weights, size, {}, lambda _: {}, "squash").fingerprint
 
     prints = {made(), made(name="a:ten"), made(weights="v"), made(size=9)}
     assert len(prints) == 4
@@ -86,22 +92,25 @@ def test_the_fingerprint_changes_with_crop_weights_and_size() -> None:
         "efficientnet-lite0:mirror",
         "efficientnet-lite1",
     )
-    assert len({load_encoder(name).fingerprint for name in names}) == 4
+    assert len({load_image_encoder(name).fingerprint for name in names}) == 4
 
 
-@pytest.mark.parametrize(
-    "name", ["", "vgg19", "efficientnet-lite0:five", "efficientnet-lite9", "EFFICIENTNET"]
-)
+@pytest.mark.parametrize("name", ["", "vgg19", "efficientnet-lite9", "EFFICIENTNET"])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
-    with pytest.raises(SeesayError, match=r"No encoder.*efficientnet-lite0.*timm:NAME"):
-        load_encoder(name)
+    with pytest.raises(SeesayError, match=r"No image encoder '.*efficientnet-lite0.*timm"):
+        load_image_encoder(name)
 
 
-def test_every_listed_packaged_encoder_can_be_named() -> None:
-    for name, about in list_encoders():
-        assert about
-        if name != INSTANCES and not name.endswith((":NAME", ":RUN")):
-            assert name.partition(":")[0] in LITE
+def test_an_unknown_crop_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(SeesayError, match=r"no crop 'then'; did you mean 'ten'.*squash, mirror, ten"):
+        load_image_encoder("efficientnet-lite0:then")
+
+
+def test_every_registered_encoder_describes_itself() -> None:
+    for registry in (IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS):
+        lines = list_encoders(registry)
+        assert {kind_of(name) for name, _ in lines} == set(registry)
+        assert all(about for _, about in lines)
 
 
 def test_other_weights_than_the_published_are_refused(

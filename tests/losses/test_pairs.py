@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from seesay.losses.pair_margin import draw_negatives, pair_margin
+from seesay.losses.base import Batch
+from seesay.losses.pairs import PairMarginLoss, draw_negatives
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.losses.pairs import PairMarginSettings
 
 owners_of_batches = st.lists(st.integers(0, 4), min_size=2, max_size=12).map(torch.tensor)
 
@@ -42,7 +42,7 @@ def test_it_is_the_mean_of_both_hinges_on_one_negative_each(owners: Tensor, seed
     n, matcher = len(owners), Products()
     # Distinct numbers, so that each says which image or sentence it is.
     x, y = torch.linspace(0.1, 1, n)[:, None], torch.linspace(-1, -0.05, n)[:, None]
-    value = pair_margin(matcher, x, numbers(y), owners, PairMarginSettings())
+    (value,) = PairMarginLoss().batch_losses(matcher, Batch(x, numbers(y), owners))
     if len(owners.unique()) == 1:
         assert value == 0
         return
@@ -78,11 +78,13 @@ def test_hardest_negatives_are_those_of_the_largest_hinges(owners: Tensor, seed:
     torch.manual_seed(seed)
     n = len(owners)
     x, y = torch.randn(n, 1, requires_grad=True), torch.randn(n, 1)
-    value = pair_margin(Products(), x, numbers(y), owners, PairMarginSettings(negatives="hardest"))
+    loss = PairMarginLoss(negatives="hardest")
+    (value,) = loss.batch_losses(Products(), Batch(x, numbers(y), owners))
     scores, total = (x @ y.T).detach(), 0.0
     for i in range(n):
         others = [j for j in range(n) if owners[j] != owners[i]]
         total += max((max(0.0, 0.5 - float(scores[i, i] - scores[i, j])) for j in others), default=0.0)
         total += max((max(0.0, 0.5 - float(scores[i, i] - scores[j, i])) for j in others), default=0.0)
     assert torch.isclose(value, torch.tensor(total / n), atol=1e-5)
+    assert torch.isclose(loss(x @ y.T, owners), value, atol=1e-5)
     assert value.requires_grad

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.encoders.images.base import list_encoders, load_image_encoder
 from seesay.encoders.images.crops import resize
-from seesay.encoders.images.encoder import load_encoder
-from seesay.encoders.regions.encoder import (
-    REGION_ENCODERS,
+from seesay.encoders.names import REGION_ENCODERS
+from seesay.encoders.regions.base import (
     SIDE,
     clip_boxes,
     load_maps,
@@ -150,14 +150,14 @@ def thirds(box: np.ndarray) -> list[np.ndarray]:
 
 def test_crops_are_what_the_encoder_sees_of_each_box(photo: np.ndarray) -> None:
     rows = load_region_encoder("efficientnet-lite0:crops").encode(photo, BOXES)
-    encoder = load_encoder("efficientnet-lite0")
+    encoder = load_image_encoder("efficientnet-lite0")
     for row, (x1, y1, x2, y2) in zip(rows, [(0, 0, 270, 180), (30, 20, 200, 120)], strict=False):
         crop = encoder.crops(photo[y1:y2, x1:x2])
         np.testing.assert_allclose(row, encoder.encode(crop[None])["pooled"][0], atol=1e-4)
     assert np.isfinite(rows).all()
 
 
-@pytest.mark.parametrize("name", REGION_ENCODERS)
+@pytest.mark.parametrize("name", [name for name, _ in list_encoders(REGION_ENCODERS)])
 def test_images_together_are_images_alone(name: str, photo: np.ndarray) -> None:
     encoder = load_region_encoder(name)
     other = photo[::2, 20:]
@@ -170,7 +170,8 @@ def test_images_together_are_images_alone(name: str, photo: np.ndarray) -> None:
 
 
 def test_fingerprints_tell_encoders_apart_and_unknown_names_are_answered() -> None:
-    encoders = [load_region_encoder(name) for name in REGION_ENCODERS]
+    encoders = [load_region_encoder(name) for name, _ in list_encoders(REGION_ENCODERS)]
     assert len({e.fingerprint for e in encoders}) == len(encoders)
-    with pytest.raises(SeesayError, match=r"No region encoder 'nothing'.*efficientnet-lite0:roi"):
-        load_region_encoder("nothing")
+    for name in ("nothing", "efficientnet-lite0", "efficientnet-lite0:role"):
+        with pytest.raises(SeesayError, match=f"No region encoder '{name}'.*efficientnet-lite0"):
+            load_region_encoder(name)
