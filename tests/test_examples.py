@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +24,13 @@ def example(name: str) -> ModuleType:
 def test_own_captions(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import seesay
 
-    corpus, table = seesay.read_corpus(scenes), tmp_path / "captions.csv"
-    (tmp_path / "images").symlink_to(scenes / "images")
-    with table.open("w", newline="", encoding="utf-8") as file:
+    corpus, museum = seesay.read_corpus(scenes), tmp_path / "museum"
+    shutil.copytree(scenes / "images", museum / "images")
+    with (museum / "captions.csv").open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(("image", "caption"))
         rows.writerows((f"images/{corpus.images[s.image].name}", s.text) for s in corpus.sentences)
-    example("own_captions").main(table, tmp_path / "out", "a small red circle", epochs=2)
+    example("own_captions").main(museum / "captions.csv", tmp_path / "out", "a small red circle", epochs=2)
     printed = capsys.readouterr().out
     assert printed.startswith("60 images, 300 sentences\n")
     assert "mR" in printed
