@@ -34,7 +34,8 @@ def main(owners: Path, ours: Path, theirs: Path) -> None:
     low, high = bootstrap(mine, groups=image_of_sentence)
     print(f"{ours.stem}: image retrieval R@10, 95 % interval {100 * low:.1f} to {100 * high:.1f}")
     test = paired_test(mine, other, groups=image_of_sentence)
-    print(f"difference from {theirs.stem}: {100 * test.difference:+.1f}, p = {test.p:.3g}")
+    if test.difference is not None:  # there is at least one query
+        print(f"difference from {theirs.stem}: {100 * test.difference:+.1f}, p = {test.p:.3g}")
 
 
 if __name__ == "__main__":

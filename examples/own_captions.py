@@ -19,7 +19,7 @@ def main(table: Path, out: Path, query: str, epochs: int = 40) -> None:
         print(f"{count} × {issue}")
 
     # Any key of the recipe can be given as a keyword. Training stops early if val no longer improves.
-    run = seesay.train("irmatch-s", corpus, out=out / "run", encoders=["efficientnet-lite0"], epochs=epochs)
+    run = seesay.train("irmatch-s", corpus, out / "run", encoders=["efficientnet-lite0"], epochs=epochs)
     print(seesay.evaluate(run, corpus))
 
     with seesay.Index.create(out / "museum.seesay", run) as index:

@@ -35,8 +35,9 @@ class BagOfWords(nn.Module):
 def main(data: Path, out: Path, query: str, epochs: int = 20) -> None:
     corpus = seesay.read_corpus(data)
     # Loss, optimizer, schedule and encoder are the recipe's; the matcher is yours.
-    settings = {"encoders": ["efficientnet-lite0"], "epochs": epochs}
-    run = seesay.train("irmatch-s", corpus, out=out / "run", module=BagOfWords(), **settings)
+    run = seesay.train(
+        "irmatch-s", corpus, out / "run", module=BagOfWords(), encoders=["efficientnet-lite0"], epochs=epochs
+    )
     print(seesay.evaluate(run, corpus))
 
     with seesay.Index.create(out / "index", run) as index:

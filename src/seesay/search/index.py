@@ -37,6 +37,11 @@ class Hit:
         height: of an image.
         shortlist_score: before re-ranking; None if the hit was not re-ranked.
         shortlist_rank: before re-ranking, from 1.
+
+    Example:
+        >>> from seesay import Hit
+        >>> Hit(id=3, score=0.41, path="sofa.jpg", text=None, width=640, height=480).to_dict()
+        {'score': 0.41, 'path': 'sofa.jpg'}
     """
 
     id: int
