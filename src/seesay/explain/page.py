@@ -8,58 +8,47 @@ from html import escape
 
 from PIL import Image
 
+from seesay import html
 from seesay.explain.colours import AGAINST, FAINT, FOR
 from seesay.explain.explanation import LEGEND, Explanation, Reading, Window
 
 _SIDE = 720  # pixels of the longer side that the page's image has at most
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title} · seesay</title>
-<style>
-:root {{ color-scheme: light dark; --ink: light-dark(#1c1b19, #eceae6); --soft: light-dark(#6b6862, #a09c94);
-  --ground: light-dark(#faf9f7, #161514); --line: light-dark(#dedbd5, #35322e);
-  --for: rgb({for_}); --against: rgb({against}); }}
-body {{ margin: 0 auto; max-width: 76rem; padding: 2.5rem clamp(1rem, 4vw, 3rem); background: var(--ground);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }}
-main {{ display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 2.5rem;
-  align-items: start; }}
-figure {{ margin: 0; position: sticky; top: 2rem; }}
-img {{ display: block; width: 100%; border-radius: 8px; }}
-figcaption, .note {{ margin: .75rem 0 0; color: var(--soft); font-size: .85rem; }}
-section + section {{ margin-top: 2.5rem; padding-top: 2rem; border-top: 1px solid var(--line); }}
-h1 {{ margin: 0 0 1.75rem; font-size: 1.05rem; font-weight: 600; }}
-h2 {{ display: flex; justify-content: space-between; gap: 1rem; margin: 0;
-  font-size: .85rem; font-weight: 400; color: var(--soft); }}
-td, .score {{ font-variant-numeric: tabular-nums; }}
-.score {{ color: var(--ink); font-weight: 600; }}
-.sentence {{ margin: .5rem 0 1.25rem; font-size: 1.35rem; line-height: 1.75; overflow-wrap: anywhere; }}
-mark {{ color: inherit; padding: .1em .2em; margin: 0 -.08em; border-radius: 4px;
-  background: color-mix(in srgb, var(--hue) calc(var(--s) * 70%), transparent); }}
-.for {{ --hue: var(--for); }}
-.against {{ --hue: var(--against); }}
-table {{ width: 100%; border-spacing: 0 3px; font-size: .85rem; }}
-td {{ padding: 0; }}
-td:first-child {{ padding-right: 1rem; overflow-wrap: anywhere; }}
-td.bar {{ width: 38%; }}
-td:last-child {{ width: 4.5em; text-align: right; }}
-tr.faint {{ color: var(--soft); }}
-.track {{ position: relative; height: .8rem; }}
-.track::before {{ content: ""; position: absolute; inset: -3px auto -3px var(--zero); width: 1px;
-  background: var(--line); }}
-.track i {{ position: absolute; top: 0; bottom: 0; border-radius: 2px; background: var(--hue); }}
-.key i {{ display: inline-block; width: .8em; height: .8em; margin: 0 .4em -.08em 0; border-radius: 2px;
-  background: var(--hue); }}
-.key .against {{ margin-left: 1em; }}
-@media (max-width: 44rem) {{ main {{ grid-template-columns: 1fr; gap: 1.5rem; }}
-  figure {{ position: static; }} }}
-</style>
-</head>
-<body>
-<main>
+_STYLE = """body { max-width: 76rem; padding: 2.5rem clamp(1rem, 4vw, 3rem); }
+main { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 2.5rem;
+  align-items: start; }
+figure { margin: 0; position: sticky; top: 2rem; }
+img { display: block; width: 100%; border-radius: 8px; }
+figcaption, .note { margin: .75rem 0 0; color: var(--soft); font-size: .85rem; }
+section + section { margin-top: 2.5rem; padding-top: 2rem; border-top: 1px solid var(--line); }
+h1 { margin: 0 0 1.75rem; font-size: 1.05rem; font-weight: 600; }
+h2 { display: flex; justify-content: space-between; gap: 1rem; margin: 0;
+  font-size: .85rem; font-weight: 400; color: var(--soft); }
+td, .score { font-variant-numeric: tabular-nums; }
+.score { color: var(--ink); font-weight: 600; }
+.sentence { margin: .5rem 0 1.25rem; font-size: 1.35rem; line-height: 1.75; overflow-wrap: anywhere; }
+mark { color: inherit; padding: .1em .2em; margin: 0 -.08em; border-radius: 4px;
+  background: color-mix(in srgb, var(--hue) calc(var(--s) * 70%), transparent); }
+.for { --hue: var(--for); }
+.against { --hue: var(--against); }
+table { width: 100%; border-spacing: 0 3px; font-size: .85rem; }
+td { padding: 0; }
+td:first-child { padding-right: 1rem; overflow-wrap: anywhere; }
+td.bar { width: 38%; }
+td:last-child { width: 4.5em; text-align: right; }
+tr.faint { color: var(--soft); }
+.track { position: relative; height: .8rem; }
+.track::before { content: ""; position: absolute; inset: -3px auto -3px var(--zero); width: 1px;
+  background: var(--line); }
+.track i { position: absolute; top: 0; bottom: 0; border-radius: 2px; background: var(--hue); }
+.key i { display: inline-block; width: .8em; height: .8em; margin: 0 .4em -.08em 0; border-radius: 2px;
+  background: var(--hue); }
+.key .against { margin-left: 1em; }
+@media (max-width: 44rem) { main { grid-template-columns: 1fr; gap: 1.5rem; }
+  figure { position: static; } }
+"""
+
+_BODY = """<main>
 <figure>
 <img src="data:image/jpeg;base64,{image}" alt="{name}">
 <figcaption>{name}</figcaption>
@@ -71,10 +60,7 @@ tr.faint {{ color: var(--soft); }}
 <h1>{title}</h1>
 {readings}
 </div>
-</main>
-</body>
-</html>
-"""
+</main>"""
 
 _READING = """<section>
 <h2><span>{title}</span><span>score <span class="score">{score:.3f}</span></span></h2>
@@ -97,16 +83,21 @@ def page(picture: Image.Image, name: str, run: str, explanation: Explanation) ->
         run: name of the run that read the sentence.
         explanation: of the two.
     """
-    return _PAGE.format(
-        title=escape(f"Why {run} scores {explanation.score:.3f}"),
+    title = f"Why {run} scores {explanation.score:.3f}"
+    body = _BODY.format(
+        title=escape(title),
         name=escape(name),
         image=_jpeg(picture),
-        for_=" ".join(map(str, FOR)),
-        against=" ".join(map(str, AGAINST)),
         notes="\n".join(f'<p class="note">{escape(note)}</p>' for note in explanation.notes()),
         legend=LEGEND,
         readings="\n".join(_reading(explanation, reading) for reading in explanation.readings),
     )
+    colours = f":root {{ --for: rgb({_numbers(FOR)}); --against: rgb({_numbers(AGAINST)}); }}\n"
+    return html.page(title, colours + _STYLE, body)
+
+
+def _numbers(colour: tuple[int, ...]) -> str:
+    return " ".join(map(str, colour))
 
 
 def _reading(explanation: Explanation, reading: Reading) -> str:
