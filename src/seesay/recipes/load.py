@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,45 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
         SeesayError: no such recipe, or it says something that no recipe may say.
     """
     return _resolved(_load(name, corpus, changes))
+
+
+def recipe_with(name: str, corpus: str | None, keywords: Mapping[str, Any]) -> Recipe:
+    """Load a recipe with changes given as keywords, as `seesay.train` takes them.
+
+    A keyword is a key of the recipe, or of one of its mappings if only one of them has it: `margin=0.2` is
+    `--set loss.margin=0.2`. A mapping changes the keys that it names: `schedule={"epochs": 5}`.
+
+    Raises:
+        SeesayError: no such recipe or key, several mappings have the key, or a value is not allowed.
+    """
+    mappings = {k: v for k, v in load_recipe(name, corpus).model_dump().items() if isinstance(v, dict)}
+    changes: list[str] = []
+    for key, value in keywords.items():
+        if key in mappings and isinstance(value, Mapping) and "kind" not in value:
+            changes += [f"{key}.{inner}={_flow(each)}" for inner, each in value.items()]
+        else:
+            changes.append(f"{_full_key(key, mappings)}={_flow(value)}")
+    return load_recipe(name, corpus, changes)
+
+
+def _full_key(key: str, mappings: Mapping[str, Mapping[str, Any]]) -> str:
+    """The key with the mapping that it stands in: `loss.margin` for `margin`."""
+    if key in Recipe.model_fields:
+        return key
+    owners = [owner for owner, mapping in mappings.items() if key in mapping]
+    if len(owners) == 1:
+        return f"{owners[0]}.{key}"
+    if owners:
+        ways = " or ".join(f"{owner}={{'{key}': …}}" for owner in owners)
+        raise SeesayError(f"'{key}' is a key of {' and of '.join(owners)}; write {ways}.")
+    known = [*Recipe.model_fields, *(inner for mapping in mappings.values() for inner in mapping)]
+    raise SeesayError(f"A recipe has no key '{key}'{did_you_mean(key, known) or '.'}")
+
+
+def _flow(value: Any) -> str:
+    """A value as YAML on one line."""
+    plain = list(value) if isinstance(value, tuple) else value
+    return yaml.safe_dump(plain, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
 def member_recipes(composed: Recipe) -> list[Recipe]:

@@ -1,0 +1,44 @@
+"""Images as callers have them: paths, encoded bytes, PIL images, arrays of pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from seesay.data.sources import FileSource
+from seesay.errors import SeesayError
+
+ImageInput: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.uint8]
+
+
+def read_images(images: Sequence[ImageInput]) -> tuple[list[bytes | NDArray[np.uint8]], list[str]]:
+    """Read images to encoded bytes or pixels (h, w, 3), each with a name for error messages.
+
+    Raises:
+        ImageError: a file cannot be read.
+        SeesayError: an item is none of the kinds above, or an array is not (h, w, 3) uint8.
+    """
+    if isinstance(images, str | Path | bytes | Image.Image):
+        raise SeesayError("images: a list of images is wanted, got a single one; write [image].")
+    both = [_read(image, f"images[{number}]") for number, image in enumerate(images)]
+    return [content for content, _ in both], [name for _, name in both]
+
+
+def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str]:
+    if isinstance(image, str | Path):
+        return FileSource(Path(image).expanduser()).read(), str(image)
+    if isinstance(image, bytes):
+        return image, place
+    if isinstance(image, Image.Image):
+        return np.asarray(ImageOps.exif_transpose(image).convert("RGB")), place
+    if isinstance(image, np.ndarray) and image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3:
+        return image, place
+    got = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
+    raise SeesayError(
+        f"{place}: a path, encoded bytes, a PIL image or a uint8 array (h, w, 3) is wanted, got {got}."
+    )
