@@ -1,4 +1,4 @@
-"""What the kind of a run's matcher lets one see: concepts, attended instances, gates."""
+"""What a run's matcher and encoders show of themselves: concepts, attended instances, gates."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.encoder import CONCEPTS, INSTANCES, load_encoder
 from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
+from seesay.html import Html, tag
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.fusion import MetricFusion, gate_values
 from seesay.matchers.gvse import UncommonVSE
-from seesay.report.html import Html, Page, tag
-from seesay.report.pictures import Frame, Pictures
-from seesay.report.plots import shares_of
+from seesay.report.page import Frame, Page, Pictures
+from seesay.report.plots import histograms
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import PRECOMPUTED, Run, default_device, recipe_encoders
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
@@ -30,11 +30,33 @@ _FRAMES = 3  # instances of a step
 _SENTENCES = 5  # at either end of a gate
 
 
-def add_insides(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
-    """The figures that go with a run's matcher and its encoders, of some images; none for many runs."""
+def add_internals(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    """Add the figures that a run's matcher and encoders give rise to, of some images; many runs have none."""
     _add_concepts(page, run, inputs, pictures, images)
-    _add_attended(page, run, inputs, pictures, images)
+    _add_attention(page, run, inputs, pictures, images)
     _add_gates(page, run, inputs)
+
+
+def concept_scores(
+    run: Run, inputs: Inputs, images: Sequence[int]
+) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    """Return the concepts that a run predicts or reads, and their scores (k, K) in k images; None without."""
+    features = inputs.features[torch.tensor(images)]
+    if isinstance(run.matcher, ConceptPredictor):
+        with torch.inference_mode():
+            logits = run.matcher.logits(features.to(run.device))
+        return run.vocabulary.words, torch.sigmoid(logits).cpu().numpy()
+    place = _columns(run, CONCEPTS)
+    if place is None:
+        return None
+    name, columns = place
+    folder = Path(name.partition(":")[2] or DEFAULT_RUN)
+    try:
+        words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
+    except SeesayError:
+        return None  # the run of concepts, which alone knows their names, is gone
+    scores = features[:, columns].numpy()
+    return (words, scores) if len(words) == scores.shape[1] else None
 
 
 def _add_concepts(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
@@ -44,57 +66,34 @@ def _add_concepts(page: Page, run: Run, inputs: Inputs, pictures: Pictures, imag
     words, scores = found
     targets = concept_targets(words, inputs.corpus)
     blocks = (
-        tag("div", pictures.of(i), _concepts(words, scores[row], targets[i]), class_="seen")
+        tag("div", pictures.show(i), _concepts(words, scores[row], targets[i]), class_="seen")
         for row, i in enumerate(images)
     )
     page.figure(
-        f"The {min(_CONCEPTS, len(words))} surest concepts of some images; those that one of its sentences "
+        f"The {min(_CONCEPTS, len(words))} highest concepts of some images; those that one of its sentences "
         "names are ticked.",
         *blocks,
         class_="cards",
     )
 
 
-def _concepts(words: Sequence[str], scores: NDArray[np.float32], there: NDArray[np.bool_]) -> Html:
+def _concepts(words: Sequence[str], scores: NDArray[np.float32], named: NDArray[np.bool_]) -> Html:
     first = np.argsort(-scores, kind="stable")[:_CONCEPTS].tolist()
     items = (
         tag(
             "li",
-            tag("span", words[c], " ✓" if there[c] else "", class_="word"),
+            tag("span", words[c], " ✓" if named[c] else "", class_="word"),
             tag("meter", f"{scores[c]:.2f}", value=f"{scores[c]:.3f}", min=0, max=1, aria_label=words[c]),
             tag("span", f"{scores[c]:.2f}", class_="number"),
-            class_="right" if there[c] else None,
+            class_="right" if named[c] else None,
         )
         for c in first
     )
     return tag("ul", *items, class_="scores")
 
 
-def concept_scores(
-    run: Run, inputs: Inputs, images: Sequence[int]
-) -> tuple[Sequence[str], NDArray[np.float32]] | None:
-    """The concepts that a run predicts or reads, and their scores in some images, (k, K); None without."""
-    features = inputs.features[torch.tensor(images)]
-    if isinstance(run.matcher, ConceptPredictor):
-        with torch.inference_mode():
-            return run.vocabulary.words, torch.sigmoid(
-                run.matcher.logits(features.to(run.device))
-            ).cpu().numpy()
-    place = _columns(run, CONCEPTS)
-    if place is None:
-        return None
-    name, columns = place
-    folder = Path(name.partition(":")[2] or DEFAULT_RUN)
-    try:
-        words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
-    except SeesayError:
-        return None  # the run of concepts is gone: it alone says what they are called
-    scores = features[:, columns].numpy()
-    return (words, scores) if len(words) == scores.shape[1] else None
-
-
 def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
-    """Which of the joined features are the `pooled` ones of an encoder of that kind, and its name."""
+    """The encoder of one of those kinds, and the columns of its `pooled` array in the joined features."""
     if PRECOMPUTED in run.recipe.encoders:
         return None
     at = 0
@@ -107,8 +106,10 @@ def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
     return None
 
 
-def _add_attended(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
-    matcher, place = _uncommon(run), _columns(run, [INSTANCES])
+def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    members = run.matcher.members if isinstance(run.matcher, MetricFusion) else [run.matcher]
+    attending = (m for m in members if isinstance(m, UncommonVSE) and m.relation is not None)
+    matcher, place = next(attending, None), _columns(run, [INSTANCES])
     if matcher is None or place is None:
         return
     features = inputs.features[torch.tensor(images)][:, place[1]]
@@ -117,30 +118,19 @@ def _add_attended(page: Page, run: Run, inputs: Inputs, pictures: Pictures, imag
     if boxes is None or boxes.shape[1] != saliencies.shape[2]:
         return
     blocks = (
-        tag(
-            "div",
-            *(_step(pictures, i, t, *both) for t, both in enumerate(zip(p, [there] * len(p), strict=True))),
-            class_="steps",
-        )
-        for i, p, there in zip(images, saliencies, boxes, strict=True)
+        tag("div", *(_step(pictures, i, t, p, own) for t, p in enumerate(steps)), class_="steps")
+        for i, steps, own in zip(images, saliencies, boxes, strict=True)
     )
     page.figure(
         f"What each step attends to: the {_FRAMES} instances with the highest saliencies, the higher the "
-        "more opaque, and the highest of them.",
+        "more opaque, and the highest saliency.",
         *blocks,
         class_="cards",
     )
 
 
-def _uncommon(run: Run) -> UncommonVSE | None:
-    """The matcher, or the member of a fusion, that attends to instances."""
-    members = run.matcher.members if isinstance(run.matcher, MetricFusion) else [run.matcher]
-    found = (member for member in members if isinstance(member, UncommonVSE) and member.relation is not None)
-    return next(found, None)
-
-
 def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
-    """The instances' boxes as shares of the image, (k, I, 4); None where an image is not at hand."""
+    """The instances' boxes as shares of the image, (k, I, 4); None if an image cannot be read."""
     chosen = [corpus.images[i] for i in images]
     try:
         data = [image.source.read() for image in chosen if image.source is not None]
@@ -158,8 +148,8 @@ def _step(
 ) -> Html:
     first = np.argsort(-p, kind="stable")[:_FRAMES]
     frames = [Frame(boxes[i].tolist(), "found", float(p[i] / p[first[0]])) for i in first if boxes[i].any()]
-    told = tag("span", f"step {step + 1}: {p[first[0]]:.2f}", class_="number")
-    return tag("div", pictures.of(image, frames), told)
+    highest = tag("span", f"step {step + 1}: {p[first[0]]:.2f}", class_="number")
+    return tag("div", pictures.show(image, frames), highest)
 
 
 def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
@@ -167,16 +157,14 @@ def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     if not isinstance(matcher, MetricFusion) or not matcher.asks:
         return
     of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
-    drawn = {"images that ask": of_images, "sentences that ask": of_sentences}
-    means = ", ".join(f"{name} {t.mean():.2f}" for name, t in drawn.items())
+    values = {"image queries": of_images, "sentence queries": of_sentences}
+    means = ", ".join(f"{name} {t.mean():.2f}" for name, t in values.items())
     page.figure(
-        "Gate values t: a query goes by the metric for uncommon content (1), or by the common one (0).",
-        shares_of(drawn, "t", f"Histograms of the gate values. Means: {means}."),
+        "Gate values t: a query is compared by the metric for uncommon content (1) or by the common one (0).",
+        histograms(values, "t", f"Histograms of the gate values. Means: {means}."),
     )
     order = np.argsort(-of_sentences, kind="stable")
     texts = inputs.corpus.texts()
     ends = [*order[:_SENTENCES], *order[-_SENTENCES:]] if len(order) > 2 * _SENTENCES else [*order]
     rows = [[f"{of_sentences[j]:.3f}", texts[j]] for j in ends]
-    page.table(
-        "The sentences with the highest gate values, and those with the lowest.", ["t", "sentence"], rows, 2
-    )
+    page.table("The sentences with the highest and the lowest gate values.", ["t", "sentence"], rows, 2)

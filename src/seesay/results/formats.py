@@ -1,11 +1,11 @@
-"""A table in the formats that people paste: Markdown, LaTeX, CSV, JSON; and on a terminal."""
+"""A table as a terminal shows it, and in the formats that people paste: Markdown, LaTeX, CSV, JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -16,11 +16,11 @@ from rich.text import Text
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.results.columns import markdown as markdown_table
-from seesay.results.paper_table import PAPER, Cell, Line, PaperTable
-from seesay.results.table_plot import plot
+from seesay.results.figures import markdown
+from seesay.results.plots import plot_table
+from seesay.results.tables import PAPER, Cell, Line, PaperTable
 
-# What LaTeX reads as something else, and letters that its default fonts lack.
+# Characters that are special in LaTeX, and letters that its default fonts lack.
 _LATEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "&%$#_{}"}
     | {
@@ -39,12 +39,12 @@ _LATEX = str.maketrans(
 
 
 def as_markdown(table: PaperTable) -> str:
-    """A title, the table with the paper's names of its rows, and the notes below."""
-    return f"## {table.definition.title}\n\n{markdown_lines(table)}"
+    """A title, the table with the rows' names in the paper, and the notes."""
+    return f"## {table.definition.title}\n\n{markdown_table(table)}"
 
 
-def markdown_lines(table: PaperTable, names: bool = True) -> str:
-    """The table and the notes below; `names` adds the paper's names of its rows."""
+def markdown_table(table: PaperTable, names: bool = True) -> str:
+    """The table and the notes; with `names`, also the rows' names in the paper."""
     lines = []
     headings = [*table.headings(), *(["in the paper"] if names else [])]
     for group, sources, below in table.groups():
@@ -54,13 +54,14 @@ def markdown_lines(table: PaperTable, names: bool = True) -> str:
         for line, cells in below:
             name, *rest = (f"**{cell.text}**" if cell.best else cell.text for cell in cells)
             first = f"`{line.name}`{name.removeprefix(line.name)}"
-            lines.append([first, *rest, *([_system(line)] if names else [])])
+            system = line.published.system if line.published else ""
+            lines.append([first, *rest, *([system] if names else [])])
     notes = "".join(f"- {note}\n" for note in table.notes())
-    return f"{markdown_table(headings, lines, left=('recipe', 'in the paper'))}\n{notes}"
+    return f"{markdown(headings, lines, left=('recipe', 'in the paper'))}\n{notes}"
 
 
 def as_latex(table: PaperTable) -> str:
-    """A `table` of LaTeX's booktabs, with the notes as comments above."""
+    """A LaTeX table with booktabs' rules, the notes as comments above it."""
     headings = table.headings()
     body = []
     for group, sources, below in table.groups():
@@ -69,12 +70,11 @@ def as_latex(table: PaperTable) -> str:
             body.append(f"\\midrule\n\\multicolumn{{{len(headings)}}}{{l}}{{{title}}} \\\\")
         elif not body:
             body.append("\\midrule")
-        for _, cells in below:
-            body.append(" & ".join(map(_latex_cell, cells)) + r" \\")
+        body += [" & ".join(map(_latex_cell, cells)) + r" \\" for _, cells in below]
     notes = "".join(f"% {' '.join(note.split())}\n" for note in table.notes())
     return (
         f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
-        f"\\caption{{{_escaped(table.definition.title)}}}\n"  # words: ok
+        f"\\caption{{{_escaped(table.definition.title)}}}\n"
         f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}\n\\toprule\n"
         f"{' & '.join(map(_escaped, headings))} \\\\\n" + "\n".join(body) + "\n"
         "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
@@ -82,7 +82,7 @@ def as_latex(table: PaperTable) -> str:
 
 
 def as_csv(table: PaperTable) -> str:
-    """A line a row: mean, deviation and the paper's figure of every measure, not rounded."""
+    """A line for each row: mean, deviation and the paper's figure of every column, not rounded."""
     kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", PAPER)]
     about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
     written = io.StringIO()
@@ -92,13 +92,13 @@ def as_csv(table: PaperTable) -> str:
         paper = line.published
         origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
         row = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
-        writer.writerow([*row, *(value for column in table.all_columns for value in _values(line, column))])
+        writer.writerow(row + [value for column in table.all_columns for value in _values(line, column)])
     return written.getvalue()
 
 
 def as_json(table: PaperTable) -> str:
     """What `seesay table --json` prints."""
-    return json.dumps(table.as_json(), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n"
 
 
 FORMATS: dict[str, Callable[[PaperTable], str]] = {
@@ -110,20 +110,22 @@ FORMATS: dict[str, Callable[[PaperTable], str]] = {
 
 
 def check_format(path: Path) -> None:
-    """See that a table can be written there, before anything is trained for it.
+    """Check that a table can be written there, before anything is trained for it.
 
     Raises:
-        SeesayError: its name ends in none of the formats.
+        SeesayError: the suffix is none of the formats'.
     """
     if path.suffix.lower() not in FORMATS:
-        raise SeesayError(f"{path}: a table is written as one of {', '.join(FORMATS)}; name such a file.")
+        raise SeesayError(
+            f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these suffixes."
+        )
 
 
 def write_table(table: PaperTable, path: Path) -> None:
-    """The table in the format that the path's end names; Markdown has a plot beside it.
+    """Write the table in the format of the path's suffix; Markdown has a plot beside it.
 
     Raises:
-        SeesayError: no such format, or no place to write to.
+        SeesayError: the format is unknown, or the file cannot be written.
     """
     check_format(path)
     text = FORMATS[path.suffix.lower()](table)
@@ -131,14 +133,14 @@ def write_table(table: PaperTable, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".md":
             picture = path.with_suffix(".png")
-            plot(table, picture)
+            plot_table(table, picture)
             text += f"\n![R@1]({picture.name})\n"
         replace_text(path, text)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
 
 
-def terminal(table: PaperTable) -> Group:
+def for_terminal(table: PaperTable) -> Group:
     """The table for a terminal; the best of each column is bold."""
     shown = Table(
         title=Text(table.definition.title),
@@ -147,10 +149,10 @@ def terminal(table: PaperTable) -> Group:
         padding=0,
         pad_edge=False,
     )
-    for position, heading in enumerate(table.headings()):
-        dim = "dim" if heading == PAPER else ""
-        of_figures = {"justify": "right", "overflow": "fold"}
-        shown.add_column(heading, style=dim, **(of_figures if position else {"no_wrap": True}))
+    first, *others = table.headings()
+    shown.add_column(first, no_wrap=True)
+    for heading in others:
+        shown.add_column(heading, style="dim" if heading == PAPER else "", justify="right", overflow="fold")
     notes = []
     for group, sources, below in table.groups():
         if group:
@@ -158,17 +160,16 @@ def terminal(table: PaperTable) -> Group:
             shown.add_row(Text(group, style="bold"))
             notes += [f"{group}, paper: {sources}."] if sources else []
         for line, cells in below:
-            # Narrow, so that seven measures and the paper's seven fit.
-            texts = ((cell.text.replace(" ± ", "±"), "bold not dim" if cell.best else "") for cell in cells)
-            shown.add_row(*(Text(*each) for each in texts), style="" if line.rows else "dim")
+            # Narrow, so that seven columns and the paper's seven fit.
+            texts = [Text(c.text.replace(" ± ", "±"), "bold not dim" if c.best else "") for c in cells]
+            shown.add_row(*texts, style="" if line.rows else "dim")
     return Group(shown, *(Text(note) for note in (*notes, *table.notes())))
 
 
-def _values(line: Line, column: str) -> Iterator[float | str]:
-    values, printed = line.measured(column), line.printed().get(column)
-    yield fmean(values) if values else ""
-    yield stdev(values) if len(values) > 1 else ""
-    yield "" if printed is None else printed
+def _values(line: Line, column: str) -> tuple[float | str, ...]:
+    values, printed = line.measured(column), line.printed.get(column)
+    deviation = stdev(values) if len(values) > 1 else ""
+    return fmean(values) if values else "", deviation, "" if printed is None else printed
 
 
 def _latex_cell(cell: Cell) -> str:
@@ -177,7 +178,3 @@ def _latex_cell(cell: Cell) -> str:
 
 def _escaped(text: str) -> str:
     return text.translate(_LATEX)
-
-
-def _system(line: Line) -> str:
-    return line.published.system if line.published else ""
