@@ -1,1 +1,46 @@
-"""Metrics: pure functions from arrays to numbers."""
+"""Metrics: pure functions from arrays, tensors and scalars to numbers.
+
+Ties always count against the query, so that a constant scorer gains nothing, and NaN raises an error.
+"""
+
+from seesay.metrics.auc import auc
+from seesay.metrics.average_precision import average_precision
+from seesay.metrics.bootstrap import Interval, bootstrap
+from seesay.metrics.grounding_recall import GroundingRecall, grounding_recall
+from seesay.metrics.kendall_tau import kendall_tau
+from seesay.metrics.ndcg import ndcg
+from seesay.metrics.paired_test import PairedTest, paired_test
+from seesay.metrics.precision_at_r import precision_at_r
+from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
+from seesay.metrics.recall import (
+    DirectionMetrics,
+    RetrievalMetrics,
+    median_rank,
+    recall_at_k,
+    retrieval_metrics,
+)
+from seesay.metrics.rouge import rouge_l
+
+__all__ = [
+    "NO_ANSWER",
+    "DirectionMetrics",
+    "GroundingRecall",
+    "Interval",
+    "PairedTest",
+    "Ranks",
+    "RetrievalMetrics",
+    "auc",
+    "average_precision",
+    "bootstrap",
+    "embedding_ranks",
+    "grounding_recall",
+    "kendall_tau",
+    "median_rank",
+    "ndcg",
+    "paired_test",
+    "precision_at_r",
+    "ranks",
+    "recall_at_k",
+    "retrieval_metrics",
+    "rouge_l",
+]

@@ -1,28 +1,36 @@
-"""The area under the ROC curve: how well a number tells two kinds of things apart."""
+"""Area under the ROC curve."""
 
 from __future__ import annotations
 
-import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 
+from seesay.metrics._inputs import as_array
 
-def area_under_curve(values: ArrayLike, labels: ArrayLike) -> float | None:
-    """The chance that a true thing has a greater value than a false one; equal values count half.
+
+def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
+    """Compute the area under the ROC curve.
+
+    It is the probability that a positive has a greater value than a negative; equal values count half.
 
     Args:
         values: (n,), finite.
-        labels: (n,), true or false.
+        labels: (n,), true for positives.
 
     Returns:
-        From 0 to 1, 0.5 where values tell nothing; None where all labels are the same.
+        From 0 to 1, 0.5 for a constant; None if all labels are the same.
 
-    >>> area_under_curve([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
+    Raises:
+        SeesayError: a shape is wrong.
+
+    >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
     0.75
     """
-    of_true = np.asarray(labels, bool)
-    n, true = len(of_true), int(of_true.sum())
+    found = as_array(values, "values", "n")
+    positive = as_array(labels, "labels", len(found), kinds="b")
+    n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None
-    before = rankdata(np.asarray(values))[of_true].sum() - true * (true + 1) / 2
+    before = rankdata(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))
+

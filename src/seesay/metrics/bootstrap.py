@@ -1,220 +1,264 @@
-"""How sure a figure is: bootstrap intervals over the queries of a split.
+"""Bootstrap intervals over the queries of a split.
 
-What is drawn anew is the images, each with all of its sentences. The sentences of an image are no
-independent queries: they describe one scene, have one right answer and fail together, so drawing them
-one by one gives intervals that are too narrow. One draw serves both directions, so that mR's interval
-knows how they go together. The candidates stay those of the split: an interval speaks of other queries to
-the same gallery, not of another gallery, nor of another training (for that there are seeds).
+What is resampled is the images, each with all of its queries. The sentences of an image are not independent
+queries: they describe one scene, have one right answer and fail together, and resampling them one by one
+gives intervals that are too narrow. One draw serves both directions, so that the interval of mR accounts for
+their correlation. The gallery stays that of the split: an interval speaks of other queries to the same
+gallery, not of another gallery, nor of another training, for which there are seeds.
 
-Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (data
-in groups).
+Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (grouped
+data).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from seesay.errors import SeesayError
+from seesay.metrics._inputs import as_array
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import MEASURES
 
 RESAMPLES = 1_000
 LEVEL = 95  # percent
-TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
 DIRECTIONS = ("sentence_retrieval", "image_retrieval")
-MEAN_RECALL = "mR"
-FIGURES = 2 * len(MEASURES) + 1  # both directions', then mR
 
+_TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
 _TOP = (1, 5, 10)
-_AT_ONCE = 500  # draws counted at a time
+_AT_ONCE = 500  # draws computed at a time
 
 Whole = NDArray[np.int64]
-Draws = NDArray[np.float64]  # (draws, FIGURES)
+Figures = NDArray[np.float64]  # (draws, k)
+Weights = NDArray[np.integer[Any]]  # (draws, groups)
+Keys = tuple[str, ...]  # where a figure stands in a result
+
+_S = TypeVar("_S", bound="Sample")
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The ranks of the queries to one gallery.
+class Interval(NamedTuple):
+    """The ends of a percentile interval."""
 
-    `ranks` holds NO_ANSWER, or any negative number, for what is no query; `owners` (n_sentences,) the image
-    of each sentence, from 0.
+    low: float
+    high: float
+
+
+class Sample(ABC):
+    """The values of each query, as much as their figures need, by the image that a query is drawn with.
+
+    Attributes:
+        keys: of the k figures.
+        groups: for each query the image, from 0, (q,).
     """
 
-    ranks: Ranks
-    owners: Whole
+    keys: Sequence[Keys]
+    groups: Whole
+
+    @property
+    def size(self) -> int:
+        """How many images there are to draw."""
+        return int(self.groups.max()) + 1
+
+    @abstractmethod
+    def figures(self, weights: Weights) -> Figures:
+        """Return the figures (b, k) where image i counts weights[:, i] times; NaN where no query counts."""
+
+    @abstractmethod
+    def pooled(self: _S, other: _S) -> _S:
+        """Return the sample of both, the other's images numbered after this one's."""
+
+    def is_paired(self, other: Sample) -> bool:
+        """Return True if both are of the same queries."""
+        return self.keys == other.keys and np.array_equal(self.groups, other.groups)
 
 
-def intervals(folds: Sequence[Answers], resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Any]:
-    """Percentile intervals of all figures, as `evaluate_scores` names them: [low, high] for each.
+class MeanSample(Sample):
+    """The means of k columns of values (q, k), NaN for no value, of queries with those images (q,)."""
 
-    Folds are resampled each by itself, and a figure is the mean over folds.
+    def __init__(self, keys: Sequence[Keys], values: ArrayLike, images: ArrayLike) -> None:
+        self.keys = keys
+        self.values = np.asarray(values, np.float64)
+        self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
+        known = ~np.isnan(self.values)
+        alone = csr_array((np.ones(len(self.groups)), (self.groups, np.arange(len(self.groups)))))
+        self._sums, self._counts = alone @ np.where(known, self.values, 0.0), alone @ known.astype(float)
+
+    def figures(self, weights: Weights) -> Figures:
+        """See `Sample`."""
+        sums, counts = weights @ self._sums, weights @ self._counts
+        return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+
+    def pooled(self, other: MeanSample) -> MeanSample:
+        """See `Sample`."""
+        values = np.concatenate([self.values, other.values])
+        return MeanSample(self.keys, values, _pooled_groups(self, other))
+
+
+class RankSample(Sample):
+    """R@1, R@5, R@10 and Med r of zero-based ranks (q,), those below 0 left out, with their images (q,)."""
+
+    def __init__(self, ranks: ArrayLike, images: ArrayLike, among: ArrayLike | None = None) -> None:
+        found, owners = np.asarray(ranks), np.asarray(images)
+        self.keys = [(name,) for name in MEASURES]
+        self.ranks, owners = found[found >= 0], owners[found >= 0]
+        images = np.unique(owners) if among is None else np.asarray(among)
+        self.groups = np.searchsorted(images, owners)
+        self._levels, level = np.unique(self.ranks, return_inverse=True)
+        ones = np.ones(len(level), np.int32)
+        self._counts = csr_array((ones, (self.groups, level)), shape=(len(images), len(self._levels)))
+
+    @property
+    def size(self) -> int:
+        """See `Sample`."""
+        return int(self._counts.shape[0])
+
+    def figures(self, weights: Weights) -> Figures:
+        """See `Sample`."""
+        seen = (self._counts.T @ weights.T).T.cumsum(axis=1)
+        total = seen[:, -1:]
+        found = np.concatenate([np.zeros_like(total), seen], axis=1)
+        hits = np.stack([found[:, np.searchsorted(self._levels, k)] for k in _TOP], axis=1)
+        middle = [self._levels[(seen > at).argmax(axis=1)] for at in ((total - 1) // 2, total // 2)]
+        median = (middle[0] + middle[1]) // 2 + 1.0
+        recalls = np.divide(100.0 * hits, total, out=np.full(hits.shape, np.nan), where=total > 0)
+        return np.column_stack([recalls, np.where(total[:, 0] > 0, median, np.nan)])
+
+    def pooled(self, other: RankSample) -> RankSample:
+        """See `Sample`."""
+        ranks = np.concatenate([self.ranks, other.ranks])
+        groups = np.concatenate([self.groups, other.groups + self.size])
+        return RankSample(ranks, groups, np.arange(self.size + other.size))
+
+
+class RetrievalSample(Sample):
+    """Both directions' figures, then mR, of ranks and, for each sentence, the number of its image (m,)."""
+
+    def __init__(self, ranks: Ranks, owners: Whole) -> None:
+        self.ranks, self.owners = ranks, owners
+        images = np.arange(len(ranks.sentence))
+        queried = np.union1d(images[ranks.sentence >= 0], owners[ranks.image >= 0])
+        ways = RankSample(ranks.sentence, images, queried), RankSample(ranks.image, owners, queried)
+        if not all(len(way.ranks) for way in ways):
+            raise SeesayError("no query has an answer: no image of this split has a sentence.")
+        self._set(ways)
+
+    def _set(self, ways: tuple[RankSample, RankSample]) -> None:
+        self.ways = ways
+        self.keys = [(name, *key) for name, way in zip(DIRECTIONS, ways, strict=True) for key in way.keys]
+        self.keys = [*self.keys, ("mR",)]
+        self.groups = np.concatenate([way.groups for way in ways])
+
+    def figures(self, weights: Weights) -> Figures:
+        """See `Sample`."""
+        ways = [way.figures(weights) for way in self.ways]
+        mean = np.mean([way[:, : len(_TOP)] for way in ways], axis=(0, 2))
+        return np.concatenate([*ways, mean[:, None]], axis=1)
+
+    def pooled(self, other: RetrievalSample) -> RetrievalSample:
+        """See `Sample`."""
+        both = object.__new__(RetrievalSample)
+        sentence, image = (mine.pooled(theirs) for mine, theirs in zip(self.ways, other.ways, strict=True))
+        both._set((sentence, image))
+        return both
+
+
+def bootstrap(
+    values: ArrayLike, groups: ArrayLike | None = None, resamples: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """Compute the 95 % bootstrap interval of the mean of per-query values.
 
     Args:
-        folds: the answers of each gallery.
-        resamples: how often the images are drawn.
+        values: (q,), such as 1 for a query that found its answer and 0 for one that did not; NaN for none.
+        groups: (q,), queries with one number are drawn together, such as the sentences of an image; by
+            default each alone.
+        resamples: the number of draws.
         seed: of the draws.
 
     Returns:
-        level (percent), resamples, sentence_retrieval, image_retrieval and mR.
+        `low` and `high`, the 2.5th and 97.5th percentile of the means.
 
     Raises:
-        SeesayError: a fold has no query.
+        SeesayError: a shape is wrong, or no value is a number.
+
+    Example:
+        >>> from seesay.metrics import bootstrap
+        >>> bootstrap([1, 0, 1, 1, 0, 1, 0, 1])
+        Interval(low=0.25, high=0.875)
+        >>> bootstrap([1, 0, 1, 1, 0, 1, 0, 1], groups=[0, 0, 0, 0, 1, 1, 1, 1])
+        Interval(low=0.5, high=0.75)
     """
-    return how_drawn(resamples) | by_name(ends(resampled(folds, resamples, seed)))
+    found = interval_of(draws([mean_sample(values, groups)], resamples, seed)[:, 0])
+    if found is None:
+        raise SeesayError("values: none of them is a number; there must be one at least.")
+    return found
 
 
-def rank_intervals(ranks: ArrayLike, images: ArrayLike, resamples: int) -> dict[str, Any]:
-    """The intervals of one direction's R@1, R@5, R@10 and Med r, where there are no two.
+def mean_sample(values: ArrayLike, groups: ArrayLike | None, name: str = "values") -> MeanSample:
+    """Return the sample of checked per-query values (q,) and groups (q,)."""
+    column = as_array(values, name, "q", kinds="fiub")
+    if not len(column):
+        raise SeesayError(f"{name}: shape (0,); it must be (q,) with one query at least.")
+    images = np.arange(len(column)) if groups is None else as_array(groups, "groups", len(column), kinds="iu")
+    return MeanSample([("mean",)], column[:, None], images)
 
-    Args:
-        ranks: zero-based, (q,); negative for what is no query.
-        images: that go with them, (q,), each drawn with all its queries.
-        resamples: how often.
+
+def figures(folds: Sequence[Sample]) -> dict[Keys, float]:
+    """Return the figures themselves by their keys, averaged over folds."""
+    ones = [fold.figures(np.ones((1, fold.size), np.int32))[0] for fold in folds]
+    return dict(zip(folds[0].keys, np.mean(ones, axis=0).tolist(), strict=True))
+
+
+def intervals(
+    folds: Sequence[Sample], resamples: int = RESAMPLES, seed: int = 0
+) -> dict[Keys, Interval | None]:
+    """Return the percentile interval of each figure by its keys; None for one without a value.
+
+    Folds are resampled each by itself, and a figure is the mean over folds. A draw without a query is left
+    out.
     """
-    found, owners = np.asarray(ranks), np.asarray(images)
-    levels, level = np.unique(found[found >= 0], return_inverse=True)
-    _, image = np.unique(owners[found >= 0], return_inverse=True)
-    counts = _count(image, level, int(image.max()) + 1, len(levels))
-    draw = np.random.default_rng(0)
-    drawn = [_measures((counts.T @ w.T).T, levels) for _, w in image_draws(draw, counts.shape[0], resamples)]
-    return how_drawn(resamples) | dict(zip(MEASURES, ends(np.concatenate(drawn)), strict=True))
+    columns = draws(folds, resamples, seed).T
+    return dict(zip(folds[0].keys, map(interval_of, columns), strict=True))
 
 
-def mean_intervals(
-    names: Sequence[str], values: ArrayLike, images: ArrayLike, resamples: int
-) -> dict[str, list[float] | None]:
-    """The interval of each column's mean, by the column's name.
-
-    Args:
-        names: of the k columns.
-        values: of the queries, (q, k), NaN for none.
-        images: that go with them, (q,), each drawn with all its queries.
-        resamples: how often.
-    """
-    column = np.asarray(values, np.float64)
-    there = ~np.isnan(column)
-    _, image = np.unique(np.asarray(images), return_inverse=True)
-    alone = csr_array((np.ones(len(image)), (image, np.arange(len(image)))))  # adds up queries of one image
-    sums, counts = alone @ np.where(there, column, 0.0), alone @ there.astype(np.float64)
-    draw = np.random.default_rng(0)
-    with np.errstate(invalid="ignore"):
-        drawn = [w @ sums / (w @ counts) for _, w in image_draws(draw, len(sums), resamples)]
-    return dict(zip(names, ends(np.concatenate(drawn)), strict=True))
+def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Figures:
+    """Return the figures of each draw, (resamples, k)."""
+    return np.mean([fold for fold in _drawn(folds, resamples, seed)], axis=0)
 
 
-def ends(draws: Draws) -> list[list[float] | None]:
-    """Low and high of each column of draws (b, k), draws without a value left out; None without any."""
-    known = [column[~np.isnan(column)] for column in draws.T]
-    return [[round(float(end), 3) for end in np.percentile(c, TAILS)] if len(c) else None for c in known]
-
-
-def how_drawn(resamples: int) -> dict[str, Any]:
-    """What stands with every interval."""
-    return {"level": LEVEL, "resamples": resamples}
-
-
-def resampled(folds: Sequence[Answers], resamples: int, seed: int) -> Draws:
-    """The figures of each draw, (resamples, FIGURES), in the order of `by_name`."""
+def _drawn(folds: Sequence[Sample], resamples: int, seed: int) -> Iterator[Figures]:
     draw = np.random.default_rng(seed)
-    total = np.zeros((resamples, FIGURES))
     for fold in folds:
-        counts = RankCounts.of(fold)
-        for rows, weights in image_draws(draw, len(counts.queried), resamples):
-            total[rows] += counts.figures(weights)
-    return total / len(folds)
+        parts = [fold.figures(weights) for _, weights in image_draws(draw, fold.size, resamples)]
+        yield np.concatenate(parts)
 
 
-def image_draws(
-    draw: np.random.Generator, n: int, resamples: int
-) -> Iterator[tuple[slice, NDArray[np.int32]]]:
-    """How often each of n images is drawn: blocks of draws, with (block, n) whole numbers."""
+def interval_of(column: Figures) -> Interval | None:
+    """Return the interval of draws (b,), to three decimals, those without a value left out; None without any."""
+    known = column[~np.isnan(column)]
+    if not len(known):
+        return None
+    low, high = np.percentile(known, _TAILS)
+    return Interval(round(float(low), 3), round(float(high), 3))
+
+
+def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[tuple[slice, Weights]]:
+    """Iterate over blocks of draws of n images, with how often each is drawn, (block, n)."""
     for rows in blocks(resamples):
         size = rows.stop - rows.start
         drawn = draw.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
         yield rows, np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.int32)
 
 
-def blocks(draws: int) -> Iterator[slice]:
-    """All draws, as many at a time as memory is wanted for."""
-    for start in range(0, draws, _AT_ONCE):
-        yield slice(start, min(start + _AT_ONCE, draws))
+def blocks(count: int) -> Iterator[slice]:
+    """Iterate over `count` draws, as many at a time as fit the memory."""
+    for start in range(0, count, _AT_ONCE):
+        yield slice(start, min(start + _AT_ONCE, count))
 
 
-@dataclass(frozen=True, slots=True)
-class RankCounts:
-    """How many queries of each image have which rank, in both directions.
-
-    Attributes:
-        queried: the images that have a query, (q,).
-        levels: for each direction the ranks that occur, rising, (l,).
-        counts: for each direction the queries, (q, l), sparse.
-    """
-
-    queried: Whole
-    levels: tuple[Whole, Whole]
-    counts: tuple[csr_array, csr_array]
-
-    @classmethod
-    def of(cls, fold: Answers, beside: Answers | None = None) -> RankCounts:
-        """The counts of a fold; `levels` holds the ranks of `beside` too."""
-        asked = _queries(fold)
-        queried = np.unique(np.concatenate([images for images, _ in asked]))
-        if not all(len(images) for images, _ in asked):
-            raise SeesayError("no query has an answer: no image of this split has a sentence.")
-        others = _queries(beside) if beside is not None else asked
-        levels = [np.unique(np.concatenate([a[1], b[1]])) for a, b in zip(asked, others, strict=True)]
-        counts = [
-            _count(np.searchsorted(queried, images), np.searchsorted(there, found), len(queried), len(there))
-            for (images, found), there in zip(asked, levels, strict=True)
-        ]
-        return cls(queried, (levels[0], levels[1]), (counts[0], counts[1]))
-
-    def figures(self, weights: NDArray[np.int32]) -> Draws:
-        """The figures where image i counts weights[:, i] times, (b, FIGURES) from (b, q)."""
-        return figures_of(self.histograms(weights), self.levels)
-
-    def histograms(self, weights: NDArray[np.int32]) -> list[NDArray[np.int32]]:
-        """For each direction how many queries have each rank, (b, l)."""
-        return [(counts.T @ weights.T).T for counts in self.counts]
-
-
-def figures_of(histograms: Sequence[NDArray[Any]], levels: Sequence[Whole]) -> Draws:
-    """The figures (b, FIGURES) of each direction's queries by rank, (b, l) of ranks (l,)."""
-    ways = [_measures(histogram, there) for histogram, there in zip(histograms, levels, strict=True)]
-    mean = np.mean([way[:, : len(_TOP)] for way in ways], axis=(0, 2))
-    return np.concatenate([*ways, mean[:, None]], axis=1)
-
-
-def by_name(values: Sequence[Any]) -> dict[str, Any]:
-    """FIGURES values under the names that `evaluate_scores` gives them."""
-    m = len(MEASURES)
-    ways = (values[:m], values[m : 2 * m])
-    named = {way: dict(zip(MEASURES, of, strict=True)) for way, of in zip(DIRECTIONS, ways, strict=True)}
-    return named | {MEAN_RECALL: values[-1]}
-
-
-def _queries(fold: Answers) -> list[tuple[Whole, Whole]]:
-    """For each direction the images of its queries, and their ranks, (q,) each."""
-    every = (np.arange(len(fold.ranks.sentence)), fold.ranks.sentence), (fold.owners, fold.ranks.image)
-    return [(images[found >= 0], found[found >= 0]) for images, found in every]
-
-
-def _count(rows: ArrayLike, columns: ArrayLike, n: int, levels: int) -> csr_array:
-    ones = np.ones(np.shape(rows), np.int32)
-    return csr_array((ones, (rows, columns)), shape=(n, levels))  # adds up what stands at one place
-
-
-def _measures(histogram: NDArray[Any], levels: Whole) -> Draws:
-    """R@1, R@5, R@10 and Med r of each row, (b, 4) from (b, l); see `recall.retrieval`."""
-    seen = histogram.cumsum(axis=1)
-    total = seen[:, -1:]
-    found = np.concatenate([np.zeros_like(total), seen], axis=1)
-    recalls = [100.0 * found[:, np.searchsorted(levels, k)] / total[:, 0] for k in _TOP]
-    middle = [levels[(seen > at).argmax(axis=1)] for at in ((total - 1) // 2, total // 2)]
-    return np.stack([*recalls, (middle[0] + middle[1]) // 2 + 1.0], axis=1)
+def _pooled_groups(first: Sample, second: Sample) -> Whole:
+    return np.concatenate([first.groups, second.groups + first.size])

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
+from seesay.metrics._inputs import as_array
 
 NO_ANSWER = -1  # the rank of an image without sentences: a candidate, but no query
 
@@ -39,7 +40,7 @@ class Ranks:
 
 
 def ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
-    """Ranks in both directions from a score matrix, in one pass over it.
+    """Compute the ranks of both directions from a score matrix, in one pass over it.
 
     Args:
         scores: (n_images, n_sentences), higher is better; any real dtype, memory-mapped or not.
@@ -52,29 +53,15 @@ def ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
     >>> ranks([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1])
     Ranks(sentence=array([0, 0]), image=array([0, 1, 1]))
     """
-    matrix = np.asarray(scores)
-    if matrix.ndim != 2:
-        raise SeesayError(f"score matrix: shape {matrix.shape}; it must be (n_images, n_sentences).")
-    if matrix.dtype.kind not in "fiu":
-        raise SeesayError(f"score matrix: dtype {matrix.dtype}; scores must be real numbers.")
+    matrix = as_array(scores, "scores", "n_images", "n_sentences")
     owners = owners_of(image_of_sentence, *matrix.shape)
     # Half precision is compared in single: the same order, and processors compare it directly.
     dtype = np.result_type(matrix, np.float32) if matrix.dtype.kind == "f" else matrix.dtype
     return _count(lambda: iter([(0, matrix)]), owners, len(matrix), dtype)
 
 
-def sentence_ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:
-    """Per image the rank of its best own sentence, (n_images,); NO_ANSWER where it has none. See `ranks`."""
-    return ranks(scores, image_of_sentence).sentence
-
-
-def image_ranks(scores: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:
-    """Per sentence the rank of its image, (n_sentences,). See `ranks`."""
-    return ranks(scores, image_of_sentence).image
-
-
 def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: ArrayLike) -> Ranks:
-    """Ranks in both directions where a score is the inner product, without ever holding all scores.
+    """Compute the ranks of both directions if a score is an inner product, never holding all scores.
 
     The products are computed twice rather than kept: once for the right answers' scores, once to count.
 
@@ -86,11 +73,8 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
     Raises:
         SeesayError: shapes or mapping do not fit, or a product is NaN.
     """
-    rows, columns = np.asarray(images), np.asarray(sentences)
-    if rows.ndim != 2 or columns.ndim != 2 or rows.shape[1] != columns.shape[1]:
-        raise SeesayError(
-            f"embeddings: images {rows.shape} and sentences {columns.shape}; they must be (n, d) and (m, d)."
-        )
+    rows = as_array(images, "images", "n_images", "d")
+    columns = as_array(sentences, "sentences", "n_sentences", rows.shape[1])
     owners = owners_of(image_of_sentence, len(rows), len(columns))
     precision = np.result_type(rows, columns, np.float32)
     right = np.asarray(columns, dtype=precision).T
@@ -105,14 +89,14 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
 
 
 def owners_of(image_of_sentence: ArrayLike, n_images: int, n_sentences: int) -> NDArray[np.int64]:
-    """The mapping as int64, once it fits the two numbers."""
-    owners = np.asarray(image_of_sentence)
+    """Check that a mapping fits so many images and sentences, and return it as int64."""
+    owners = as_array(image_of_sentence, "image_of_sentence", kinds="fiub")
     if not n_images or not n_sentences:
         raise SeesayError(f"nothing to rank: {n_images} images and {n_sentences} sentences.")
     if owners.shape != (n_sentences,) or owners.dtype.kind not in "iu":
         raise SeesayError(
-            f"image_of_sentence: shape {owners.shape}, dtype {owners.dtype}; it must hold one whole number "
-            f"for each of the {n_sentences} sentences (columns)."
+            f"image_of_sentence: shape {owners.shape}, dtype {owners.dtype}; it must be "
+            f"({n_sentences},), the image of each sentence (column) as a whole number."
         )
     outside = np.flatnonzero((owners < 0) | (owners >= n_images))
     if outside.size:
@@ -125,7 +109,7 @@ def owners_of(image_of_sentence: ArrayLike, n_images: int, n_sentences: int) -> 
 
 
 def _count(blocks: _Blocks, owners: NDArray[np.int64], n_images: int, dtype: np.dtype[Any]) -> Ranks:
-    """For every query of both directions, the candidates that score at least as high as the right one."""
+    """Count, for every query of both directions, the candidates that score at least as high as the right one."""
     own = _own_scores(blocks, owners, dtype)
     best = np.full(n_images, own.min(), dtype)
     with np.errstate(invalid="ignore"):  # a NaN is reported with its place below
@@ -147,7 +131,7 @@ def _count(blocks: _Blocks, owners: NDArray[np.int64], n_images: int, dtype: np.
 
 
 def _own_scores(blocks: _Blocks, owners: NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Each sentence's score with its own image, (n_sentences,)."""
+    """Return each sentence's score with its own image, (n_sentences,)."""
     own = np.empty(len(owners), dtype)
     order = np.argsort(owners, kind="stable")
     in_order = owners[order]
@@ -159,7 +143,7 @@ def _own_scores(blocks: _Blocks, owners: NDArray[np.int64], dtype: np.dtype[Any]
 
 
 def _parts(start: int, block: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """A block in pieces that fit the cache and of at most 255 rows, each with its first image."""
+    """Iterate over a block in pieces that fit the cache and of at most 255 rows, each with its first image."""
     step = min(255, max(1, _CACHE_CELLS // block.shape[1]))
     for first in range(0, len(block), step):
         yield start + first, block[first : first + step].astype(dtype, copy=False)
@@ -169,12 +153,12 @@ def _refuse_nan(part: NDArray[Any], first: int) -> None:
     if part.dtype.kind == "f" and (missing := np.isnan(part)).any():
         row, column = np.argwhere(missing)[0]
         raise SeesayError(
-            f"score matrix: NaN at image {first + row}, sentence {column}; ranks of it would mean nothing. "
+            f"scores: NaN at image {first + row}, sentence {column}; a rank of it would mean nothing. "
             "Check the matcher's weights and its inputs."
         )
 
 
 def _count_along_rows(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Trues of each row; counting bits of packed bytes is three times as fast as summing booleans."""
+    """Count the trues of each row; counting bits of packed bytes is three times as fast as summing booleans."""
     counts: NDArray[np.int64] = np.bitwise_count(np.packbits(mask, axis=1)).sum(axis=1, dtype=np.int64)
     return counts

@@ -1,4 +1,4 @@
-"""Recall at K and median rank: what ranks say about a direction of retrieval."""
+"""Recall at K and the median rank of both directions of retrieval."""
 
 from __future__ import annotations
 
@@ -7,57 +7,135 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
+from seesay.metrics._inputs import as_array
+from seesay.metrics.ranks import Ranks, ranks
 
 MEASURES = ("R@1", "R@5", "R@10", "Med r")
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
-    """One direction of retrieval: the percentages of queries answered in the top 1, 5 and 10, and Med r."""
+class DirectionMetrics:
+    """One direction of retrieval: percentages of queries answered in the top 1, 5 and 10, and Med r."""
 
     r1: float
     r5: float
     r10: float
     median_rank: float
 
-    def as_dict(self) -> dict[str, float]:
-        """The measures under the names that the field prints."""
+    @classmethod
+    def from_ranks(cls, ranks: ArrayLike) -> DirectionMetrics:
+        """Summarize zero-based ranks (q,), negative ones left out."""
+        return cls(*(recall_at_k(ranks, k) for k in (1, 5, 10)), median_rank(ranks))
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the measures under the names that the field prints."""
         return dict(zip(MEASURES, (self.r1, self.r5, self.r10, self.median_rank), strict=True))
 
 
-def retrieval(ranks: ArrayLike) -> Retrieval:
-    """R@1, R@5, R@10 in percent, and Med r = floor(median of zero-based ranks) + 1.
+@dataclass(frozen=True, slots=True)
+class RetrievalMetrics:
+    """Both directions of retrieval: an image as the query for sentences, and a sentence for images."""
+
+    sentence_retrieval: DirectionMetrics
+    image_retrieval: DirectionMetrics
+
+    @property
+    def mean_recall(self) -> float:
+        """The field's mR: the mean of the three recalls of both directions, in percent."""
+        ways = self.sentence_retrieval, self.image_retrieval
+        return fmean(value for way in ways for value in (way.r1, way.r5, way.r10))
+
+    def to_dict(self) -> dict[str, dict[str, float] | float]:
+        """Return the measures under the keys that `seesay evaluate --json` prints."""
+        ways = {"sentence_retrieval": self.sentence_retrieval, "image_retrieval": self.image_retrieval}
+        return {**{name: way.to_dict() for name, way in ways.items()}, "mR": self.mean_recall}
+
+    def __str__(self) -> str:
+        """Return a small table."""
+        lines = ["                     R@1    R@5   R@10  Med r"]
+        for name, way in (("sentence", self.sentence_retrieval), ("image", self.image_retrieval)):
+            cells = "".join(f"{value:7.1f}" for value in way.to_dict().values())
+            lines.append(f"{name + ' retrieval':<18}{cells}")
+        return "\n".join([*lines, f"mR {self.mean_recall:.1f}"])
+
+
+def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> RetrievalMetrics:
+    """Compute R@1, R@5, R@10, the median rank and mR of a score matrix in both directions.
+
+    Any sentence of an image answers it. Ties count against the query, so a constant scorer gains nothing.
 
     Args:
-        ranks: (n_queries,), zero-based; negative ones (NO_ANSWER) are no queries and left out.
+        scores: (n_images, n_sentences), higher is better.
+        image_of_sentence: (n_sentences,), for each sentence the row of its image.
+
+    Raises:
+        SeesayError: a shape is wrong, a score is NaN, or no image has a sentence.
+
+    Example:
+        >>> from seesay.metrics import retrieval_metrics
+        >>> metrics = retrieval_metrics([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], image_of_sentence=[0, 0, 1])
+        >>> print(metrics)
+                             R@1    R@5   R@10  Med r
+        sentence retrieval  100.0  100.0  100.0    1.0
+        image retrieval      33.3  100.0  100.0    2.0
+        mR 88.9
+        >>> metrics.sentence_retrieval.r1
+        100.0
+    """
+    return metrics_of(ranks(scores, image_of_sentence))
+
+
+def metrics_of(found: Ranks) -> RetrievalMetrics:
+    """Summarize the ranks of both directions."""
+    return RetrievalMetrics(
+        DirectionMetrics.from_ranks(found.sentence), DirectionMetrics.from_ranks(found.image)
+    )
+
+
+def recall_at_k(ranks: ArrayLike, k: int) -> float:
+    """Compute the percentage of queries whose answer is among the first k.
+
+    Args:
+        ranks: (q,), zero-based; negative ones (NO_ANSWER) are no queries and left out.
+        k: how many candidates count.
 
     Raises:
         SeesayError: no query is left.
 
-    >>> retrieval([0, 0, 4, 99]).as_dict()
-    {'R@1': 50.0, 'R@5': 75.0, 'R@10': 75.0, 'Med r': 3.0}
+    >>> recall_at_k([0, 0, 4, 99], k=5)
+    75.0
     """
-    found = np.asarray(ranks)
+    return 100.0 * float(np.mean(_queries(ranks) < k))
+
+
+def median_rank(ranks: ArrayLike) -> float:
+    """Compute Med r, as the field does: floor(median of zero-based ranks) + 1.
+
+    Args:
+        ranks: (q,), zero-based; negative ones (NO_ANSWER) are no queries and left out.
+
+    Raises:
+        SeesayError: no query is left.
+
+    >>> median_rank([0, 0, 5, 99])
+    3.0
+    """
+    return float(np.floor(np.median(_queries(ranks)))) + 1.0
+
+
+def mean_of(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
+    """Average each measure over folds, the median rank too."""
+    ways = ("sentence_retrieval", "image_retrieval")
+    found = ([getattr(fold, way).to_dict() for fold in folds] for way in ways)
+    return RetrievalMetrics(*(DirectionMetrics(*(fmean(each[name] for each in way) for name in MEASURES)) for way in found))
+
+
+def _queries(ranks: ArrayLike) -> NDArray[np.int64]:
+    found = as_array(ranks, "ranks", "q")
     found = found[found >= 0]
     if not found.size:
-        raise SeesayError("no query has an answer: no image of this split has a sentence.")
-    r1, r5, r10 = (100.0 * float(np.mean(found < k)) for k in (1, 5, 10))
-    return Retrieval(r1, r5, r10, float(np.floor(np.median(found))) + 1.0)
-
-
-def mean_of(folds: Sequence[Retrieval]) -> Retrieval:
-    """Each measure's mean over folds, the median rank's too."""
-    return Retrieval(
-        fmean(fold.r1 for fold in folds),
-        fmean(fold.r5 for fold in folds),
-        fmean(fold.r10 for fold in folds),
-        fmean(fold.median_rank for fold in folds),
-    )
-
-
-def mean_recall(sentence: Retrieval, image: Retrieval) -> float:
-    """The field's mR: the mean of the three recalls of both directions, in percent."""
-    return fmean((sentence.r1, sentence.r5, sentence.r10, image.r1, image.r5, image.r10))
+        raise SeesayError("ranks: no query has an answer: no image of this split has a sentence.")
+    return found

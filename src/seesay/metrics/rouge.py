@@ -1,8 +1,8 @@
-"""ROUGE-L of sentences against an image's sentences: how much of one is said, in order, by the others.
+"""ROUGE-L of sentences against the sentences of images.
 
 Lin, "ROUGE: A Package for Automatic Evaluation of Summaries" (2004), with several references as the
 captioning field has it (Chen et al., arXiv 1504.00325): the best precision and the best
-recall over the references, and their F with β = 1.2. Words are the tokenizer's.
+recall over the references, and their F with β = 1.2.
 """
 
 from __future__ import annotations
@@ -10,36 +10,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from seesay.metrics._inputs import as_array
 from seesay.progress import progress
-from seesay.text.tokenizer import tokenize
 
 _BETA = 1.2
-_WORDS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers
+_WIDTHS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers
+
+
+Words = Sequence[str]  # of a sentence
 
 
 def rouge_l(
-    candidates: Sequence[str], references: Sequence[str], image_of_reference: NDArray[np.int64], n_images: int
+    candidates: Sequence[Words], references: Sequence[Words], image_of_reference: ArrayLike, n_images: int
 ) -> NDArray[np.float32]:
-    """ROUGE-L, 0 to 1, of every candidate against the references of every image.
+    """Compute ROUGE-L of every candidate against the references of every image.
 
     Args:
-        candidates: m sentences.
-        references: k sentences.
+        candidates: m sentences, each a list of words.
+        references: k sentences, each a list of words.
         image_of_reference: (k,), for each reference the number of its image.
         n_images: of which those without references score 0, as do candidates without words.
 
     Returns:
-        (n_images, m).
+        (n_images, m), from 0 to 1.
+
+    Raises:
+        SeesayError: a shape is wrong.
+
+    >>> rouge_l([["a", "dog", "runs"]], [["a", "dog", "sits"], ["two", "men"]], [0, 1], 2).round(3).tolist()
+    [[0.6669999957084656], [0.0]]
     """
+    image_of_reference = as_array(image_of_reference, "image_of_reference", len(references), kinds="iu")
     scores = np.zeros((n_images, len(candidates)), np.float32)
     order = np.argsort(image_of_reference, kind="stable")
     texts = _References([references[i] for i in order])
     images, starts = np.unique(image_of_reference[order], return_index=True)
     with progress("Comparing", len(candidates), "sentences") as advance:
         for column, candidate in enumerate(candidates):
-            words = texts.numbered(candidate)
+            words = texts.numbers(candidate)
             advance(1)
             if not words or not len(images):
                 continue
@@ -52,17 +62,15 @@ def rouge_l(
 
 
 class _References:
-    """Sentences laid out by the position of the word, so that one sentence is compared with all at once.
+    """Sentences laid out by word position, so that one sentence is compared with all at once.
 
     Attributes:
         lengths: in words, (k,); 1 for a sentence without words, which has nothing in common with any.
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[Words]) -> None:
         self._numbers: dict[str, int] = {}
-        sentences = [
-            [self._numbers.setdefault(word, len(self._numbers)) for word in tokenize(text)] for text in texts
-        ]
+        sentences = [[self._numbers.setdefault(word, len(self._numbers)) for word in text] for text in texts]
         counts = np.array([len(sentence) for sentence in sentences], np.int64)
         self.lengths = np.maximum(counts, 1)
         self._order = np.argsort(-counts, kind="stable")  # the longest first: shorter ones end before
@@ -72,17 +80,17 @@ class _References:
             for at in range(longest)
         ]
 
-    def numbered(self, text: str) -> list[int]:
-        """A sentence's words; -1 for those that no reference has."""
-        return [self._numbers.get(word, -1) for word in tokenize(text)]
+    def numbers(self, text: Words) -> list[int]:
+        """Number a sentence's words; -1 for those that no reference has."""
+        return [self._numbers.get(word, -1) for word in text]
 
     def common(self, words: Sequence[int]) -> NDArray[np.int64]:
-        """The length of the longest common subsequence with each reference, (k,).
+        """Compute the length of the longest common subsequence with each reference, (k,).
 
         Bits stand for the words, a whole row of the dynamic programme in one number (Hyyrö, "Bit-parallel
         LCS-length computation revisited", 2004): row = (row + met) | (row - met) with met = row & matches.
         """
-        dtype = next((each for bits, each in _WORDS if len(words) <= bits), object)
+        dtype = next((each for bits, each in _WIDTHS if len(words) <= bits), object)
         matches = np.zeros(len(self._numbers) + 1, dtype)
         for at, word in enumerate(words):
             matches[word] = int(matches[word]) | 1 << at  # the last is for words that no reference has

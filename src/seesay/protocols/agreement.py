@@ -1,4 +1,4 @@
-"""Agreement with people: does a pair that people call a better description score higher?
+"""Agreement with human judgements: does a pair score higher if people call it a better description?
 
 Kendall's τ between scores and judgements, as the captioning field reports it. On Flickr8k-Expert each of
 the three experts' scores is a row of its own beside the pair's score, pairs whose sentence is one of the
@@ -11,27 +11,105 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import kendalltau
+from numpy.typing import NDArray
+from pydantic import Field
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, Kind, Names
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import ends, how_drawn, image_draws
-from seesay.metrics.kendall import Tau
-from seesay.runs.pair_scores import ScorePairs
+from seesay.metrics.bootstrap import Keys
+from seesay.metrics.kendall_tau import TauSample
+from seesay.protocols.base import (
+    Options,
+    Protocol,
+    Result,
+    register_protocol,
+    rounded_figures,
+    rounded_intervals,
+)
+from seesay.protocols.subject import Subject
 
-AGREEMENT = "agreement"
-TAU = {"expert": "tau-c", "crowdflower": "tau-b"}  # which of the two the field reports
+REPORTED = {"expert": "tau-c", "crowdflower": "tau-b"}  # which of the two the field reports
 
 OWN = "sentence of the image itself"
 NO_IMAGE = "image not in the split"
 NO_SENTENCE = "sentence not in the split"
 
 _LISTED = 5  # examples of what is left out
+
+
+class AgreementResult(Result):
+    """Kendall's τ times 100 of `ratings` rows: `pairs`, each beside every one of its judgements."""
+
+    judgements: Kind
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    pairs: int = Field(gt=0)
+    ratings: int = Field(gt=0)
+    tau_b: float = Field(alias="tau-b", ge=-100, le=100)
+    tau_c: float = Field(alias="tau-c", ge=-100, le=100)
+    left_out: dict[str, int] = Field(alias="left out")
+    examples: dict[str, list[str]]
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        return {"tau-b": ("tau-b",), "tau-c": ("tau-c",)}
+
+
+@register_protocol
+class Agreement(Protocol):
+    """Kendall's τ between the scores of judged pairs, which alone are scored, and their judgements."""
+
+    name = "agreement"
+    summary = "agreement with human judgements of pairs: Kendall's τ"
+    result_type = AgreementResult
+    options = ("judgements",)
+
+    def measure(self, subject: Subject, options: Options) -> AgreementResult:
+        """Measure τ-b and τ-c.
+
+        Raises:
+            SeesayError: there are no judgements, a score is NaN, or all scores or judgements are equal.
+        """
+        if options.judgements is None:
+            raise SeesayError(
+                f"protocol '{self.name}': name the file of human judgements with --judgements FILE, such as "
+                "Flickr8k's ExpertAnnotations.txt or CrowdFlowerAnnotations.txt."
+            )
+        judged = judged_pairs(options.judgements, subject.corpus)
+        values = np.asarray(subject.pair_scores(judged.images, judged.sentences))
+        self._check(values, judged)
+        people = judged.ratings.shape[1]
+        rows = np.repeat(values, people), judged.ratings.ravel(), np.repeat(judged.images, people)
+        samples: list[tuple[Keys, list[TauSample]]] = [((), [TauSample(*rows)])]
+        about = {
+            "protocol": self.name,
+            "split": subject.split,
+            "judgements": judged.kind,
+            "images": len(np.unique(judged.images)),
+            "sentences": len(np.unique(judged.sentences)),
+            "pairs": len(values),
+            "ratings": judged.ratings.size,
+            "left out": judged.left_out,
+            "examples": judged.examples,
+        }
+        about |= rounded_figures(samples[0][1]) | rounded_intervals(samples, options.resamples)
+        return AgreementResult.model_validate(about).with_samples(samples)
+
+    def _check(self, values: NDArray[np.floating], judged: JudgedPairs) -> None:
+        if np.isnan(values).any():
+            at = int(np.argmax(np.isnan(values)))
+            raise SeesayError(
+                f"protocol '{self.name}': the score of judged pair {at} is NaN; check the weights."
+            )
+        for name, column in (("judgement", judged.ratings), ("score", values)):
+            if column.min() == column.max():
+                raise SeesayError(
+                    f"protocol '{self.name}': every {name} of the {len(values)} pairs is {column.flat[0]:g}; "
+                    "Kendall's τ is not defined where nothing differs."
+                )
 
 
 @dataclass(frozen=True)
@@ -56,7 +134,7 @@ class JudgedPairs:
 
 
 def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
-    """The pairs whose image and sentence the corpus has, own sentences of experts' images left out.
+    """Find the pairs whose image and sentence the corpus has, without the own sentences of experts' images.
 
     A sentence is the image's own when one of the image's reads the same, as in the field's code.
 
@@ -82,8 +160,8 @@ def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
         if len(places := examples.setdefault(why, [])) < _LISTED:
             places.append(f"{pair.image} {pair.sentence}")
     if not kept:
-        told = "; ".join(f"{count} × {why}, such as {examples[why][0]}" for why, count in left_out.items())
-        raise SeesayError(f"{judgements.path}: no judged pair is left of {corpus.root}: {told}.")
+        reasons = "; ".join(f"{count} × {why}, such as {examples[why][0]}" for why, count in left_out.items())
+        raise SeesayError(f"{judgements.path}: no judged pair is left of {corpus.root}: {reasons}.")
     images, sentences, ratings = zip(*kept, strict=True)
     return JudgedPairs(
         judgements.kind,
@@ -93,71 +171,3 @@ def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
         dict(left_out),
         examples,
     )
-
-
-def measure_agreement(
-    score_pairs: ScorePairs, corpus: Corpus, judgements: Judgements, split: str, resamples: int = 0
-) -> dict[str, Any]:
-    """`agreement` of the judged pairs of a split, which alone are scored.
-
-    Raises:
-        SeesayError: see `judged_pairs` and `agreement`.
-    """
-    judged = judged_pairs(judgements, corpus)
-    return agreement(score_pairs(judged.images, judged.sentences), judged, split, resamples)
-
-
-def agreement(
-    scores: ArrayLike, judged: JudgedPairs, split: str = "test", resamples: int = 0
-) -> dict[str, Any]:
-    """Kendall's τ-b and τ-c between the scores (p,) of judged pairs and their judgements.
-
-    Args:
-        scores: higher is better; a pair's stands beside each of its ratings.
-        judged: the pairs.
-        split: that they are of, for the record.
-        resamples: of the bootstrap intervals; without them there are none.
-
-    Returns:
-        protocol, split, `judgements` (expert or crowdflower), images, sentences, pairs, `ratings` (rows that
-        τ is computed of), `tau-b` and `tau-c` times 100, `left out` with its `examples`, and `intervals`.
-
-    Raises:
-        SeesayError: a score is NaN, or all scores or all judgements are equal, where τ is not defined.
-    """
-    values = np.asarray(scores)
-    people = judged.ratings.shape[1]
-    if np.isnan(values).any():
-        at = int(np.argmax(np.isnan(values)))
-        raise SeesayError(f"protocol '{AGREEMENT}': the score of judged pair {at} is NaN; check the weights.")
-    for name, column in (("judgement", judged.ratings), ("score", values)):
-        if column.min() == column.max():
-            raise SeesayError(
-                f"protocol '{AGREEMENT}': every {name} of the {len(values)} pairs is {column.flat[0]:g}; "
-                "Kendall's τ is not defined where nothing differs."
-            )
-    rows, ratings = np.repeat(values, people), judged.ratings.ravel()
-    taus = {f"tau-{variant}": kendalltau(rows, ratings, variant=variant) for variant in "bc"}
-    about = {
-        "protocol": AGREEMENT,
-        "split": split,
-        "judgements": judged.kind,
-        "images": len(np.unique(judged.images)),
-        "sentences": len(np.unique(judged.sentences)),
-        "pairs": len(values),
-        "ratings": len(ratings),
-    }
-    measured = {name: round(100 * float(tau.statistic), 3) for name, tau in taus.items()}
-    if resamples:
-        images = np.repeat(judged.images, people)
-        about["intervals"] = how_drawn(resamples) | dict(
-            zip(taus, ends(_resampled(Tau.of(rows, ratings), images, resamples)), strict=True)
-        )
-    return about | measured | {"left out": judged.left_out, "examples": judged.examples}
-
-
-def _resampled(tau: Tau, images: NDArray[np.int64], resamples: int) -> NDArray[np.float64]:
-    """τ-b and τ-c times 100 of each draw of images, (resamples, 2), from rows of those images."""
-    there, image = np.unique(images, return_inverse=True)
-    draws = image_draws(np.random.default_rng(0), len(there), resamples)
-    return 100 * np.array([tau.weighted(each[image]) for _, weights in draws for each in weights])

@@ -1,8 +1,8 @@
 """Composition: does the true order of a sentence's words match its image better than another order?
 
 Table 4 of the m-CNN paper (Ma et al. 2015) scores one image with its sentence and with three random
-reshuffles of its words. Here every pair of a split is asked, in two ways: all words reshuffled, and two
-nouns exchanged (`KINDS`). A bag of words cannot tell; all its pairs are ties.
+reshuffles of its words. Here every pair of a split is scored, with two reorderings: all words reshuffled, and
+two nouns exchanged. A bag of words cannot tell them apart; all its pairs are ties.
 """
 
 from __future__ import annotations
@@ -10,29 +10,71 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import PairMatcher
-from seesay.matchers.sentences import prepare_sentences
-from seesay.metrics.bootstrap import how_drawn, mean_intervals
+from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.progress import Advance, progress
-from seesay.runs.inputs import Inputs
-from seesay.runs.run import Run
+from seesay.protocols.base import (
+    Intervals,
+    Options,
+    Part,
+    Percent,
+    Protocol,
+    Result,
+    register_protocol,
+    rounded_intervals,
+)
+from seesay.protocols.subject import RunSubject
+from seesay.runs.scores import PairScorer
 from seesay.text._word_classes import word_class
 from seesay.text.chunker import noun_phrases
 from seesay.text.tokenizer import tokenize
 
-COMPOSITION = "composition"
-SHUFFLE, SWAP = KINDS = ("shuffle", "swap")
-
 _SHUFFLES = 3  # of a sentence, as in the paper
+_SEED = 0
 _TIE = 1e-4  # standard deviations; rounding makes less, and two orders seldom come as close
 _AT_ONCE = 512  # sentences scored at a time
+
+
+class TrueOrder(Part):
+    """How often the true order of words scores higher than another, and by how much.
+
+    Attributes:
+        true_order: percent of the `n` reorderings, a tie counting half; scores tie if they differ by less
+            than 1e-4 standard deviations, which rounding reaches when a sum is in another order.
+        standard_error: of that, in percent, over images: orders of one image's sentences are not
+            independent; None for one image.
+        ties: percent.
+        difference: the mean of true minus other, in standard deviations of the true scores; None if those
+            are all equal.
+        left_out: sentences that cannot be reordered this way.
+    """
+
+    true_order: Percent = Field(alias="true order")
+    standard_error: float | None = Field(alias="standard error", ge=0)
+    ties: Percent
+    difference: float | None
+    n: int = Field(gt=0)
+    left_out: int = Field(alias="left out", ge=0)
+    intervals: Intervals | None = None
+
+
+class CompositionResult(Result):
+    """How the true order of words does against each kind of reordering, drawn with `order_seed`."""
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    order_seed: int = Field(alias="order seed")
+    by_kind: dict[str, TrueOrder] = Field(alias="by kind", min_length=1)
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        shares = {f"{kind}: true order %": ("by kind", kind, "true order") for kind in self.by_kind}
+        return shares | {f"{kind}: difference": ("by kind", kind, "difference") for kind in self.by_kind}
 
 
 @dataclass(frozen=True)
@@ -50,112 +92,88 @@ class Reordered:
     left_out: int
 
 
-def measure_composition(
-    run: Run, inputs: Inputs, split: str, seed: int = 0, resamples: int = 0
-) -> dict[str, Any]:
-    """How often the true order of a sentence's words scores higher with its image than another order.
+@register_protocol
+class Composition(Protocol):
+    """The true order of a sentence's words against three shuffles of them and one exchange of two nouns.
 
-    Three shuffles of a sentence, one exchange of two nouns. All are of the tokenizer's words, the true
-    order too: capitals and punctuation fall away from both sides. Pairs are scored side by side.
-
-    Args:
-        run: matches whole images.
-        inputs: the split, prepared for the run.
-        split: its name, for the record.
-        seed: of the shuffles; the same ones for every run on the same sentences.
-        resamples: of the bootstrap intervals; without them there are none.
-
-    Returns:
-        protocol, split, images, sentences, order seed, and `by kind` what `true_order` says of each kind
-        that some sentence allows, with `left out`, the sentences that do not.
-
-    Raises:
-        SeesayError: no sentence has two different words, or a score is not finite.
+    All are of the tokenizer's words, the true order too: capitals and punctuation are dropped from both
+    sides. The reorderings are the same for every run on the same sentences.
     """
-    texts = inputs.corpus.texts()
-    owners = inputs.image_of_sentence
-    reorderings = {SHUFFLE: shuffles(texts, _SHUFFLES, seed), SWAP: noun_swaps(texts, seed)}
-    if not reorderings[SHUFFLE].texts:
-        raise SeesayError(
-            f"protocol '{COMPOSITION}': no sentence of split '{split}' has two different words."
-        )
-    true = [" ".join(tokenize(text)) for text in texts]
-    pairs = _Pairs(run, inputs)
-    total = len(true) + sum(len(kind.texts) for kind in reorderings.values())
-    with progress("Scoring", total, "sentences") as advance:
-        true_scores = pairs.score(true, owners, advance)
-        by_kind = {
-            name: true_order(
-                true_scores,
-                pairs.score(kind.texts, owners[kind.source], advance),
-                kind.source,
-                owners,
-                resamples,
+
+    name = "composition"
+    summary = "the true order of a sentence's words against other orders"
+    needs = "run"
+    result_type = CompositionResult
+
+    def measure(self, subject: RunSubject, options: Options) -> CompositionResult:
+        """Measure each kind of reordering that some sentence allows.
+
+        Raises:
+            SeesayError: no sentence has two different words, or a score is not finite.
+        """
+        texts, owners = subject.corpus.texts(), subject.owners
+        kinds = {"shuffle": shuffles(texts, _SHUFFLES, _SEED), "swap": noun_swaps(texts, _SEED)}
+        if not kinds["shuffle"].texts:
+            raise SeesayError(
+                f"protocol '{self.name}': no sentence of split '{subject.split}' has two different words."
             )
-            | {"left out": kind.left_out}
-            for name, kind in reorderings.items()
-            if kind.texts
-        }
-    about = {"protocol": COMPOSITION, "split": split, "images": len(inputs.features), "sentences": len(texts)}
-    return about | {"order seed": seed, "by kind": by_kind}
+        true = [" ".join(tokenize(text)) for text in texts]
+        scorer = _SentenceScorer(subject)
+        found: dict[str, TrueOrder] = {}
+        samples: list[tuple[Keys, list[MeanSample]]] = []
+        with progress("Scoring", len(true) + sum(len(k.texts) for k in kinds.values()), "sentences") as advance:
+            true_scores = scorer.score(true, owners, advance)
+            for name, kind in kinds.items():
+                if kind.texts:
+                    others = scorer.score(kind.texts, owners[kind.source], advance)
+                    found[name], sample = true_order(true_scores, others, kind, owners, options.resamples)
+                    samples.append((("by kind", name), [sample]))
+        return CompositionResult(
+            protocol=self.name,
+            split=subject.split,
+            images=subject.n_images,
+            sentences=len(texts),
+            order_seed=_SEED,
+            by_kind=found,
+        ).with_samples(samples)
 
 
 def true_order(
     true_scores: ArrayLike,
     other_scores: ArrayLike,
-    source: ArrayLike,
+    reordered: Reordered,
     image_of_sentence: ArrayLike,
     resamples: int = 0,
-) -> dict[str, Any]:
-    """How often the true order of words scores higher, and by how much.
-
-    Args:
-        true_scores: of each sentence with its image, (m,).
-        other_scores: of each reordered sentence with the same image, (n,), n at least 1.
-        source: for each reordered sentence the number of the true one, (n,).
-        image_of_sentence: (m,).
-        resamples: of the bootstrap intervals; without them there are none.
-
-    Returns:
-        `true order`: in percent of n, a tie counting half; scores tie when they differ by less than
-        1e-4 standard deviations of `true_scores`, which rounding reaches by a sum in another order.
-        `standard error`: of that, in percent, over images: orders of one image's sentences are not
-        independent; None for one image.
-        `ties`: in percent. `difference`: the mean of true minus other, in standard deviations of
-        `true_scores`; None where those are all equal. `n`. `intervals` of the first and of the difference.
+) -> tuple[TrueOrder, MeanSample]:
+    """Compare the scores of true orders (m,) with those of reordered sentences, with the same images (n,).
 
     Raises:
         SeesayError: a score is not finite.
-
-    >>> true_order([1.0, 3.0], [0.0, 3.0], [0, 1], [0, 1])["true order"]
-    75.0
     """
     true, other = np.asarray(true_scores, np.float64), np.asarray(other_scores, np.float64)
     if not (np.isfinite(true).all() and np.isfinite(other).all()):
-        raise SeesayError(f"protocol '{COMPOSITION}': a score is not finite; check the matcher's weights.")
+        raise SeesayError("protocol 'composition': a score is not finite; check the matcher's weights.")
     deviation = true.std()
-    gaps = true[np.asarray(source)] - other
+    gaps = true[reordered.source] - other
     ties = np.abs(gaps) <= _TIE * deviation
     won = np.where(ties, 0.5, gaps > 0)
-    images = np.asarray(image_of_sentence)[np.asarray(source)]
+    images = np.asarray(image_of_sentence)[reordered.source]
     error = _error_over_images(won, images)
-    told = {}
-    if resamples:
-        each = np.column_stack([100 * won, gaps / deviation if deviation else np.full(len(gaps), np.nan)])
-        found = mean_intervals(("true order", "difference"), each, images, resamples)
-        told = {"intervals": how_drawn(resamples) | found}
-    return {
+    scaled = gaps / deviation if deviation else np.full(len(gaps), np.nan)
+    sample = MeanSample([("true order",), ("difference",)], np.column_stack([100 * won, scaled]), images)
+    figures = {
         "true order": round(100 * float(won.mean()), 3),
         "standard error": None if error is None else round(100 * error, 3),
         "ties": round(100 * float(ties.mean()), 3),
         "difference": round(float(gaps.mean() / deviation), 4) if deviation else None,
         "n": len(won),
-        **told,
+        "left out": reordered.left_out,
     }
+    return TrueOrder.model_validate(figures | rounded_intervals([((), [sample])], resamples)), sample
 
 
 def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:
-    """Each sentence's words in `times` random orders, none of which reads as the sentence itself.
+    """Put each sentence's words in `times` random orders, none of which reads as the sentence itself.
 
     A sentence whose words are all the same, or that has but one, is left out.
     """
@@ -178,7 +196,7 @@ def shuffles(texts: Sequence[str], times: int, seed: int) -> Reordered:
 
 
 def noun_swaps(texts: Sequence[str], seed: int) -> Reordered:
-    """Each sentence with two of its nouns, drawn from those that differ, in each other's place.
+    """Exchange two nouns of each sentence, drawn from those that differ.
 
     Nouns are the last words of noun phrases: "a dog chases the ball" becomes "a ball chases the dog". A
     sentence without two different ones is left out.
@@ -219,35 +237,21 @@ def _error_over_images(won: NDArray[np.float64], images: NDArray[np.int64]) -> f
     return float(np.sqrt(count / (count - 1) * (residuals**2).sum()) / len(won))
 
 
-class _Pairs:
-    """Scores of sentences side by side with images of a split, each image encoded once."""
+class _SentenceScorer:
+    """Scores of any sentences with the images of a split, which are encoded once."""
 
-    def __init__(self, run: Run, inputs: Inputs) -> None:
-        self._run = run
-        if isinstance(run.matcher, PairMatcher):
-            with torch.inference_mode():
-                self._images = run.matcher.encode_images(inputs.features.to(run.device))
-        else:
-            # The image asks which of the sentences is its own.
-            self._images = torch.from_numpy(run.embed_features(np.asarray(inputs.features), query=True))
+    def __init__(self, subject: RunSubject) -> None:
+        self._run, self._scorer = subject.run, PairScorer(subject.run)
+        self._images = self._scorer.encode_images(np.asarray(subject.inputs.features))
 
-    def score(self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance) -> NDArray[np.float32]:
-        """Scores (n,) of n sentences, each with the image of that row."""
+    def score(self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
+        """Score n sentences, each with the image of that row, (n,)."""
+        from seesay.matchers.sentences import prepare_sentences
+
         blocks = []
         for start in range(0, len(texts), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            blocks.append(self._score(texts[part], images[part]))
-            advance(len(blocks[-1]))
+            some = texts[start : start + _AT_ONCE]
+            prepared = prepare_sentences(some, self._run.vocabulary, self._run.sentence_encoder)
+            read, rows = self._scorer.encode_sentences(prepared), images[start : start + _AT_ONCE]
+            blocks.append(self._scorer.score(self._images, read, rows, np.arange(len(some)), advance))
         return np.concatenate(blocks)
-
-    @torch.inference_mode()
-    def _score(self, texts: Sequence[str], images: NDArray[np.int64]) -> NDArray[np.float32]:
-        run, matcher = self._run, self._run.matcher
-        mine = self._images[torch.from_numpy(images).to(self._images.device)]
-        if isinstance(matcher, PairMatcher):
-            sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder).to(run.device)
-            scores = matcher.score_pairs(mine, matcher.encode_sentences(sentences))
-        else:
-            scores = (mine * torch.from_numpy(run.embed_sentences(texts))).sum(dim=1)
-        found: NDArray[np.float32] = scores.float().cpu().numpy()
-        return found

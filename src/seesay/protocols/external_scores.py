@@ -1,66 +1,54 @@
-"""Other people's models: a split's score matrix in a NumPy file, or two files of embeddings.
+"""External scores: a split's score matrix in a NumPy file, or two files of embeddings.
 
-Rows and columns stand in the corpus' order: images as the split lists them, `corpus.split("test").images`,
-and its sentences as `corpus.split("test").texts()`. Two habits of published evaluators are understood, and
-said: images repeated once for each sentence, and the first k sentences of each image where some have more.
+Rows and columns are in the corpus's order: images as the split lists them, `corpus.split("test").images`, and
+sentences as `corpus.split("test").texts()`. Two habits of published evaluators are understood, and noted:
+images repeated once for each sentence, and the first k sentences of each image where some have more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.protocols.scored import Scored
-from seesay.runs.split_scores import EmbeddingScores, Matrix, MatrixScores
+from seesay.protocols.subject import About, Subject
+from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
 
 SUFFIX = ".npy"
-SPLIT = "{split}"  # in a file's name: the split's, so that one name stands for val and test
+SPLIT = "{split}"  # in a file's name: replaced by the split's, so that one name stands for val and test
 
 _ROWS = 1 << 9  # compared at a time
-_FEW = 20.0  # percent of chance, above which there are too few images to tell
 
 
 @dataclass(frozen=True)
-class Given:
+class ExternalScores:
     """Scores in files: `matrix.npy`, or `images.npy,sentences.npy` of embeddings, as one name."""
 
     name: str
 
     @staticmethod
     def is_named(name: str) -> bool:
-        """Whether that names files of scores, and no run."""
+        """Return True if that names files of scores, and no run."""
         return name.endswith(SUFFIX)
 
-    def of_split(self, corpus: Corpus, split: str) -> Scored:
-        """What the files say of a split of a corpus.
+    def subject(self, corpus: Corpus, split: str) -> Subject:
+        """Read the scores of a split of a corpus.
 
         Raises:
-            SeesayError: a file cannot be read, holds no real numbers or fits not the split; says how.
+            SeesayError: a file cannot be read, holds no real numbers or does not fit the split; says how.
         """
         part = corpus.split(split)
         first, comma, second = self.name.replace(SPLIT, split).partition(f"{SUFFIX},")
         if not comma:
-            return _matrix(Path(first), part, split)
-        return _embeddings(Path(first + SUFFIX), Path(second), part, split)
+            return _matrix(Path(first), part, split, corpus)
+        return _embeddings(Path(first + SUFFIX), Path(second), part, split, corpus)
 
 
-def order_hint(measured: Mapping[str, Any]) -> list[str]:
-    """What to say of scores that find no more than chance does, as in another order than the corpus'."""
-    chance = 100 * 10 / max(measured.get("images", 0), 1)  # R@10 of image retrieval
-    found = measured.get("image_retrieval", {}).get("R@10", 100.0)
-    if chance > _FEW or found > 2 * chance:
-        return []
-    return ["This is chance: do rows and columns stand in the order of the corpus?"]
-
-
-def _matrix(path: Path, part: Corpus, split: str) -> Scored:
+def _matrix(path: Path, part: Corpus, split: str, whole: Corpus) -> Subject:
     scores = _load(
         path, "a score matrix is (images, sentences); two files of embeddings are IMAGES.npy,SENTENCES.npy"
     )
@@ -72,10 +60,10 @@ def _matrix(path: Path, part: Corpus, split: str) -> Scored:
         )
     kept, notes = _chosen_sentences(path, part, split, columns)
     first, more = _one_row_an_image(path, scores, kept, split)
-    return Scored(str(path), split, kept, MatrixScores(first), _about(notes + more))
+    return Subject(str(path), split, kept, MatrixScores(first), _about(notes + more), whole)
 
 
-def _embeddings(images: Path, sentences: Path, part: Corpus, split: str) -> Scored:
+def _embeddings(images: Path, sentences: Path, part: Corpus, split: str, whole: Corpus) -> Subject:
     rows, columns = (
         _load(path, "embeddings are (images, d) and (sentences, d)") for path in (images, sentences)
     )
@@ -93,11 +81,12 @@ def _embeddings(images: Path, sentences: Path, part: Corpus, split: str) -> Scor
         if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
             raise SeesayError(f"{path}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
     name = f"{images},{sentences}"
-    return Scored(name, split, kept, EmbeddingScores(first, np.asarray(columns)), _about(notes + more))
+    scores = EmbeddingScores(first, np.asarray(columns))
+    return Subject(name, split, kept, scores, _about(notes + more), whole)
 
 
 def _load(path: Path, wanted: str) -> Matrix:
-    """A memory-mapped table of real numbers; nothing is ever unpickled."""
+    """Open a memory-mapped table of real numbers; nothing is ever unpickled."""
     try:
         table = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
@@ -113,7 +102,7 @@ def _load(path: Path, wanted: str) -> Matrix:
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
-    """Which sentences of a split a file of so many has: all, or the first k of each image; None: neither."""
+    """Find which sentences of a split a file of so many has: all, or the first k of each image; else None."""
     owners = part.image_of_sentence()
     if count == len(owners):
         return np.arange(count)
@@ -126,7 +115,7 @@ def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
 
 
 def _chosen_sentences(path: Path, part: Corpus, split: str, count: int) -> tuple[Corpus, list[str]]:
-    """The split with the sentences that the file has, and what to say of it."""
+    """Return the split with the sentences that the file has, and notes on it."""
     chosen = _sentences(part, count)
     n, m = len(part.images), len(part.sentences)
     if chosen is None:
@@ -141,7 +130,7 @@ def _chosen_sentences(path: Path, part: Corpus, split: str, count: int) -> tuple
 
 
 def _one_row_an_image(path: Path, rows: Matrix, part: Corpus, split: str) -> tuple[Matrix, list[str]]:
-    """The images' rows; of a row a sentence, which must be alike within an image, each image's first."""
+    """Return the images' rows; of rows for each sentence, which must be equal within an image, the first."""
     n, owners = len(part.images), part.image_of_sentence()
     if len(rows) == n:
         return rows, []
@@ -167,5 +156,5 @@ def _one_row_an_image(path: Path, rows: Matrix, part: Corpus, split: str) -> tup
     ]
 
 
-def _about(notes: list[str]) -> dict[str, Any]:
-    return {"notes": notes} if notes else {}
+def _about(notes: list[str]) -> About:
+    return About(notes=notes) if notes else About()

@@ -1,4 +1,4 @@
-"""Graded relevance: are the first answers good ones, whether or not they are the one right answer?
+"""Graded relevance: are the first answers good ones, even if they are not the one right answer?
 
 nDCG, where an image is as relevant to a sentence, and the sentence to the image, as ROUGE-L of the sentence
 against the image's sentences says (Messina et al., "Transformer Reasoning Network", 2020: the first 25
@@ -10,205 +10,162 @@ Chun et al., ECCV 2022): the image's own sentences, the sentence's own image, or
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from pydantic import Field
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Names, sentence_number
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import how_drawn, mean_intervals
+from seesay.metrics.bootstrap import Keys, MeanSample
+from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
+from seesay.metrics.precision_at_r import precision_at_r
 from seesay.metrics.rouge import rouge_l
-from seesay.results.columns import BY_DIRECTION
-from seesay.runs.split_scores import Matrix, SplitScores
+from seesay.protocols.base import (
+    Options,
+    Part,
+    Percent,
+    Protocol,
+    Result,
+    register_protocol,
+    rounded_figures,
+    rounded_intervals,
+)
+from seesay.protocols.subject import Subject
+from seesay.runs.scores import Matrix
+from seesay.text.tokenizer import tokenize
 
-GRADED = "graded"
 RELEVANCE = "ROUGE-L"
-TOP = 25  # answers that nDCG looks at
 NDCG = f"nDCG@{TOP}"
 CHANCE = f"{NDCG} by chance"
-AT_R = ("R-precision", "mAP@R", "R@1")
-_COLUMNS = (NDCG, CHANCE, *AT_R)
 
+_COLUMNS = (NDCG, CHANCE, "R-precision", "mAP@R", "R@1")
+_DIRECTIONS = ("sentence retrieval", "image retrieval")
 _QUERIES = 256  # ranked at a time
 
 # For each query its right answers; empty where it is no query.
 Answers = Sequence[NDArray[np.int64]]
 
 
-def measure_graded(
-    scores: SplitScores,
-    corpus: Corpus,
-    split: str,
-    given: Mapping[str, Sequence[str]] | None = None,
-    resamples: int = 0,
-) -> dict[str, Any]:
-    """nDCG, R-precision and mAP@R in both directions.
+class GradedDirection(Part):
+    """nDCG of all queries, and precisions of the `queries` that have right answers, in percent."""
 
-    Args:
-        scores: of the corpus's images and sentences.
-        corpus: the split; its sentences say what is relevant.
-        split: its name, for the record.
-        given: right answers by name, as `read_answers` reads them; queries that are not in it have none,
-            and names that the split does not have are left out. Without it an image's own sentences and a
-            sentence's own image; then R-precision and mAP@R of sentence queries are their R@1.
-        resamples: of the bootstrap intervals; without them there are none.
+    ndcg: Percent | None = Field(alias=NDCG)
+    by_chance: Percent | None = Field(alias=CHANCE)
+    r_precision: Percent | None = Field(alias="R-precision")
+    map_at_r: Percent | None = Field(alias="mAP@R")
+    r1: Percent | None = Field(alias="R@1")
+    queries: int = Field(ge=0)
 
-    Returns:
-        protocol, split, images, sentences, `relevance`, `answers` (own or given), and `by direction`, for
-        `sentence retrieval` and `image retrieval`: in percent nDCG@25, that of an order by chance,
-        R-precision, mAP@R and R@1; and `queries`, how many have right answers, which the last three are of.
-        Of given answers also `left out`, how many names. And `intervals`.
 
-    Raises:
-        SeesayError: a score is NaN, or no query has an answer.
+class GradedResult(Result):
+    """Graded relevance in both directions.
+
+    `answers` says where right answers are from: the corpus's "own", or "external" ones, of whose names
+    `left_out` are not in the split.
     """
-    texts, owners, n_images = corpus.texts(), corpus.image_of_sentence(), len(corpus.images)
-    own = _groups(owners, n_images), [np.array([owner]) for owner in owners]
-    answers, left_out = (own, 0) if given is None else given_answers(given, corpus)
-    relevance = rouge_l(texts, texts, owners, n_images)
-    by_images, by_sentences = scores.by_direction()
-    columns = {
-        "sentence retrieval": _of_queries(by_images, relevance, answers[0]),
-        "image retrieval": _of_queries(by_sentences.T, relevance.T, answers[1]),
-    }
-    measured = {way: _means(found) for way, found in columns.items()}
-    if not any(found["queries"] for found in measured.values()):
-        raise SeesayError(
-            f"protocol '{GRADED}': no query of split '{split}' of {corpus.root} has a right answer"
-            + (f"; {left_out} names of the file are not in it." if given is not None else ".")
-        )
-    about = {"protocol": GRADED, "split": split, "images": n_images, "sentences": len(texts)}
-    about |= {"relevance": RELEVANCE, "answers": "own" if given is None else "given"}
-    if resamples:
-        images = dict(zip(columns, (np.arange(n_images), owners), strict=True))
-        told = {
-            way: mean_intervals(_COLUMNS, found, images[way], resamples) for way, found in columns.items()
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    relevance: str
+    answers: Literal["own", "external"]
+    by_direction: dict[str, GradedDirection] = Field(alias="by direction", min_length=1)
+    left_out: int | None = Field(None, alias="left out")
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        columns = [name for name in _COLUMNS if name != CHANCE]
+        return {
+            f"{way[0].upper()} {name}": ("by direction", way, name)
+            for way in self.by_direction
+            for name in columns
         }
-        about["intervals"] = how_drawn(resamples) | {BY_DIRECTION: told}
-    return about | {BY_DIRECTION: measured} | ({"left out": left_out} if given is not None else {})
 
 
-def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
-    """Normalised discounted cumulative gain of each query's first answers, (q,), 0 to 1.
+@register_protocol
+class Graded(Protocol):
+    """nDCG, R-precision and mAP@R in both directions."""
 
-    The answer at rank r, from 1, gains (2^relevance - 1) / log2(r + 1); the sum is divided by that of the
-    best order. Among equal scores the least relevant comes first, so that equal scores gain nothing.
+    name = "graded"
+    summary = "graded relevance and several right answers: nDCG, R-precision and mAP@R"
+    result_type = GradedResult
+    options = ("answers",)
 
-    Args:
-        scores: (q, c), floats.
-        relevance: (q, c), 0 to 1; a query to which nothing is relevant has NaN.
-        top: how many answers count.
-    """
-    values, relevant = np.asarray(scores), np.asarray(relevance)
-    top = min(top, values.shape[1])
-    discounts = 1 / np.log2(np.arange(top) + 2)
-    least = np.partition(values, -top, axis=1)[:, -top]
-    gained = np.empty(len(values))
-    for row, (mine, gains) in enumerate(zip(values, relevant, strict=True)):
-        among = np.flatnonzero(mine >= least[row])
-        first = among[np.lexsort((gains[among], -mine[among]))[:top]]
-        gained[row] = (2.0 ** gains[first] - 1) @ discounts
-    return _share(gained, relevant, discounts)
+    def measure(self, subject: Subject, options: Options) -> GradedResult:
+        """Measure both directions.
 
+        Without `options.answers` the right answers are an image's own sentences and a sentence's own image;
+        then R-precision and mAP@R of sentence queries are their R@1. With them, queries that are not named
+        have none.
 
-def ndcg_by_chance(relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
-    """The mean of `ndcg` over all orders of the candidates, (q,): every rank gains the mean gain."""
-    relevant = np.asarray(relevance)
-    discounts = 1 / np.log2(np.arange(min(top, relevant.shape[1])) + 2)
-    return _share((2.0**relevant - 1).mean(axis=1, dtype=np.float64) * discounts.sum(), relevant, discounts)
-
-
-def _share(
-    gained: NDArray[np.float64], relevance: NDArray[Any], discounts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Of what the best order gains; NaN where that is nothing."""
-    top = len(discounts)
-    best = np.sort(np.partition(relevance, -top, axis=1)[:, -top:], axis=1)[:, ::-1]
-    ideal = (2.0 ** best.astype(np.float64) - 1) @ discounts
-    found: NDArray[np.float64] = np.divide(gained, ideal, out=np.full(len(gained), np.nan), where=ideal > 0)
-    return found
-
-
-def precision_at_r(scores: ArrayLike, answers: Answers) -> NDArray[np.float64]:
-    """R-precision, mAP@R and R@1 of each query, (q, 3), where R is how many right answers it has.
-
-    R-precision is the share of right ones among the first R; mAP@R the mean over these R ranks of the
-    precision up to a rank where a right one stands there, else 0. A wrong answer that scores as high as a
-    right one stands before it. NaN for a query without right answers.
-
-    Args:
-        scores: (q, c), floats.
-        answers: for each query the right candidates, each once.
-    """
-    values = np.asarray(scores)
-    measures = np.full((len(values), 3), np.nan)
-    for row, right in enumerate(answers):
-        if not len(right):
-            continue
-        mine = np.sort(values[row, right])[::-1]
-        upto = np.arange(1, len(right) + 1)
-        # Where the right one number t stands: behind all that score as high but the right ones behind it.
-        as_high = (values[row] >= mine[:, None]).sum(axis=1)
-        right_as_high = (mine >= mine[:, None]).sum(axis=1)
-        ranks = as_high - right_as_high + upto
-        hits = ranks <= len(right)
-        measures[row] = hits.mean(), (hits * upto / ranks).mean(), ranks[0] == 1
-    return measures
-
-
-def refuse_nan(scores: NDArray[Any], start: int, protocol: str) -> None:
-    """See that scores (q, c), the first query of which is number `start`, are numbers.
-
-    Raises:
-        SeesayError: one is NaN; says which.
-    """
-    if np.isnan(scores).any():
-        row, column = np.argwhere(np.isnan(scores))[0]
-        raise SeesayError(
-            f"protocol '{protocol}': query {start + row} and candidate {column} score NaN; ranks of that "
-            "would mean nothing. Check the matcher's weights."
+        Raises:
+            SeesayError: a score is NaN, or no query has an answer.
+        """
+        corpus, owners, n = subject.corpus, subject.owners, subject.n_images
+        external = options.answers is not None
+        own = _groups(owners, n), [np.array([owner]) for owner in owners]
+        answers, left_out = named_answers(options.answers, corpus) if options.answers else (own, 0)
+        texts = [tokenize(text) for text in corpus.texts()]
+        relevance = rouge_l(texts, texts, owners, n)
+        by_images, by_sentences = subject.scores.by_direction()
+        found = (
+            _of_queries(by_images, relevance, answers[0]),
+            _of_queries(by_sentences.T, relevance.T, answers[1]),
         )
+        queries = [int((~np.isnan(each[:, 2])).sum()) for each in found]
+        if not any(queries):
+            raise SeesayError(
+                f"protocol '{self.name}': no query of split '{subject.split}' of {corpus.root} has a right "
+                "answer" + (f"; {left_out} names of the file are not in it." if external else ".")
+            )
+        names = [(column,) for column in _COLUMNS]
+        samples: list[tuple[Keys, list[MeanSample]]] = [
+            (("by direction", way), [MeanSample(names, values, images)])
+            for way, values, images in zip(_DIRECTIONS, found, (np.arange(n), owners), strict=True)
+        ]
+        about = {"protocol": self.name, "split": subject.split, "images": n, "sentences": len(texts)}
+        about |= {"relevance": RELEVANCE, "answers": "external" if external else "own"}
+        about["by direction"] = {
+            keys[1]: rounded_figures(folds) | {"queries": count}
+            for (keys, folds), count in zip(samples, queries, strict=True)
+        }
+        about |= rounded_intervals(samples, options.resamples) | ({"left out": left_out} if external else {})
+        return GradedResult.model_validate(about).with_samples(samples)
 
 
-def given_answers(given: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[tuple[Answers, Answers], int]:
-    """The right answers of images and of sentences by position, and how many names are unknown."""
+def named_answers(
+    answers: Mapping[str, Sequence[str]], corpus: Corpus
+) -> tuple[tuple[Answers, Answers], int]:
+    """Find the right answers of images and of sentences by position, and how many names are unknown."""
     names = Names(corpus)
     of_images: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.images)
     of_sentences: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.sentences)
     left_out = 0
-    for query, answers in given.items():
+    for query, named in answers.items():
         is_image = sentence_number(query) is None
         at = names.image(query) if is_image else names.sentence(query)
-        found = {names.sentence(name) if is_image else names.image(name) for name in set(answers)}
+        found = {names.sentence(name) if is_image else names.image(name) for name in set(named)}
         positions = np.array(sorted(one for one in found if one is not None), np.int64)
-        left_out += (at is None) + len(set(answers)) - len(positions)
+        left_out += (at is None) + len(set(named)) - len(positions)
         if at is not None:
             (of_images if is_image else of_sentences)[at] = positions
     return (of_images, of_sentences), left_out
 
 
 def _groups(owners: NDArray[np.int64], n_images: int) -> list[NDArray[np.int64]]:
-    """The sentences of each image."""
+    """Return the sentences of each image."""
     order = np.argsort(owners, kind="stable")
     return np.split(order, np.searchsorted(owners[order], np.arange(1, n_images)))
 
 
 def _of_queries(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> NDArray[np.float64]:
-    """The measures of each query of one direction, (q, 5) in percent, from (q, c); NaN where it has none."""
+    """Measure each query of one direction, (q, 5) in percent, by scores (q, c); NaN where it has none."""
     blocks = []
     for start in range(0, len(scores), _QUERIES):
         some = slice(start, start + _QUERIES)
         block = np.asarray(scores[some], np.result_type(scores, np.float32))
-        refuse_nan(block, start, GRADED)
         gains = ndcg(block, relevance[some]), ndcg_by_chance(relevance[some])
         blocks.append(np.column_stack([*gains, precision_at_r(block, answers[some])]))
     return 100 * np.concatenate(blocks)
-
-
-def _means(found: NDArray[np.float64]) -> dict[str, Any]:
-    """Over the queries (q, 5) that have a value; None where none has."""
-    there = [column[~np.isnan(column)] for column in found.T]
-    means = [round(float(column.mean()), 3) if len(column) else None for column in there]
-    return dict(zip(_COLUMNS, means, strict=True)) | {"queries": len(there[2])}

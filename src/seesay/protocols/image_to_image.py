@@ -2,11 +2,10 @@
 
 The dual of sentence-to-sentence retrieval. There two sentences belong together that describe one image;
 here two images do that share a sentence: some sentence of one and some of the other have the same content
-words (nouns, adjectives, verbs and numbers, as lemmas, in any order; English). "Two dogs run in the snow."
-and "two dogs running through snow" are such. Corpora have people's own judgements of image pairs seldom
-(COCO has: Parekh et al., EACL 2021), and few images share a sentence: how many do is printed. So
-nDCG stands beside, of all images: an image is as relevant to another as the mean ROUGE-L of the other's
-sentences against its own.
+words (nouns, adjectives, verbs and numbers, as lemmas, in any order; English), such as "Two dogs run in the
+snow." and "two dogs running through snow". Few corpora have human judgements of image pairs (COCO has:
+Parekh et al., EACL 2021), and few images share a sentence; how many do is printed. So nDCG of all images is
+measured too: an image is as relevant to another as the mean ROUGE-L of its sentences against the other's.
 """
 
 from __future__ import annotations
@@ -15,63 +14,103 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from pydantic import Field
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import mean_intervals, rank_intervals
-from seesay.metrics.ranks import NO_ANSWER
-from seesay.metrics.recall import retrieval
+from seesay.metrics import NO_ANSWER
+from seesay.metrics._inputs import refuse_nan
+from seesay.metrics.bootstrap import Keys, MeanSample, RankSample
+from seesay.metrics.ndcg import ndcg, ndcg_by_chance
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE, ndcg, ndcg_by_chance, refuse_nan
+from seesay.protocols.base import (
+    Options,
+    Percent,
+    Protocol,
+    RecallResult,
+    register_protocol,
+    rounded_figures,
+    rounded_intervals,
+)
+from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE
+from seesay.protocols.subject import Subject
 from seesay.text.content_words import content_words
-
-IMAGE_TO_IMAGE = "image-to-image"
+from seesay.text.tokenizer import tokenize
 
 _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 
 
-def image_to_image(
-    vectors: ArrayLike,
-    corpus: Corpus,
-    split: str = "test",
-    asking: ArrayLike | None = None,
-    resamples: int = 0,
-) -> dict[str, Any]:
-    """R@K and Med r of every image that shares a sentence, and nDCG@25 of all, by inner product.
+class ImageToImageResult(RecallResult):
+    """Recalls of the images that share a sentence, `answered` percent of all, and nDCG of all images."""
 
-    A query is answered at the rank of the best image that it shares a sentence with; an image that shares
-    none and scores as high stands before. The query is no candidate itself.
+    answered: Percent
+    relevance: str
+    ndcg: Percent = Field(alias=NDCG)
+    by_chance: Percent = Field(alias=CHANCE)
 
-    Args:
-        vectors: (n, d), unit ones for cosine.
-        corpus: the n images and their sentences.
-        split: its name, for the record.
-        asking: (n, d), the vectors of images that ask, where they are others.
-        resamples: of the bootstrap intervals; without them there are none.
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        return super().column_keys() | {NDCG: (NDCG,)}
 
-    Returns:
-        protocol, split, images, `queries` (how many share a sentence), `answered` (their share in percent),
-        R@1, R@5, R@10 in percent, Med r, `relevance`, and nDCG@25 in percent, also by chance; `intervals`.
 
-    Raises:
-        SeesayError: shapes do not fit, a score is NaN, or no two images share a sentence.
+@register_protocol
+class ImageToImage(Protocol):
+    """Every image is a query for the images that are described alike, by inner product.
+
+    A query is answered at the rank of the best image that it shares a sentence with. The query is no
+    candidate itself, and ties count against it.
     """
-    rows = _vectors(vectors, corpus)
-    queries = rows if asking is None else _vectors(asking, corpus)
-    alike = images_alike(corpus)
-    asked = sum(bool(len(some)) for some in alike)
-    if not asked:
-        raise SeesayError(
-            f"protocol '{IMAGE_TO_IMAGE}': no two images of {corpus.root}, split '{split}', share a sentence."
-        )
-    relevance = image_relevance(corpus)
+
+    name = "image-to-image"
+    summary = "every image is a query for the images that are described alike"
+    needs = "embeddings"
+    result_type = ImageToImageResult
+
+    def measure(self, subject: Subject, options: Options) -> ImageToImageResult:
+        """Measure R@K and Med r of every image that shares a sentence, and nDCG@25 of all.
+
+        Raises:
+            SeesayError: a score is NaN, or no two images share a sentence.
+        """
+        corpus, embedded = subject.corpus, subject.embeddings()
+        alike = images_alike(corpus)
+        answered = sum(bool(len(some)) for some in alike)
+        if not answered:
+            raise SeesayError(
+                f"protocol '{self.name}': no two images of {corpus.root}, split '{subject.split}', share a "
+                "sentence."
+            )
+        queries = embedded.images if embedded.query_images is None else embedded.query_images
+        ranks, gains, chance = _measured(embedded.images, queries, alike, image_relevance(corpus))
+        images = np.arange(len(ranks))
+        samples: list[tuple[Keys, list[RankSample | MeanSample]]] = [
+            ((), [RankSample(ranks, images)]),
+            ((), [MeanSample([(NDCG,)], 100 * gains[:, None], images)]),
+        ]
+        about = {"protocol": self.name, "split": subject.split, "images": len(ranks), "queries": answered}
+        about |= {"answered": round(100 * answered / len(ranks), 3), "relevance": RELEVANCE}
+        for _, folds in samples:
+            about |= rounded_figures(folds)
+        about[CHANCE] = round(100 * float(np.nanmean(chance)), 3)
+        about |= rounded_intervals(samples, options.resamples)
+        return ImageToImageResult.model_validate(about).with_samples(samples)
+
+
+def _measured(
+    gallery: NDArray[Any],
+    queries: NDArray[Any],
+    alike: list[NDArray[np.int64]],
+    relevance: NDArray[np.float32],
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Rank each image's best one alike, (n,), and compute its nDCG and that by chance, (n,) each."""
+    rows, columns = (each.astype(np.result_type(each, np.float32), copy=False) for each in (queries, gallery))
     ranks, (gains, chance) = np.full(len(rows), NO_ANSWER), np.full((2, len(rows)), np.nan)
     step = max(1, _CELLS // len(rows))
     for start in range(0, len(rows), step):
         with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place
-            scores = _others(queries[start : start + step] @ rows.T, start)
-        refuse_nan(scores, start, IMAGE_TO_IMAGE)
+            scores = _others(rows[start : start + step] @ columns.T, start)
+        refuse_nan(scores, "image scores", start)
         stop = start + len(scores)
         relevant = _others(relevance[start:stop], start)
         gains[start:stop], chance[start:stop] = ndcg(scores, relevant), ndcg_by_chance(relevant)
@@ -79,22 +118,11 @@ def image_to_image(
             if len(right := alike[query]):
                 right = right - (right > query)  # the query has left the row
                 ranks[query] = (mine >= mine[right].max()).sum() - (mine[right] >= mine[right].max()).sum()
-    found = retrieval(ranks).as_dict() | {
-        NDCG: 100 * float(np.nanmean(gains)),
-        CHANCE: 100 * float(np.nanmean(chance)),
-    }
-    about = {"protocol": IMAGE_TO_IMAGE, "split": split, "images": len(rows), "queries": asked}
-    about |= {"answered": round(100 * asked / len(rows), 3), "relevance": RELEVANCE}
-    about |= {name: round(value, 3) for name, value in found.items()}
-    if resamples:
-        images = np.arange(len(rows))
-        told = rank_intervals(ranks, images, resamples)
-        about["intervals"] = told | mean_intervals((NDCG,), 100 * gains[:, None], images, resamples)
-    return about
+    return ranks, gains, chance
 
 
 def images_alike(corpus: Corpus) -> list[NDArray[np.int64]]:
-    """For each image the others that share a sentence with it, ascending."""
+    """Find for each image the others that share a sentence with it, ascending."""
     described: dict[frozenset[str], set[int]] = defaultdict(set)
     for sentence in corpus.sentences:
         if words := frozenset(word.lemma for word in content_words(sentence.text)):
@@ -107,8 +135,8 @@ def images_alike(corpus: Corpus) -> list[NDArray[np.int64]]:
 
 
 def image_relevance(corpus: Corpus) -> NDArray[np.float32]:
-    """How relevant image j is to image i, (n, n): the mean ROUGE-L of j's sentences against those of i."""
-    texts, owners = corpus.texts(), corpus.image_of_sentence()
+    """Compute how relevant image j is to image i, (n, n): the mean ROUGE-L of j's sentences against i's."""
+    texts, owners = [tokenize(text) for text in corpus.texts()], corpus.image_of_sentence()
     order = np.argsort(owners, kind="stable")
     scores = rouge_l([texts[i] for i in order], texts, owners, len(corpus.images))
     relevance = np.zeros((len(scores), len(scores)), np.float32)
@@ -117,18 +145,8 @@ def image_relevance(corpus: Corpus) -> NDArray[np.float32]:
     return relevance
 
 
-def _vectors(vectors: ArrayLike, corpus: Corpus) -> NDArray[Any]:
-    rows = np.asarray(vectors)
-    if rows.ndim != 2 or len(rows) != len(corpus.images) or rows.dtype.kind not in "fiu":
-        raise SeesayError(
-            f"image vectors: {rows.dtype} {rows.shape}; they must be real numbers ({len(corpus.images)}, d), "
-            f"one row for each image of {corpus.root}."
-        )
-    return rows.astype(np.result_type(rows, np.float32), copy=False)
-
-
 def _others(block: NDArray[Any], start: int) -> NDArray[Any]:
-    """Rows of a square matrix, (q, n) from number `start` on, without its diagonal: (q, n - 1)."""
+    """Take the diagonal out of rows of a square matrix, (q, n) from number `start` on: (q, n - 1)."""
     kept = np.ones(block.shape, bool)
     kept[np.arange(len(block)), start + np.arange(len(block))] = False
     return block[kept].reshape(len(block), -1)

@@ -1,4 +1,4 @@
-"""K-shot matching: recalls of the images and sentences that hold a word which training hardly ever saw.
+"""K-shot matching: recalls of the images and sentences with a word that training hardly ever saw.
 
 Huang, Long and Wang (AAAI 2019) call a test word uncommon that occurs at most K times in the training
 sentences. Their K-shot test set is the sentences that hold such a word, and the images of these; N is the
@@ -13,28 +13,34 @@ score among themselves stands beside, as `alone`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import MetricFusion, gate_values
-from seesay.metrics.auc import area_under_curve
-from seesay.metrics.bootstrap import Answers, intervals
+from seesay.metrics.auc import auc
+from seesay.metrics.bootstrap import Keys, RetrievalSample
 from seesay.metrics.ranks import NO_ANSWER, Ranks
-from seesay.metrics.recall import mean_recall, retrieval
-from seesay.protocols.retrieval import RanksOfFold
-from seesay.results.columns import BY_FREQUENCY, BY_K
-from seesay.runs.inputs import Inputs
-from seesay.runs.run import Run
-from seesay.runs.split_scores import scores_of_run
+from seesay.protocols.base import (
+    PROTOCOLS,
+    Direction,
+    Intervals,
+    Options,
+    Part,
+    Percent,
+    Protocol,
+    Result,
+    RetrievalResult,
+    register_protocol,
+    rounded_figures,
+    rounded_intervals,
+)
+from seesay.protocols.subject import RunSubject, Subject
 from seesay.text.rare_words import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
-
-K_SHOT = "k-shot"
-SHOT = {f"{k}-shot": k for k in SHOTS}  # protocols that are one row of the paper's Table 2
 
 # By how often a sentence's rarest word occurs in training; a sentence without words is of none.
 BANDS = {
@@ -49,143 +55,184 @@ BANDS = {
 Mask = NDArray[np.bool_]
 
 
-def train_texts(corpus: Corpus) -> Sequence[str]:
-    """The sentences that words are counted in.
+class ChosenQueries(Part):
+    """The recalls of some of a split's queries, if there are both images and sentences among them."""
 
-    Raises:
-        SeesayError: the corpus has no train split.
+    images: int = Field(ge=0)
+    sentences: int = Field(ge=0)
+    sentence_retrieval: Direction | None = None
+    image_retrieval: Direction | None = None
+    mean_recall: Percent | None = Field(None, alias="mR")
+    intervals: Intervals | None = None
+
+
+class FewShot(ChosenQueries):
+    """The test set of one K, with its N uncommon words; `alone` if it is the gallery too."""
+
+    n: int = Field(alias="N", ge=0)
+    alone: ChosenQueries | None = None
+
+
+class KShotResult(Result):
+    """The K-shot test sets, and the recalls by the frequency of the rarest word.
+
+    Attributes:
+        words: see `figure_1`.
+        by_k: by K = 0 to 3.
+        by_frequency: by band of BANDS, sentences and images by their rarest word.
+        gate_auc: of a gated fusion: how well its t tells the images and sentences of K = 3 from the others.
     """
-    if "train" not in {image.split for image in corpus.images}:
-        raise SeesayError(
-            f"{corpus.root}: no train split there, in which protocol '{K_SHOT}' counts words; "
-            "name the corpus of training with --data."
-        )
-    return corpus.split("train").texts()
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    words: dict[str, float]
+    by_k: dict[str, FewShot] = Field(alias="by K", min_length=1)
+    by_frequency: dict[str, ChosenQueries] = Field(alias="by frequency")
+    gate_auc: dict[str, float | None] | None = Field(None, alias="gate AUC")
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        return {f"{k}-shot mR": ("by K", k, "mR") for k in self.by_k}
 
 
-def measure_k_shot(
-    run: Run, inputs: Inputs, train: Sequence[str], split: str, resamples: int = 0
-) -> dict[str, Any]:
-    """`k_shot` of a run, and of a gated fusion also `gate AUC`.
+class OneShotResult(RetrievalResult):
+    """One K-shot test set; its images and sentences are the queries."""
 
-    That is how well its t of a `sentence` and of an `image` tells those of K = 3 from the others.
+    n: int = Field(alias="N", ge=0)
+    alone: ChosenQueries | None = None
 
-    Args:
-        run: of whole images and sentences.
-        inputs: the split, prepared for the run.
-        train: the training sentences, in which words are counted.
-        split: its name, for the record.
-        resamples: of the bootstrap intervals; without them there are none.
 
-    Raises:
-        SeesayError: a score is NaN.
+@register_protocol
+class KShot(Protocol):
+    """The K-shot test sets of K = 0 to 3, and the recalls by the frequency of the rarest word."""
+
+    name = "k-shot"
+    summary = "recalls of images and sentences with words that training hardly ever saw"
+    result_type = KShotResult
+
+    def measure(self, subject: Subject, options: Options) -> KShotResult:
+        """Measure every K and every band.
+
+        Raises:
+            SeesayError: the corpus has no train split, or a score is NaN.
+        """
+        rare, found = RareWords.from_subject(subject), subject.retrieval_sample()
+        by_k: dict[str, FewShot] = {}
+        samples: list[tuple[Keys, list[RetrievalSample]]] = []
+        for k in SHOTS:
+            by_k[str(k)], folds = few_shot(subject, found, rare, k, options.resamples)
+            samples.append((("by K", str(k)), folds))
+        about: dict[str, Any] = {"protocol": self.name, "split": subject.split}
+        about |= {"images": len(rare.of_image), "sentences": len(rare.rarest)}
+        about |= {"words": figure_1(rare.texts, rare.counts), "by K": by_k}
+        about["by frequency"] = {band: recalls(found, *rare.between(*ends)) for band, ends in BANDS.items()}
+        if isinstance(subject, RunSubject):
+            about |= _gate_auc(subject, *rare.between(0, max(SHOTS)))
+        kept = [(keys, folds) for keys, folds in samples if folds]
+        return KShotResult.model_validate(about).with_samples(kept)
+
+
+class OneShot(Protocol):
+    """One K of `KShot`: a row of the paper's Table 2."""
+
+    result_type = OneShotResult
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+        self.name = f"{k}-shot"  # type: ignore[misc]
+        self.summary = f"recalls of images and sentences with words seen at most {k} times"  # type: ignore[misc]
+
+    def measure(self, subject: Subject, options: Options) -> OneShotResult:
+        """Measure this K.
+
+        Raises:
+            SeesayError: no word of the split is as uncommon, or as `KShot`.
+        """
+        rare, found = RareWords.from_subject(subject), subject.retrieval_sample()
+        measured, folds = few_shot(subject, found, rare, self.k, options.resamples)
+        if not measured.n:
+            raise SeesayError(
+                f"protocol '{self.name}': every word of split '{subject.split}' occurs more often in training."
+            )
+        about = {"protocol": self.name, "split": subject.split}
+        values = measured.model_dump(by_alias=True, exclude_unset=True)
+        return OneShotResult.model_validate(about | values).with_samples([((), folds)])
+
+
+for _k in SHOTS:
+    PROTOCOLS.register(f"{_k}-shot")(OneShot(_k))
+
+
+@dataclass(frozen=True)
+class RareWords:
+    """The texts of a split, how often training has each word, and the frequency of the rarest.
+
+    Attributes:
+        texts: of the m sentences.
+        counts: by word.
+        rarest: of each sentence, (m,).
+        of_image: of any sentence of each image, (n,).
     """
-    found = k_shot(scores_of_run(run, inputs, keep=True).ranks, inputs.corpus, train, split, resamples)
-    rarest = rarest_words(inputs.corpus.texts(), word_counts(train))
-    of_image = rarest_of_images(rarest, inputs.image_of_sentence, len(inputs.features))
-    return found | _gate_auc(run, inputs, of_image <= max(SHOTS), rarest <= max(SHOTS))
+
+    texts: Sequence[str]
+    counts: Mapping[str, int]
+    rarest: NDArray[np.int64]
+    of_image: NDArray[np.int64]
+
+    @classmethod
+    def from_subject(cls, subject: Subject) -> RareWords:
+        """Count the words of a split in its corpus's train split."""
+        texts, counts = subject.corpus.texts(), word_counts(subject.train_texts())
+        rarest = rarest_words(texts, counts)
+        of_image = np.full(subject.n_images, NO_WORDS)
+        np.minimum.at(of_image, subject.owners, rarest)
+        return cls(texts, counts, rarest, of_image)
+
+    def between(self, low: int, high: int) -> tuple[Mask, Mask]:
+        """Find the images (n,) and sentences (m,) whose rarest word occurs low to high times."""
+        return (low <= self.of_image) & (self.of_image <= high), (low <= self.rarest) & (self.rarest <= high)
 
 
-def k_shot(
-    ranks_of: RanksOfFold, corpus: Corpus, train: Sequence[str], split: str, resamples: int = 0
-) -> dict[str, Any]:
-    """A split's K-shot test sets, K = 0 to 3, and its recalls by the frequency of the rarest word.
-
-    Args:
-        ranks_of: the ranks of any part of the split.
-        corpus: the split.
-        train: the training sentences, in which words are counted.
-        split: its name, for the record.
-        resamples: of the bootstrap intervals; without them there are none.
-
-    Returns:
-        protocol, split, images, sentences, `words` (see `figure_1`) and two tables. `by K`: for each K what
-        `recalls` says, N and `alone`. `by frequency`: what `recalls` says of each band of BANDS, sentences
-        and images by their rarest word.
-
-    Raises:
-        SeesayError: a score is NaN.
-    """
-    texts, owners = corpus.texts(), corpus.image_of_sentence()
-    counts = word_counts(train)
-    rarest = rarest_words(texts, counts)
-    of_image = rarest_of_images(rarest, owners, len(corpus.images))
-    found = Answers(ranks_of(slice(None), slice(None), owners), owners)
-    by_k = {}
-    for k in SHOTS:
-        chosen = {"N": len(uncommon_words(texts, counts, k))}
-        chosen |= recalls(found, of_image <= k, rarest <= k, resamples)
-        by_k[str(k)] = chosen | _alone(ranks_of, owners, rarest <= k)
-    bands = {
-        name: recalls(found, (low <= of_image) & (of_image <= high), (low <= rarest) & (rarest <= high))
-        for name, (low, high) in BANDS.items()
-    }
-    about = {"protocol": K_SHOT, "split": split, "images": len(of_image), "sentences": len(rarest)}
-    return about | {"words": figure_1(texts, counts), BY_K: by_k, BY_FREQUENCY: bands}
+def few_shot(
+    subject: Subject, found: RetrievalSample, rare: RareWords, k: int, resamples: int = 0
+) -> tuple[FewShot, list[RetrievalSample]]:
+    """Measure one K of a split whose ranks were `found`; also return the sample, if there are queries."""
+    images, sentences = rare.between(0, k)
+    values = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
+    values |= recalls(found, images, sentences, resamples).model_dump(by_alias=True, exclude_unset=True)
+    if sentences.any():
+        texts = np.flatnonzero(sentences)
+        owners, own = np.unique(subject.owners[texts], return_inverse=True)
+        among = subject.retrieval_sample(owners, texts, own)
+        values["alone"] = recalls(among, np.ones(len(owners), bool), np.ones(len(texts), bool))
+    sample = chosen_sample(found, images, sentences)
+    return FewShot.model_validate(values), [sample] if sample else []
 
 
-def one_shot(
-    ranks_of: RanksOfFold, corpus: Corpus, train: Sequence[str], split: str, k: int, resamples: int = 0
-) -> dict[str, Any]:
-    """One K of `k_shot`, as the object of `evaluate_scores`; images and sentences are the queries.
-
-    Raises:
-        SeesayError: no word of the split is as uncommon.
-    """
-    measured: dict[str, Any] = k_shot(ranks_of, corpus, train, split, resamples)[BY_K][str(k)]
-    if not measured["N"]:
-        raise SeesayError(
-            f"protocol '{k}-shot': every word of split '{split}' occurs more often in training."
-        )
-    return {"protocol": f"{k}-shot", "split": split} | measured
+def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: int = 0) -> ChosenQueries:
+    """Measure the chosen queries of a split, all of it being the gallery."""
+    values: dict[str, Any] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
+    if sample := chosen_sample(found, images, sentences):
+        values |= rounded_figures([sample]) | rounded_intervals([((), [sample])], resamples)
+    return ChosenQueries.model_validate(values)
 
 
-def recalls(found: Answers, images: Mask, sentences: Mask, resamples: int = 0) -> dict[str, Any]:
-    """The chosen queries' part of a split's ranks.
-
-    Returns:
-        How many `images` and `sentences` were chosen, and where there are some of both `sentence_retrieval`,
-        `image_retrieval` and mR, as of `evaluate_scores`; `intervals` with `resamples`.
-    """
-    counts: dict[str, Any] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
-    if not all(counts.values()):
-        return counts
+def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> RetrievalSample | None:
+    """Return the sample of the chosen queries alone; None unless there are images and sentences among them."""
+    if not (images.any() and sentences.any()):
+        return None
     ranks = found.ranks
-    sentence, image = retrieval(ranks.sentence[images]), retrieval(ranks.image[sentences])
-    ways = {"sentence_retrieval": sentence.as_dict(), "image_retrieval": image.as_dict()}
-    counts |= {way: {name: round(value, 3) for name, value in of.items()} for way, of in ways.items()}
-    counts["mR"] = round(mean_recall(sentence, image), 3)
-    if not resamples:
-        return counts
-    asked = Ranks(np.where(images, ranks.sentence, NO_ANSWER), np.where(sentences, ranks.image, NO_ANSWER))
-    return counts | {"intervals": intervals([Answers(asked, found.owners)], resamples)}
+    chosen = np.where(images, ranks.sentence, NO_ANSWER), np.where(sentences, ranks.image, NO_ANSWER)
+    return RetrievalSample(Ranks(*chosen), found.owners)
 
 
-def rarest_of_images(
-    rarest: NDArray[np.int64], owners: NDArray[np.int64], n_images: int
-) -> NDArray[np.int64]:
-    """The frequency of the rarest word that any sentence of an image holds, (n_images,)."""
-    of_image = np.full(n_images, NO_WORDS)
-    np.minimum.at(of_image, owners, rarest)
-    return of_image
+def _gate_auc(subject: RunSubject, images: Mask, sentences: Mask) -> dict[str, Any]:
+    """Compute how well the gates of a fusion tell the chosen images and sentences; nothing for other matchers."""
+    from seesay.matchers.fusion import MetricFusion, gate_values
 
-
-def _alone(ranks_of: RanksOfFold, owners: NDArray[np.int64], chosen: Mask) -> dict[str, Any]:
-    """The chosen sentences and their images as the only candidates too."""
-    if not chosen.any():
-        return {}
-    sentences = np.flatnonzero(chosen)
-    images, own = np.unique(owners[sentences], return_inverse=True)
-    among = Answers(ranks_of(images, sentences, own), own)
-    return {"alone": recalls(among, np.ones(len(images), bool), np.ones(len(sentences), bool))}
-
-
-def _gate_auc(run: Run, inputs: Inputs, images: Mask, sentences: Mask) -> dict[str, Any]:
-    """How well the gates of a fusion tell the chosen images and sentences; nothing of other matchers."""
-    matcher = run.matcher
+    matcher, inputs = subject.run.matcher, subject.inputs
     if not isinstance(matcher, MetricFusion) or not matcher.asks:
         return {}
-    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
-    weights = {"image": (of_images, images), "sentence": (of_sentences, sentences)}
-    told = {name: area_under_curve(t, labels) for name, (t, labels) in weights.items()}
-    return {"gate AUC": {name: None if auc is None else round(auc, 4) for name, auc in told.items()}}
+    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, subject.run.device)
+    found = {"image": auc(of_images, images), "sentence": auc(of_sentences, sentences)}
+    return {"gate AUC": {name: None if area is None else round(area, 4) for name, area in found.items()}}

@@ -1,4 +1,4 @@
-"""What re-ranking gains and costs: each query's shortlist by an embedding, put in order by another run."""
+"""Re-ranking: each query's shortlist by an embedding, put in order by another run; what it gains and costs."""
 
 from __future__ import annotations
 
@@ -7,104 +7,130 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.matchers.base import PairMatcher
-from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.ranks import Ranks, owners_of, ranks
-from seesay.progress import Advance, progress
-from seesay.protocols.measure import provenance
-from seesay.protocols.retrieval import (
-    PROTOCOLS,
-    Part,
-    evaluate_embeddings,
-    evaluate_folds,
-    protocol_named,
-)
+from seesay.progress import progress
+from seesay.protocols.base import Options, Protocol, RerankCost, RetrievalResult
+from seesay.protocols.subject import RunSubject, Subject
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, check_one_score
+from seesay.runs.scores import EmbeddingScores, Matrix, PairScorer, Part, SplitScores
 
 # Scores (p,) of p pairs, given as their images' and their sentences' rows, (p,) each.
-ScorePairs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+ScorePairs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.floating]]
 
 _CELLS = 1 << 22  # scores of which shortlists are taken at a time
-_ENCODED = 512  # images or sentences encoded at a time
-_PAIRS = 1 << 10  # pairs scored at a time: each carries a copy of both sides
 
 
 def measure_reranked(
-    run: Run, other: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str, shortlist: int
-) -> dict[str, Any]:
-    """An embedding run on a split, each query's `shortlist` best re-ranked by the run `other`.
+    run: Run,
+    other: Run,
+    corpus: Corpus | PhraseCorpus,
+    split: str,
+    protocol: Protocol,
+    shortlist: int,
+    options: Options,
+) -> RetrievalResult:
+    """Measure an embedding run on a split, the `shortlist` best of each query being re-ranked by `other`.
 
-    Returns:
-        What `evaluate_scores` gives of the re-ranked answers, with `intervals`, and: `shortlist`; under
-        `baselines` the same of the embedding alone; `gain` in mR; `cost`, the pairs scored and the
-        milliseconds a query of either run, image features at hand.
+    The result also has the embedding alone under `baselines`, the `gain` in mR, and the `cost`.
 
     Raises:
-        SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is another's.
+        SeesayError: `run` has no embedding, a run does not take whole images, or the protocol is not of
+            retrieval.
     """
-    if protocol not in PROTOCOLS:
-        raise SeesayError(
-            f"protocol '{protocol}': what re-ranking gains is measured by {', '.join(PROTOCOLS)}."
-        )
+    if not issubclass(protocol.result_type, RetrievalResult):
+        raise SeesayError(f"protocol '{protocol.name}': re-ranking is measured by retrieval, such as standard.")
     for each in (run, other):
         check_one_score(each)
-    inputs, theirs = _both_inputs(run, other, corpus, split)
-    owners = inputs.image_of_sentence
+    inputs, others = _both_inputs(run, other, corpus, split)
+    whole = corpus if isinstance(corpus, Corpus) else None
 
     started = time.perf_counter()
-    images = run.embed_features(np.asarray(inputs.features))
-    sentences = run.embed_prepared(inputs.sentences)
-    alone = evaluate_embeddings(images, sentences, owners, protocol, split)
+    alone_subject = RunSubject(run, inputs, split, whole)
+    alone = protocol.measure(alone_subject, Options())
     embedded = time.perf_counter() - started
 
-    pairs = EncodedPairs(other, theirs)
-
-    def fold(of_images: Part, of_sentences: Part, own: NDArray[np.int64]) -> Ranks:
-        scores = images[of_images] @ sentences[of_sentences].T
-        n, m = scores.shape
-        with progress("Re-ranking", n * min(shortlist, m) + m * min(shortlist, n), "pairs") as advance:
-            score_pairs = pairs.within(of_images, of_sentences, advance)
-            return reranked_ranks(scores, own, score_pairs, shortlist)
-
-    result = evaluate_folds(fold, owners, len(images), protocol_named(protocol), split, RESAMPLES)
-    queries = len(images) + len(sentences)
-    return result | {
+    reranked = RerankedScores(alone_subject.embeddings(), other, others, shortlist)
+    result = protocol.measure(Subject(run.folder.name, split, inputs.corpus, reranked, whole=whole), options)
+    assert isinstance(result, RetrievalResult) and isinstance(alone, RetrievalResult)
+    queries = len(inputs.features) + len(inputs.sentences)
+    update: dict[str, Any] = {
         "shortlist": shortlist,
         "baselines": {f"{run.recipe.name} alone": alone},
-        "gain": round(result["mR"] - alone["mR"], 3),
-        "cost": {
-            "pairs": pairs.scored,
-            "embedding_ms": round(1e3 * embedded / queries, 3),
-            "rerank_ms": round(1e3 * pairs.seconds / queries, 3),
-        },
+        "gain": round(result.mean_recall - alone.mean_recall, 3),
+        "cost": RerankCost(
+            pairs=reranked.scored,
+            embedding_ms=round(1e3 * embedded / queries, 3),
+            rerank_ms=round(1e3 * reranked.seconds / queries, 3),
+        ),
     }
+    return result.model_copy(update=update)
+
+
+class RerankedScores(SplitScores):
+    """Embeddings whose shortlists another run puts in order; each image and sentence is encoded once.
+
+    Attributes:
+        scored: how many pairs were scored.
+        seconds: what encoding and scoring took.
+    """
+
+    def __init__(self, embeddings: EmbeddingScores, other: Run, inputs: Inputs, shortlist: int) -> None:
+        started = time.perf_counter()
+        self._embeddings, self._shortlist = embeddings, shortlist
+        self._scorer = PairScorer(other)
+        self._images = self._scorer.encode_images(np.asarray(inputs.features))
+        self._sentences = self._scorer.encode_sentences(inputs.sentences)
+        self.scored = 0
+        self.seconds = time.perf_counter() - started
+
+    def ranks(self, images: Part, sentences: Part, own: NDArray[np.int64]) -> Ranks:
+        """See `SplitScores`."""
+        scores = self._embeddings.images[images] @ self._embeddings.sentences[sentences].T
+        rows, columns = np.arange(len(self._images))[images], np.arange(len(self._sentences))[sentences]
+        n, m = scores.shape
+        pairs = n * min(self._shortlist, m) + m * min(self._shortlist, n)
+        with progress("Re-ranking", pairs, "pairs") as advance:
+
+            def score(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.floating]:
+                started = time.perf_counter()
+                found = self._scorer.score(self._images, self._sentences, rows[i], columns[j], advance)
+                self.scored += len(found)
+                self.seconds += time.perf_counter() - started
+                return found
+
+            return reranked_ranks(scores, own, score, self._shortlist)
+
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """See `SplitScores`.
+
+        Raises:
+            SeesayError: always; candidates behind the shortlist have no score that compares.
+        """
+        raise SeesayError("Re-ranked answers have ranks, and no scores of all pairs.")
 
 
 def _both_inputs(run: Run, other: Run, corpus: Corpus | PhraseCorpus, split: str) -> tuple[Inputs, Inputs]:
     if isinstance(corpus, PhraseCorpus):
         raise SeesayError(f"{corpus.root}: holds phrases; re-ranking is of whole images and sentences.")
-    inputs, theirs = (
+    inputs, others = (
         split_inputs(each.recipe, corpus, split, each.vocabulary, each.sentence_encoder)
         for each in (run, other)
     )
-    mine, others = ([image.name for image in each.corpus.images] for each in (inputs, theirs))
-    if mine != others:
+    if [i.name for i in inputs.corpus.images] != [i.name for i in others.corpus.images]:
         raise SeesayError(f"{run.name} and {other.name}: not of the same images of {corpus.root}.")
-    return inputs, theirs
+    return inputs, others
 
 
 def reranked_ranks(
     scores: ArrayLike, image_of_sentence: ArrayLike, score_pairs: ScorePairs, shortlist: int
 ) -> Ranks:
-    """Ranks in both directions, once each query's best candidates are put in order by another score.
+    """Rank in both directions, once each query's best candidates are put in order by another score.
 
     A right answer that the shortlist misses keeps its rank. Ties count against the query, in either score:
     among equal candidates the right ones enter the shortlist last.
@@ -136,7 +162,7 @@ def _reranked(
     score_pairs: ScorePairs,
     shortlist: int,
 ) -> NDArray[np.int64]:
-    """New ranks (q,) of queries whose candidates score (q, c); equal owners belong together."""
+    """Rank queries (q,) whose candidates score (q, c) anew; equal owners belong together."""
     after = before.copy()
     step = max(1, _CELLS // scores.shape[1])
     for start in range(0, len(scores), step):
@@ -155,7 +181,7 @@ def _reranked(
 
 
 def shortlists(scores: NDArray[Any], right: NDArray[np.bool_], length: int) -> NDArray[np.int64]:
-    """Each query's best candidates, in no order: (q, length) from scores (q, c); right ones lose ties."""
+    """Find each query's best candidates, in no order: (q, length) of (q, c); right ones lose ties."""
     count = scores.shape[1]
     if length >= count:
         return np.tile(np.arange(count), (len(scores), 1))
@@ -164,68 +190,3 @@ def shortlists(scores: NDArray[Any], right: NDArray[np.bool_], length: int) -> N
     exact[right] = np.nextafter(exact[right], -np.inf)
     best: NDArray[np.int64] = np.argpartition(exact, count - length, axis=1)[:, count - length :]
     return best
-
-
-class EncodedPairs:
-    """A run's scores of single pairs of a split, whose images and sentences are encoded once.
-
-    Attributes:
-        scored: how many pairs were scored.
-        seconds: what encoding and scoring took.
-    """
-
-    def __init__(self, run: Run, inputs: Inputs) -> None:
-        started = time.perf_counter()
-        self._matcher = run.matcher
-        self._images, self._sentences = _encoded(run, inputs)
-        self.scored = 0
-        self.seconds = time.perf_counter() - started
-
-    def within(self, images: Part, sentences: Part, advance: Advance = lambda _: None) -> ScorePairs:
-        """The scores of pairs among these images and these sentences, each numbered from zero."""
-        rows = np.arange(len(self._images))[images]
-        columns = np.arange(len(self._sentences))[sentences]
-        return lambda i, j: self.score(rows[i], columns[j], advance)
-
-    @torch.inference_mode()
-    def score(
-        self, images: NDArray[np.int64], sentences: NDArray[np.int64], advance: Advance
-    ) -> NDArray[np.float32]:
-        """Scores (p,) of the pairs of those images and sentences, (p,) each."""
-        started = time.perf_counter()
-        pairs = torch.from_numpy(np.stack([images, sentences])).to(self._images.device)
-        parts = []
-        for first, second in torch.split(pairs, _PAIRS, dim=1):
-            parts.append(self._score(self._images[first], self._sentences[second]))
-            advance(len(first))
-        scores: NDArray[np.float32] = torch.cat(parts).cpu().numpy()
-        self.scored += len(scores)
-        self.seconds += time.perf_counter() - started
-        return scores
-
-    def _score(self, images: Tensor, sentences: Tensor) -> Tensor:
-        if isinstance(self._matcher, PairMatcher):
-            return self._matcher.score_pairs(images, sentences)
-        return (images * sentences).sum(dim=1)
-
-
-@torch.inference_mode()
-def _encoded(run: Run, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """What pairs need of a split's images and sentences; of an embedding, the vectors."""
-    matcher, sentences = run.matcher, inputs.sentences
-    if not isinstance(matcher, PairMatcher):
-        images = run.embed_features(np.asarray(inputs.features))
-        return torch.from_numpy(images), torch.from_numpy(run.embed_prepared(sentences))
-    looked = [matcher.encode_images(part.to(run.device)) for part in torch.split(inputs.features, _ENCODED)]
-    order = torch.split(torch.arange(len(sentences)), _ENCODED)
-    read = [matcher.encode_sentences(sentences.take(rows).to(run.device)) for rows in order]
-    return torch.cat(looked), torch.cat(read)
-
-
-def reranked_provenance(run: Run, other: Run, seconds: float, commit: str | None) -> dict[str, Any]:
-    """As `provenance`, of both runs: `first > second` where they differ, and the re-ranking one's seed."""
-    first, second = provenance(run, seconds, commit), provenance(other, seconds, commit)
-    named = {key: f"{first[key]} > {second[key]}" for key in ("recipe", "encoder", "crops")}
-    named |= {key: first[key] for key in ("encoder", "crops") if first[key] == second[key]}
-    joined = {key: list(dict.fromkeys(first[key] + second[key])) for key in ("changes", "departures")}
-    return second | joined | named | {"system": named["recipe"]}

@@ -1,29 +1,28 @@
-"""Ensembles: several score matrices of one split put together to one.
+"""Ensembles: several score matrices of one split combined to one.
 
 mean     the mean of standardised scores: each matrix less its mean, by its standard deviation
 rank     reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a candidate's score is the sum of
          1 / (60 + its rank) over the members' rankings of a query's candidates, ranks counted from one
 learned  the mean with weights: shares of one, chosen on val by mR
 
-The shares start equal; each member's in turn is tried from 0 to 1 in steps of 0.05, the others keeping
-their proportions, and the best stays, until no share gains any more. One member alone is among what is tried,
-so on val nothing is lost.
+The shares start equal; each member's in turn is tried from 0 to 1 in steps of 0.05, the others keeping their
+proportions, and the best is kept, until no share gains any more. Each member alone is tried too, so on val
+the ensemble is never worse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, did_you_mean
 from seesay.metrics.ranks import Ranks, ranks
-from seesay.protocols.retrieval import Part, evaluate_folds, protocol_named
-from seesay.protocols.scored import Scored
-from seesay.runs.split_scores import Matrix, MatrixScores, SplitScores
+from seesay.metrics.recall import metrics_of
+from seesay.protocols.subject import About, Subject
+from seesay.runs.scores import Matrix, MatrixScores, Part, SplitScores
 
 MEAN, RANK, LEARNED = COMBINATIONS = ("mean", "rank", "learned")
 
@@ -33,24 +32,25 @@ _CELLS = 1 << 22  # scores ranked at a time
 
 
 def check_combination(how: str | None, members: int) -> None:
-    """See that so many members can be put together that way.
+    """Raise if so many members cannot be combined that way.
 
     Raises:
         SeesayError: they cannot.
     """
     if how is not None and how not in COMBINATIONS:
-        raise SeesayError(f"--combine {how}: there are {', '.join(COMBINATIONS)}.")
+        near = did_you_mean(how, COMBINATIONS) or "."
+        raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
     if how is None and members > 1:
         raise SeesayError(
-            f"{members} runs: name how to put them together, --combine mean, rank or learned. Two files of "
+            f"{members} runs: say how to combine them, --combine mean, rank or learned. Two files of "
             "embeddings are one RUN, IMAGES.npy,SENTENCES.npy; to compare two runs there is --against."
         )
     if how is not None and members < 2:
-        raise SeesayError(f"--combine {how}: name two runs or more to put together.")
+        raise SeesayError(f"--combine {how}: name two runs or more.")
 
 
-def combine(members: Sequence[Scored], how: str, val: Sequence[Scored] = ()) -> Scored:
-    """The ensemble of several scorings of one split.
+def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -> Subject:
+    """Combine several scorings of one split to an ensemble.
 
     Args:
         members: of the same images and sentences.
@@ -58,14 +58,14 @@ def combine(members: Sequence[Scored], how: str, val: Sequence[Scored] = ()) -> 
         val: the members' scores of val, which `learned` chooses weights by.
 
     Returns:
-        The split as the ensemble scores it; `about` says `combined`, and `weights` by member.
+        The split as the ensemble scores it; `about` has `combined`, and `weights` by member.
 
     Raises:
         SeesayError: the members differ in their images or sentences, or a score is not finite.
     """
     check_same(members)
     first, names = members[0], distinct([member.name for member in members])
-    about: dict[str, Any] = {"combined": how}
+    about: About = {"combined": how}
     scores: SplitScores
     if how == RANK:
         scores = ReciprocalRanks([member.scores.by_direction() for member in members])
@@ -77,17 +77,17 @@ def combine(members: Sequence[Scored], how: str, val: Sequence[Scored] = ()) -> 
         scores = weighted([standardised(member) for member in members], weights)
     if notes := [note for member in members for note in member.about.get("notes", ())]:
         about["notes"] = notes
-    return Scored(f"{how} of {', '.join(names)}", first.split, first.corpus, scores, about)
+    return Subject(f"{how} of {', '.join(names)}", first.split, first.corpus, scores, about, first.whole)
 
 
-def check_same(scored: Sequence[Scored]) -> None:
-    """See that all score the same images and sentences, in the same order.
+def check_same(subjects: Sequence[Subject]) -> None:
+    """Raise unless all score the same images and sentences, in the same order.
 
     Raises:
         SeesayError: two do not.
     """
-    first = scored[0]
-    for other in scored[1:]:
+    first = subjects[0]
+    for other in subjects[1:]:
         mine, theirs = (([i.name for i in s.corpus.images], s.corpus.sentences) for s in (first, other))
         if mine != theirs:
             counts = " and ".join(f"{len(i)} images with {len(t)} sentences" for i, t in (mine, theirs))
@@ -98,23 +98,22 @@ def check_same(scored: Sequence[Scored]) -> None:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """The names, numbered where one stands twice."""
+    """Number the names that occur more than once."""
     return [
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
         for i, name in enumerate(names)
     ]
 
 
-def standardised(scored: Scored) -> tuple[Matrix, Matrix]:
-    """The score matrices of both directions, with mean 0 and standard deviation 1; a constant one is 0.
+def standardised(subject: Subject) -> tuple[Matrix, Matrix]:
+    """Scale the score matrices of both directions to mean 0 and standard deviation 1; a constant one to 0.
 
     Raises:
         SeesayError: a score is not finite.
     """
-    asked = scored.scores.by_direction()
-    done = [
-        _standardised(matrix, scored.name) for matrix in (asked if asked[0] is not asked[1] else asked[:1])
-    ]
+    ways = subject.scores.by_direction()
+    ways = ways if ways[0] is not ways[1] else ways[:1]  # type: ignore[assignment]
+    done = [_standardised(matrix, subject.name) for matrix in ways]
     return done[0], done[-1]
 
 
@@ -122,14 +121,14 @@ def _standardised(matrix: Matrix, name: str) -> NDArray[np.float32]:
     with np.errstate(invalid="ignore"):  # infinities are reported below
         mean, deviation = float(np.mean(matrix, dtype=np.float64)), float(np.std(matrix, dtype=np.float64))
     if not np.isfinite([mean, deviation]).all():
-        raise SeesayError(f"{name}: a score is NaN or infinite; only finite ones can be put together.")
+        raise SeesayError(f"{name}: a score is NaN or infinite; only finite ones can be combined.")
     scaled = np.subtract(matrix, mean, dtype=np.float32)
     scaled /= deviation or 1.0
     return scaled
 
 
 def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> MatrixScores:
-    """The weighted sum of the members' matrices of both directions."""
+    """Sum the members' matrices of both directions, weighted."""
     chosen = [(w, pair) for w, pair in zip(np.asarray(weights, np.float32), members, strict=True) if w]
     sums = []
     for way in (0, 1):
@@ -142,15 +141,15 @@ def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> Ma
     return MatrixScores(*sums)
 
 
-def chosen_weights(val: Sequence[Scored]) -> NDArray[np.float64]:
-    """The members' shares, (k,), that have the highest mR on val; how they are found stands above."""
+def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
+    """Find the members' shares, (k,), with the highest mR on val, as described above."""
     check_same(val)
     matrices = [standardised(member) for member in val]
-    owners, n = val[0].owners, len(val[0].corpus.images)
+    owners = val[0].owners
 
     def mean_recall(shares: NDArray[np.float64]) -> float:
-        scores = weighted(matrices, shares)
-        return float(evaluate_folds(scores.ranks, owners, n, protocol_named("standard"), "val")["mR"])
+        found = weighted(matrices, shares).ranks(slice(None), slice(None), owners)
+        return round(metrics_of(found).mean_recall, 3)
 
     best = np.full(len(val), 1 / len(val))
     highest, before = mean_recall(best), -1.0
@@ -165,7 +164,7 @@ def chosen_weights(val: Sequence[Scored]) -> NDArray[np.float64]:
 
 
 def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
-    """One member's share set, the others' in their proportions; equal ones where they had nothing."""
+    """Set one member's share and keep the others' proportions; equal ones if they had nothing."""
     others = np.delete(shares, member)
     if not others.any():
         others = np.ones_like(others)
@@ -176,28 +175,28 @@ def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArr
 class ReciprocalRanks(SplitScores):
     """Reciprocal rank fusion of the rankings by several members' score matrices of both directions.
 
-    The rankings are of the candidates of the part that is asked for. Equal scores have the rank of the last
-    of them, so that a member that tells nothing apart adds nothing.
+    The rankings are of the candidates of the part that is ranked. Equal scores have the rank of the last
+    of them, so that a constant member adds nothing.
     """
 
     members: Sequence[tuple[Matrix, Matrix]]
 
     def ranks(self, images: Part, sentences: Part, own: NDArray[np.int64]) -> Ranks:
         """See `SplitScores`."""
-        by_image = fused([asked[images][:, sentences] for asked, _ in self.members])
+        by_image = fused([scores[images][:, sentences] for scores, _ in self.members])
         found = ranks(by_image, own).sentence
         del by_image  # before there is another as large
-        by_sentence = fused([asked[images][:, sentences].T for _, asked in self.members])
+        by_sentence = fused([scores[images][:, sentences].T for _, scores in self.members])
         return Ranks(found, ranks(by_sentence.T, own).image)
 
     def by_direction(self) -> tuple[Matrix, Matrix]:
         """See `SplitScores`."""
-        by_sentence = fused([asked.T for _, asked in self.members])
-        return fused([asked for asked, _ in self.members]), by_sentence.T
+        by_sentence = fused([scores.T for _, scores in self.members])
+        return fused([scores for scores, _ in self.members]), by_sentence.T
 
 
 def fused(rankings: Sequence[Matrix]) -> NDArray[np.float64]:
-    """The sum of `reciprocal_ranks` of several scores of the same queries and candidates."""
+    """Sum `reciprocal_ranks` of several scores of the same queries and candidates."""
     total = reciprocal_ranks(rankings[0])
     for scores in rankings[1:]:
         total += reciprocal_ranks(scores)
@@ -205,7 +204,7 @@ def fused(rankings: Sequence[Matrix]) -> NDArray[np.float64]:
 
 
 def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
-    """1 / (60 + rank) of each candidate (column) for each query (row), ranks counted from one.
+    """Compute 1 / (60 + rank) of each candidate (column) for each query (row), ranks counted from one.
 
     Raises:
         SeesayError: a score is NaN.
@@ -221,7 +220,7 @@ def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
 
 
 def _last_ranks(block: Matrix) -> NDArray[np.int64]:
-    """The rank of each score in its row, from one for the highest; equal ones have that of their last."""
+    """Rank each score in its row, from one for the highest; equal ones have the rank of their last."""
     order = np.argsort(block, axis=1)  # the lowest first
     rising = np.take_along_axis(block, order, axis=1)
     n = block.shape[1]

@@ -10,12 +10,11 @@ encoder-*.safetensors a fine-tuned image encoder
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from functools import cached_property, reduce
+from collections.abc import Sequence
+from functools import cached_property
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,16 +30,13 @@ from seesay.encoders.regions.encoder import load_region_encoder
 from seesay.encoders.regions.geometry import GEOMETRY
 from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
+from seesay.matchers.base import EmbeddingMatcher, Matcher
 from seesay.matchers.build import build_matcher
-from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.sentences import Sentences, prepare_sentences
-from seesay.paths import cache_dir
 from seesay.recipes.load import read_recipe
-from seesay.recipes.matchers import EnsembleSettings, InstanceSettings, MatcherSettings
+from seesay.recipes.matchers import InstanceSettings
 from seesay.recipes.schema import Recipe
-from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
-from seesay.runs.score_file import matrix_name
+from seesay.runs.scores import score_matrix
 from seesay.text.vocabulary import Vocabulary
 
 RECIPE, WEIGHTS, VOCABULARY, TEXT = (
@@ -167,63 +163,8 @@ class Run:
     def scores(
         self, features: NDArray[np.float32], sentences: Sentences, keep: bool = False
     ) -> NDArray[np.float32]:
-        """The score matrix (n, m) of images, given as joined features, and numbered sentences.
-
-        Args:
-            features: (n, d).
-            sentences: m of them.
-            keep: as long work, where the run's matcher looks at every pair: progress is shown, and rows
-                are kept in the cache, so that it goes on where it was stopped. An ensemble keeps its
-                members' matrices, and finds those of members that were scored alone.
-        """
-        matcher = self.matcher
-        if not isinstance(matcher, PairMatcher):
-            return self.embed_features(features) @ self.embed_prepared(sentences).T
-        if not len(features) or not len(sentences):
-            return np.zeros((len(features), len(sentences)), np.float32)
-        if not keep:
-            return score_all_pairs(matcher, *self._encoded(matcher, features, sentences)).numpy()
-        settings = self.recipe.matcher
-        if isinstance(matcher, Ensemble) and isinstance(settings, EnsembleSettings):
-            members = zip(matcher.pair_matchers(), settings.matchers, strict=True)
-            return reduce(np.add, (self._kept(*member, features, sentences) for member in members))
-        return self._kept(matcher, settings, features, sentences)
-
-    def _kept(
-        self,
-        matcher: PairMatcher,
-        settings: MatcherSettings,
-        features: NDArray[np.float32],
-        sentences: Sentences,
-    ) -> NDArray[np.float32]:
-        """The scores of the run's matcher or of a member, from the cache as far as they are there."""
-        name = matrix_name(self._scored(matcher, settings, features, sentences))
-        images, texts = self._encoded(matcher, features, sentences)
-        return resume_all_pairs(matcher, images, texts, cache_dir() / "scores" / name)
-
-    @torch.inference_mode()
-    def _encoded(
-        self, matcher: PairMatcher, features: NDArray[np.float32], sentences: Sentences
-    ) -> tuple[Tensor, Tensor]:
-        parts = torch.split(torch.from_numpy(features), _BATCH)
-        images = torch.cat([matcher.encode_images(part.to(self.device)) for part in parts])
-        batches = torch.split(torch.arange(len(sentences)), _BATCH)
-        read = [matcher.encode_sentences(sentences.take(rows).to(self.device)) for rows in batches]
-        return images, torch.cat(read)
-
-    def _scored(
-        self,
-        matcher: PairMatcher,
-        settings: MatcherSettings,
-        features: NDArray[np.float32],
-        sentences: Sentences,
-    ) -> Iterator[str | NDArray[Any]]:
-        """All that a score matrix is computed from."""
-        yield f"{self.device} {settings!r}"
-        for key, weights in matcher.state_dict().items():
-            yield from (key, weights.cpu().numpy())
-        yield features
-        yield from (part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
+        """The score matrix (n, m) of images, given as joined features, and prepared sentences; see `score_matrix`."""
+        return score_matrix(self, features, sentences, keep)
 
     def _embedding_matcher(self) -> EmbeddingMatcher:
         if not isinstance(self.matcher, EmbeddingMatcher):

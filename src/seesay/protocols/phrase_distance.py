@@ -8,8 +8,6 @@ chunker finds them. A sentence without a phrase keeps d.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,9 +19,11 @@ from seesay.encoders.regions.store import fill_regions
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import prepare_sentences
 from seesay.progress import progress
-from seesay.protocols.retrieval import evaluate_scores
+from seesay.protocols.base import PROTOCOLS, Options, RetrievalResult
+from seesay.protocols.subject import Subject
 from seesay.runs.inputs import split_inputs, stores_folder
 from seesay.runs.run import Run, default_device
+from seesay.runs.scores import MatrixScores
 from seesay.text.chunker import noun_phrases
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the paper's is 0.3
@@ -31,35 +31,37 @@ ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the pap
 Matrix = NDArray[np.float32]
 
 
-def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str) -> dict[str, Any]:
-    """Recalls by the combined distance, with α (kept as `alpha`) chosen by val mR.
+def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str) -> RetrievalResult:
+    """Measure the combined distance by the standard protocol, with α (kept as `alpha`) chosen by val mR.
 
     Raises:
         SeesayError: `phrase_run` does not ground phrases, or a run has no embedding.
     """
-    owners, distance, phrase_distance = both_distances(sentence_run, phrase_run, corpus, "val")
+    name = f"{sentence_run.folder.name} + {phrase_run.folder.name}"
 
-    def recall(alpha: float) -> float:
-        scores = -combined(distance, phrase_distance, alpha)
-        return float(evaluate_scores(scores, owners, split="val")["mR"])
+    def measured(part: Corpus, distances: tuple[Matrix, Matrix], of_split: str, alpha: float) -> RetrievalResult:
+        subject = Subject(name, of_split, part, MatrixScores(-combined(*distances, alpha)))
+        result = PROTOCOLS["standard"].measure(subject, Options())
+        assert isinstance(result, RetrievalResult)
+        return result
 
-    alpha = max(ALPHAS, key=recall)
+    part, distances = both_distances(sentence_run, phrase_run, corpus, "val")
+    alpha = max(ALPHAS, key=lambda alpha: measured(part, distances, "val", alpha).mean_recall)
     if split != "val":
-        owners, distance, phrase_distance = both_distances(sentence_run, phrase_run, corpus, split)
-    scores = -combined(distance, phrase_distance, alpha)
-    return evaluate_scores(scores, owners, split=split) | {"alpha": alpha}
+        part, distances = both_distances(sentence_run, phrase_run, corpus, split)
+    return measured(part, distances, split, alpha).model_copy(update={"alpha": alpha})
 
 
 def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:
-    """Eq. 8; NaN in `phrase_distance` marks sentences without a phrase, which keep `distance`."""
+    """Combine the distances by eq. 8; NaN in `phrase_distance` marks sentences without a phrase, which keep `distance`."""
     known = np.isfinite(phrase_distance)
     return np.where(known, (1 - alpha) * distance + alpha * np.where(known, phrase_distance, 0), distance)
 
 
 def both_distances(
     sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str
-) -> tuple[NDArray[np.int64], Matrix, Matrix]:
-    """The image of each of a split's sentences, (m,), and the distances d and d_rp of all pairs, (n, m)."""
+) -> tuple[Corpus, tuple[Matrix, Matrix]]:
+    """Return the usable part of a split, and the distances d and d_rp of all its pairs, (n, m)."""
     inputs = split_inputs(
         sentence_run.recipe, corpus, split, sentence_run.vocabulary, sentence_run.sentence_encoder
     )
@@ -70,11 +72,11 @@ def both_distances(
     unique = sorted({phrase for some in phrases for phrase in some})
     nearest = nearest_regions(phrase_run, inputs.corpus, unique)
     d_rp = mean_over_phrases(_distance(nearest), phrases, unique)
-    return inputs.image_of_sentence, _distance(cosines), d_rp
+    return inputs.corpus, (_distance(cosines), d_rp)
 
 
 def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
-    """The cosine of each phrase and the nearest of each image's regions, (n_images, n_phrases).
+    """Compute the cosine of each phrase and the nearest of each image's regions, (n_images, n_phrases).
 
     Raises:
         SeesayError: the run does not ground phrases or has no embedding, or no image can be decoded.
@@ -99,7 +101,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
 
 
 def mean_over_phrases(distance: Matrix, phrases: list[list[str]], unique: list[str]) -> Matrix:
-    """The mean over each sentence's phrases, (n, m) from (n, n_phrases); NaN for a sentence without one."""
+    """Average over each sentence's phrases, (n, m) from (n, n_phrases); NaN for a sentence without one."""
     column = {phrase: number for number, phrase in enumerate(unique)}
     means = np.full((len(distance), len(phrases)), np.nan, np.float32)
     for sentence, some in enumerate(phrases):

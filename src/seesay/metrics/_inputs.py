@@ -1,0 +1,58 @@
+"""Checks that the metrics share: arrays from whatever a caller has, and errors that name the argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seesay.errors import SeesayError
+
+
+def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu") -> NDArray[Any]:
+    """Return an array or tensor as a NumPy array, once its shape and dtype are as they must be.
+
+    Args:
+        values: an array, a tensor on any device, or nested lists.
+        name: the argument's name, for errors.
+        dims: the wanted shape: a number, or a name for any length; none for any shape.
+        kinds: the dtype kinds allowed: floats and integers by default.
+
+    Raises:
+        SeesayError: the shape or dtype is another; names the argument, what is wanted and what was given.
+
+    >>> as_array([[0.5]], "scores", "n", 2)
+    Traceback (most recent call last):
+    seesay.errors.SeesayError: scores: shape (1, 1); it must be (n, 2).
+    """
+    tensor: Any = values
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+        tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    array = np.asarray(tensor)
+    if dims and not _fits(array.shape, dims):
+        wanted = ", ".join(map(str, dims)) + ("," if len(dims) == 1 else "")
+        raise SeesayError(f"{name}: shape {array.shape}; it must be ({wanted}).")
+    if array.dtype.kind not in kinds and array.size:
+        wanted = {"fiu": "real numbers", "iu": "whole numbers", "b": "true or false"}.get(kinds, kinds)
+        raise SeesayError(f"{name}: dtype {array.dtype}; it must hold {wanted}.")
+    return array
+
+
+def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
+    """Raise if an array, the first row of which is number `start`, holds NaN.
+
+    Raises:
+        SeesayError: it does; names the argument and the place.
+    """
+    if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
+        first, *rest = np.argwhere(missing)[0].tolist()
+        place = ", ".join(map(str, (first + start, *rest)))
+        raise SeesayError(f"{name}: NaN at [{place}]; a rank of it would mean nothing. Check the weights.")
+
+
+def _fits(shape: tuple[int, ...], dims: tuple[str | int, ...]) -> bool:
+    if len(shape) != len(dims):
+        return False
+    return all(isinstance(want, str) or want == length for want, length in zip(dims, shape, strict=True))

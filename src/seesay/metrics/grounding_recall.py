@@ -1,0 +1,183 @@
+"""Recall of phrase localization: is a right region among the first K that a method gives?
+
+A region is right if its IoU with the phrase's ground truth is at least 0.5. The evaluators in use differ in
+two respects, and both ways are offered.
+
+IoU. "plummer" (Plummer et al., IJCV 2017) takes first and last pixels and adds one to each side,
+x2 − x1 + 1. Of boxes whose x2 and y2 are exclusive, as everywhere in seesay, that is the plain IoU. "mdetr"
+(Kamath et al., ICCV 2021) takes the annotated coordinates, which count from one and name the last pixel, as
+they are and adds nothing: true boxes start one pixel later than what they show.
+
+Boxes. A phrase may have several ("two men"): "merged" takes the box that encloses them all, "any" each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seesay.errors import SeesayError
+from seesay.metrics._inputs import as_array
+
+IoU = Literal["plummer", "mdetr"]
+Boxes = Literal["merged", "any"]
+
+MIN_IOU = 0.5
+MEASURES = ("R@1", "R@5", "R@10", "upper bound")
+
+_KS = (1, 5, 10)
+_BLOCK = 1024  # phrases compared at a time, which bounds the memory
+
+Overlaps = Sequence[NDArray[np.float32]]  # for each phrase the IoU of its regions, (r,)
+
+
+@dataclass(frozen=True, slots=True)
+class GroundingRecall:
+    """Percentages of phrases with a right region among the first 1, 5 and 10, and among all that were given."""
+
+    r1: float
+    r5: float
+    r10: float
+    upper_bound: float
+    n: int
+
+    @classmethod
+    def from_hits(cls, hits: NDArray[np.floating] | NDArray[np.bool_]) -> GroundingRecall:
+        """Summarize the chances of a right region of each phrase, (p, 4)."""
+        return cls(*(100 * hits.mean(axis=0)).round(3).tolist(), len(hits))
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the measures under the names that the field prints, and the number of phrases as `n`."""
+        values = (self.r1, self.r5, self.r10, self.upper_bound)
+        return {**dict(zip(MEASURES, values, strict=True)), "n": self.n}
+
+
+def grounding_recall(
+    scores: Sequence[ArrayLike],
+    regions: Sequence[ArrayLike],
+    true_boxes: Sequence[ArrayLike],
+    iou: IoU = "plummer",
+    boxes: Boxes = "merged",
+) -> GroundingRecall:
+    """Compute R@1, R@5, R@10 and the regions' upper bound of phrase localization.
+
+    Ties count against the phrase: a wrong region that scores as high as a right one stands before it.
+
+    Args:
+        scores: for each phrase those of its regions, (r,); r may differ, and be zero: a miss.
+        regions: for each phrase its regions, (r, 4), x1 y1 x2 y2 in pixels from zero, x2 and y2 exclusive.
+        true_boxes: for each phrase its boxes, (b, 4), b at least 1, in the same frame.
+        iou: whose IoU, "plummer" or "mdetr", see above.
+        boxes: "merged" for the box that encloses all of a phrase's, "any" for each of them.
+
+    Raises:
+        SeesayError: a shape is wrong, a number is NaN, or there is no phrase.
+
+    Example:
+        >>> from seesay.metrics import grounding_recall
+        >>> regions = [[[0, 0, 10, 10], [20, 20, 40, 40]]]
+        >>> grounding_recall([[0.2, 0.7]], regions, [[[0, 0, 10, 12]]])
+        GroundingRecall(r1=0.0, r5=100.0, r10=100.0, upper_bound=100.0, n=1)
+    """
+    overlaps = region_overlaps(regions, true_boxes, iou, boxes)
+    return GroundingRecall.from_hits(hits(first_right(scores, overlaps)))
+
+
+def region_overlaps(
+    regions: Sequence[ArrayLike], true_boxes: Sequence[ArrayLike], iou: IoU = "plummer", boxes: Boxes = "merged"
+) -> Overlaps:
+    """Compute the IoU of each phrase's regions with its ground truth, (r,); with the best box under "any"."""
+    for name, value, known in (("iou", iou, ("plummer", "mdetr")), ("boxes", boxes, ("merged", "any"))):
+        if value not in known:
+            raise SeesayError(f"{name}: '{value}' is not known; use {' or '.join(known)}.")
+    if not len(true_boxes) or len(regions) != len(true_boxes):
+        raise SeesayError(
+            f"regions: {len(regions)} lists; there must be one for each of {len(true_boxes)} phrases."
+        )
+    overlaps: list[NDArray[np.float32]] = []
+    for start in range(0, len(true_boxes), _BLOCK):
+        block = range(start, min(start + _BLOCK, len(true_boxes)))
+        truths = [_truth(true_boxes[i], f"true_boxes[{i}]", iou, boxes) for i in block]
+        overlaps += _paired([_boxes(regions[i], f"regions[{i}]") for i in block], truths)
+    return overlaps
+
+
+def first_right(scores: Sequence[ArrayLike], overlaps: Overlaps) -> NDArray[np.float64]:
+    """Return the zero-based rank of each phrase's first right region, (p,); infinity where none is right."""
+    ranks = np.full(len(overlaps), np.inf)
+    if len(scores) != len(overlaps):
+        raise SeesayError(f"scores: {len(scores)} lists; there must be one for each of {len(overlaps)} phrases.")
+    for phrase, overlap in enumerate(overlaps):
+        mine = as_array(scores[phrase], f"scores[{phrase}]", len(overlap))
+        if np.isnan(mine).any():
+            raise SeesayError(f"scores[{phrase}]: NaN; a rank of it would mean nothing. Check the weights.")
+        right = overlap >= MIN_IOU
+        if right.any():
+            ranks[phrase] = (mine[~right] >= mine[right].max()).sum()
+    return ranks
+
+
+def hits(first: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return whether a right region is among the first 1, 5 and 10 and among all, (p, 4)."""
+    return np.stack([first < k for k in (*_KS, np.inf)], axis=1)
+
+
+def random_hits(overlaps: Overlaps) -> NDArray[np.float64]:
+    """Return the same as chances, if each phrase's regions are ranked at random, (p, 4).
+
+    With h right regions of r, the first K hold none of them with probability C(r − h, K) / C(r, K).
+    """
+    total = np.array([len(overlap) for overlap in overlaps])
+    right = np.array([int((overlap >= MIN_IOU).sum()) for overlap in overlaps])
+    return np.stack([_chance(total, right, k) for k in _KS] + [(right > 0).astype(float)], axis=1)
+
+
+def _chance(total: NDArray[np.int64], right: NDArray[np.int64], k: int) -> NDArray[np.float64]:
+    """Return the probability of a right region among k drawn without replacement, for each phrase."""
+    none = np.ones(len(total))
+    for drawn in range(k):
+        left = np.maximum(total - drawn, 0)
+        none *= np.divide(np.maximum(left - right, 0), left, out=np.ones(len(total)), where=left > 0)
+    return 1 - none
+
+
+def _boxes(boxes: ArrayLike, name: str) -> NDArray[np.float64]:
+    array = as_array(boxes, name)
+    array = np.zeros((0, 4)) if not array.size else as_array(array, name, "n", 4).astype(np.float64)
+    if not np.isfinite(array).all():
+        raise SeesayError(f"{name}: box {int(np.argwhere(~np.isfinite(array))[0][0])} is not finite.")
+    return array
+
+
+def _truth(boxes: ArrayLike, name: str, iou: IoU, which: Boxes) -> NDArray[np.float64]:
+    array = _boxes(boxes, name)
+    if not len(array):
+        raise SeesayError(f"{name}: no box; a phrase has one at least.")
+    if which == "merged":
+        array = np.concatenate([array[:, :2].min(axis=0), array[:, 2:].max(axis=0)])[None]
+    return array + [1, 1, 0, 0] if iou == "mdetr" else array
+
+
+def _paired(regions: list[NDArray[np.float64]], truths: list[NDArray[np.float64]]) -> list[NDArray[np.float32]]:
+    """Compute IoUs in one long list of pairs instead of a small matrix for each phrase."""
+    left = np.concatenate([np.repeat(r, len(t), axis=0) for r, t in zip(regions, truths, strict=True)])
+    right = np.concatenate([np.tile(t, (len(r), 1)) for r, t in zip(regions, truths, strict=True)])
+    ends = np.cumsum([len(r) * len(t) for r, t in zip(regions, truths, strict=True)])
+    parts = np.split(_iou(left, right), ends[:-1])
+    return [part.reshape(-1, len(t)).max(axis=1) for part, t in zip(parts, truths, strict=True)]
+
+
+def _iou(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float32]:
+    """IoU of pairs of boxes, (n,); in double precision, so that a half is a half."""
+    shared = _area(np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1))
+    union = _area(a) + _area(b) - shared
+    ratio = np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
+    return np.asarray(ratio, np.float32)
+
+
+def _area(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1))

@@ -1,0 +1,72 @@
+"""Normalized discounted cumulative gain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seesay.errors import SeesayError
+from seesay.metrics._inputs import as_array, refuse_nan
+
+TOP = 25  # answers that count
+
+
+def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
+    """Compute the normalized discounted cumulative gain of each query's first answers.
+
+    The answer at rank r, from 1, gains (2^relevance - 1) / log2(r + 1); the sum is divided by that of the
+    best order. Among equal scores the least relevant comes first, so that a constant scorer gains nothing.
+
+    Args:
+        scores: (q, c) of each query's candidates, higher is better.
+        relevance: (q, c), 0 to 1.
+        top: how many answers count.
+
+    Returns:
+        (q,), from 0 to 1; NaN for a query to which nothing is relevant.
+
+    Raises:
+        SeesayError: a shape is wrong or a score is NaN.
+
+    >>> ndcg([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]], [[1, 0, 0], [0, 0, 1]]).tolist()
+    [1.0, 0.5]
+    """
+    values, relevant = _checked(scores, relevance)
+    top = min(top, values.shape[1])
+    discounts = 1 / np.log2(np.arange(top) + 2)
+    least = np.partition(values, -top, axis=1)[:, -top]
+    gained = np.empty(len(values))
+    for row, (mine, gains) in enumerate(zip(values, relevant, strict=True)):
+        among = np.flatnonzero(mine >= least[row])
+        first = among[np.lexsort((gains[among], -mine[among]))[:top]]
+        gained[row] = (2.0 ** gains[first] - 1) @ discounts
+    return _share(gained, relevant, discounts)
+
+
+def ndcg_by_chance(relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
+    """Compute the mean of `ndcg` over all orders of the candidates, (q,): each rank gains the mean gain."""
+    relevant = as_array(relevance, "relevance", "q", "c")
+    discounts = 1 / np.log2(np.arange(min(top, relevant.shape[1])) + 2)
+    return _share((2.0**relevant - 1).mean(axis=1, dtype=np.float64) * discounts.sum(), relevant, discounts)
+
+
+def _checked(scores: ArrayLike, relevance: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    values = as_array(scores, "scores", "q", "c")
+    relevant = as_array(relevance, "relevance", *values.shape)
+    if not values.shape[1]:
+        raise SeesayError(f"scores: shape {values.shape}; it must be (q, c) with one candidate at least.")
+    refuse_nan(values, "scores")
+    return values, relevant
+
+
+def _share(
+    gained: NDArray[np.float64], relevance: NDArray[Any], discounts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Divide by what the best order gains; NaN where that is nothing."""
+    top = len(discounts)
+    best = np.sort(np.partition(relevance, -top, axis=1)[:, -top:], axis=1)[:, ::-1]
+    ideal = (2.0 ** best.astype(np.float64) - 1) @ discounts
+    found: NDArray[np.float64] = np.divide(gained, ideal, out=np.full(len(gained), np.nan), where=ideal > 0)
+    return found

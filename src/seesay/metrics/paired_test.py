@@ -1,0 +1,135 @@
+"""Paired comparison of two matchers on the same queries.
+
+The interval of a difference is a paired bootstrap: each draw of images (see `bootstrap`) is the same for
+both. The p-value is a paired randomization test: if the two were equally good, it would not matter whose
+answers to an image and its sentences are whose, so they are swapped at random and the difference is computed
+again. For one recall with one query an image that is McNemar's exact test. Smucker, Allan and Carterette
+(CIKM 2007) recommend it for retrieval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import (
+    RESAMPLES,
+    Figures,
+    Interval,
+    Keys,
+    Sample,
+    blocks,
+    figures,
+    image_draws,
+    interval_of,
+    mean_sample,
+)
+
+SWAPS = 10_000
+
+_SAME = 1e-9  # differences that are equal but for rounding
+
+
+class PairedTest(NamedTuple):
+    """Two figures compared: theirs, the difference (ours minus theirs), its 95 % interval and its p-value.
+
+    All are None where a figure has no value.
+    """
+
+    theirs: float | None
+    difference: float | None
+    interval: Interval | None
+    p: float | None
+
+
+def paired_test(
+    ours: ArrayLike,
+    theirs: ArrayLike,
+    groups: ArrayLike | None = None,
+    resamples: int = RESAMPLES,
+    swaps: int = SWAPS,
+    seed: int = 0,
+) -> PairedTest:
+    """Test whether the means of two columns of per-query values differ.
+
+    Args:
+        ours: (q,), such as 1 for a query that found its answer and 0 for one that did not.
+        theirs: (q,), the other's values of the same queries.
+        groups: (q,), queries with one number are drawn and swapped together, such as the sentences of an
+            image; by default each alone.
+        resamples: the number of bootstrap draws for the interval.
+        swaps: the number of random swaps for the p-value, which is two-sided and at least 1 / (swaps + 1).
+        seed: of both.
+
+    Raises:
+        SeesayError: a shape is wrong.
+
+    Example:
+        >>> from seesay.metrics import paired_test
+        >>> test = paired_test([1, 1, 1, 1, 0, 1, 1, 1], [1, 0, 0, 1, 0, 0, 0, 0])
+        >>> test.difference, test.interval, test.p
+        (0.625, Interval(low=0.25, high=0.875), 0.06299)
+    """
+    first, second = mean_sample(ours, groups, "ours"), mean_sample(theirs, groups, "theirs")
+    return compare([first], [second], resamples, swaps, seed)[("mean",)]
+
+
+def compare(
+    ours: Sequence[Sample],
+    theirs: Sequence[Sample],
+    resamples: int = RESAMPLES,
+    swaps: int = SWAPS,
+    seed: int = 0,
+) -> dict[Keys, PairedTest]:
+    """Compare all figures of two samples of each fold.
+
+    Raises:
+        SeesayError: the queries are not the same.
+    """
+    pairs = list(zip(ours, theirs, strict=True))
+    if not all(mine.is_paired(other) for mine, other in pairs):
+        raise SeesayError("a paired comparison needs the same queries, and these are not.")
+    mine, other = figures(ours), figures(theirs)
+    drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
+    return {
+        key: _test(mine[key], other[key], drawn[:, at], swapped[:, at]) for at, key in enumerate(mine)
+    }
+
+
+def _test(mine: float, other: float, drawn: Figures, swapped: Figures) -> PairedTest:
+    found = mine - other
+    if np.isnan(found):
+        return PairedTest(None, None, None, None)
+    p = (1 + int((np.abs(swapped) >= abs(found) - _SAME).sum())) / (1 + len(swapped))
+    return PairedTest(round(other, 3), round(found, 3), interval_of(drawn), round(p, 5))
+
+
+def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int) -> Figures:
+    """Return the differences of each draw of images, (resamples, k)."""
+    draw = np.random.default_rng(seed)
+    folds = [
+        np.concatenate(
+            [ours.figures(weights) - theirs.figures(weights) for _, weights in image_draws(draw, ours.size, resamples)]
+        )
+        for ours, theirs in pairs
+    ]
+    return np.asarray(np.mean(folds, axis=0))
+
+
+def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> Figures:
+    """Return the differences once the answers of about half of the images are swapped, (swaps, k)."""
+    draw = np.random.default_rng(seed)
+    folds = []
+    for ours, theirs in pairs:
+        both, n = ours.pooled(theirs), ours.size
+        parts = []
+        for rows in blocks(swaps):
+            kept = draw.integers(0, 2, (rows.stop - rows.start, n), np.int32)
+            weights = np.concatenate([kept, 1 - kept], axis=1)
+            parts.append(both.figures(weights) - both.figures(1 - weights))
+        folds.append(np.concatenate(parts))
+    return np.asarray(np.mean(folds, axis=0))

@@ -1,0 +1,337 @@
+"""Protocols, which turn the scores of a split into the figures of a table, and the results they give."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, figures, intervals
+from seesay.metrics.grounding_recall import Boxes, IoU
+from seesay.metrics.paired_test import SWAPS, compare
+from seesay.metrics.recall import MEASURES
+from seesay.registry import Registry
+
+if TYPE_CHECKING:
+    from seesay.data.judgements import Judgements
+    from seesay.protocols.subject import Subject
+
+Percent = Annotated[float, Field(ge=0, le=100)]
+Interval = Annotated[tuple[float, float], Field(strict=False)]
+Samples = Sequence[tuple[Keys, Sequence[Sample]]]  # of each part of a result, by its keys, a sample a fold
+
+_T = TypeVar("_T", bound="type[Protocol]")
+
+
+class Part(BaseModel):
+    """A part of a result: keys as in JSON, checked strictly."""
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
+    )
+
+
+class Difference(Part):
+    """How far two results differ in one figure: this one's minus `theirs`, with its interval and p-value."""
+
+    theirs: float | None
+    difference: float | None
+    interval: Interval | None
+    p: float | None
+
+
+class Intervals(Part):
+    """Percentile intervals, under the same keys as the figures in the result."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Interval | dict[str, Interval | dict[str, Interval | None] | None] | None]
+
+    level: int
+    resamples: int
+
+
+class Comparison(Part):
+    """A paired comparison with another result, under the same keys as the figures in the result."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[
+        str, Difference | dict[str, Difference | dict[str, Difference | dict[str, Difference]]]
+    ]
+
+    name: str
+    level: int
+    resamples: int
+    swaps: int
+
+    def difference(self, keys: Keys) -> Difference | None:
+        """Return what differs at the keys `keys`; None if nothing was compared there."""
+        found = _at(self.__pydantic_extra__, keys)
+        return found if isinstance(found, Difference) else None
+
+
+class Direction(Part):
+    """Recalls in percent and the median rank of one direction of retrieval."""
+
+    r1: Percent = Field(alias="R@1")
+    r5: Percent = Field(alias="R@5")
+    r10: Percent = Field(alias="R@10")
+    median_rank: float = Field(alias="Med r", ge=1)
+
+
+class Result(Part):
+    """The figures that a protocol measured on a split.
+
+    A protocol's own result adds its figures as fields, and names in `column_keys` those that a table shows.
+    """
+
+    monitor_column: ClassVar[str] = "mR"  # what training watches
+
+    protocol: str
+    split: str
+    notes: list[str] | None = None
+    combined: str | None = None
+    weights: dict[str, float] | None = None
+    members: dict[str, dict[str, Any]] | None = None  # of an ensemble, each alone, as `to_dict`
+    cut_sentences: int | None = Field(None, ge=0)
+    max_length: int | None = Field(None, ge=1)
+    intervals: Intervals | None = None
+    against: Comparison | None = None
+
+    _samples: Samples = PrivateAttr(default=())
+
+    def column_keys(self) -> dict[str, Keys]:
+        """Return the columns of a table and where each stands in `to_dict`."""
+        raise NotImplementedError
+
+    def columns(self) -> dict[str, float | None]:
+        """Return what a table shows, by column."""
+        values = self.to_dict()
+        return {column: _at(values, keys) for column, keys in self.column_keys().items()}
+
+    @property
+    def monitor(self) -> float:
+        """The figure that training watches; higher is better."""
+        return self.columns().get(self.monitor_column) or 0.0
+
+    def interval(self, column: str) -> tuple[float, float] | None:
+        """Return the interval of a column; None without one."""
+        keys, values = self.column_keys()[column], self.to_dict()
+        for at in range(len(keys)):
+            found = _at(values, (*keys[:at], "intervals", *keys[at:]))
+            if found is not None:
+                return found[0], found[1]
+        return None
+
+    def difference(self, column: str) -> Difference | None:
+        """Return how a column differs from the result compared with; None without one."""
+        return self.against.difference(self.column_keys()[column]) if self.against else None
+
+    def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
+        """Return the result as JSON-ready values.
+
+        Args:
+            uncertainty: include intervals, comparisons and the members of an ensemble, which recorded rows
+                leave out.
+        """
+        values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return values if uncertainty else _figures_alone(values)
+
+    def compare(self, other: Result, name: str = "other", seed: int = 0) -> Comparison:
+        """Compare with another result on the same queries, by paired bootstrap and randomization.
+
+        Raises:
+            SeesayError: they are results of different protocols or queries, or were read from a file.
+        """
+        if self.protocol != other.protocol:
+            raise SeesayError(f"protocols '{self.protocol}' and '{other.protocol}' cannot be compared.")
+        mine, theirs = self._samples, other._samples
+        if not mine or [keys for keys, _ in mine] != [keys for keys, _ in theirs]:
+            raise SeesayError(
+                f"protocol '{self.protocol}': a paired comparison needs the values of each query, and these "
+                "results do not both have them; measure both again."
+            )
+        found = {
+            (*prefix, *keys): Difference(**test._asdict())
+            for (prefix, ours), (_, others) in zip(mine, theirs, strict=True)
+            for keys, test in compare(ours, others, seed=seed).items()
+        }
+        return Comparison.model_validate(
+            {"name": name, "level": LEVEL, "resamples": RESAMPLES, "swaps": SWAPS} | tree(found)
+        )
+
+    def with_samples(self, samples: Samples) -> Self:
+        """Remember the values of each query, by the keys of the part of the result that they are of."""
+        self._samples = samples
+        return self
+
+    def __str__(self) -> str:
+        """Return a small table: each column with its interval."""
+        columns = self.columns()
+        width = max(map(len, columns), default=0)
+        lines = [f"{self.protocol}, {self.split}"]
+        for name, value in columns.items():
+            interval = self.interval(name)
+            ends = f"  [{interval[0]:.1f}, {interval[1]:.1f}]" if interval else ""
+            lines.append(f"{name:{width}} {'–' if value is None else f'{value:.1f}':>7}{ends}")
+        return "\n".join(lines)
+
+
+class RetrievalResult(Result):
+    """Both directions of retrieval: the recalls, the median ranks and mR."""
+
+    images: int = Field(gt=0)
+    sentences: int = Field(gt=0)
+    images_without_sentences: int | None = Field(None, ge=0)
+    sentence_retrieval: Direction
+    image_retrieval: Direction
+    mean_recall: Percent = Field(alias="mR")
+    alpha: float | None = None  # of a distance that regions and phrases share in
+    shortlist: int | None = Field(None, gt=0)  # of a re-ranking, as are the next three
+    baselines: dict[str, RetrievalResult] | None = None
+    gain: float | None = None
+    cost: RerankCost | None = None
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        ways = {"S": "sentence_retrieval", "I": "image_retrieval"}
+        columns = {f"{way} {name}": (key, name) for way, key in ways.items() for name in MEASURES}
+        return columns | {"mR": ("mR",)}
+
+
+class RerankCost(Part):
+    """What re-ranking costs: pairs scored, and milliseconds a query, image features at hand."""
+
+    pairs: int
+    embedding_ms: float
+    rerank_ms: float
+
+
+class RecallResult(Result):
+    """The recalls of one direction, as of sentence-to-sentence retrieval."""
+
+    monitor_column: ClassVar[str] = "R@1"
+
+    r1: Percent = Field(alias="R@1")
+    r5: Percent = Field(alias="R@5")
+    r10: Percent = Field(alias="R@10")
+    median_rank: float = Field(alias="Med r", ge=1)
+    sentences: int | None = Field(None, gt=0)
+    images: int | None = Field(None, gt=0)
+    queries: int = Field(gt=0)
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        return {name: (name,) for name in MEASURES}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a protocol may be told beside what it measures; each protocol names those that it takes.
+
+    Attributes:
+        judgements: agreement: what people said of pairs.
+        answers: graded: the right answers of queries, by name.
+        iou: grounding: whose IoU it is, see `grounding_recall`.
+        boxes: grounding: what the ground truth of a phrase of several boxes is, see `grounding_recall`.
+        resamples: of the bootstrap intervals; 0 for none.
+    """
+
+    judgements: Judgements | None = None
+    answers: Mapping[str, Sequence[str]] | None = None
+    iou: IoU = "plummer"
+    boxes: Boxes = "merged"
+    resamples: int = 0
+
+
+Need = Literal["scores", "embeddings", "run", "phrases"]
+
+
+class Protocol(ABC):
+    """How a split is measured.
+
+    Attributes:
+        name: as in recipes, tables and on the command line.
+        summary: one line for `seesay evaluate --help` and the documentation.
+        needs: what the subject must have: "scores" of all pairs, "embeddings" whose inner products these
+            are, a "run", or "phrases" with boxes and a run that grounds them.
+        result_type: the class of its results.
+        options: the names of the `Options` that it takes.
+        images: the number of images that it is defined for; None for any.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    needs: ClassVar[Need] = "scores"
+    result_type: ClassVar[type[Result]]
+    options: ClassVar[tuple[str, ...]] = ()
+    images: ClassVar[int | None] = None
+
+    @abstractmethod
+    def measure(self, subject: Subject, options: Options) -> Result:
+        """Measure the subject.
+
+        Raises:
+            SeesayError: the protocol cannot measure it.
+        """
+
+
+PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols")
+
+
+def register_protocol(protocol: _T) -> _T:
+    """Register a protocol class, which needs no arguments, under its name."""
+    PROTOCOLS.register(protocol.name)(protocol())
+    return protocol
+
+
+def tree(values: Mapping[Keys, Any]) -> dict[str, Any]:
+    """Nest values by their keys.
+
+    >>> tree({("a", "b"): 1, ("a", "c"): 2, ("d",): 3})
+    {'a': {'b': 1, 'c': 2}, 'd': 3}
+    """
+    nested: dict[str, Any] = {}
+    for (*parents, last), value in values.items():
+        place = nested
+        for key in parents:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return nested
+
+
+def rounded_figures(folds: Sequence[Sample]) -> dict[str, Any]:
+    """Return the figures of a sample of each fold, averaged over folds, as a result has them; None for NaN."""
+    found = figures(folds).items()
+    return tree({keys: None if value != value else round(value, 3) for keys, value in found})
+
+
+def rounded_intervals(samples: Samples, resamples: int) -> dict[str, Any]:
+    """Return `intervals` as a result has them, by the keys of each sample; nothing without resamples."""
+    if not resamples:
+        return {}
+    found = {
+        (*prefix, *keys): ends
+        for prefix, folds in samples
+        for keys, ends in intervals(folds, resamples).items()
+    }
+    return {"intervals": {"level": LEVEL, "resamples": resamples} | tree(found)}
+
+
+def _at(values: Any, keys: Keys) -> Any:
+    for key in keys:
+        if not isinstance(values, Mapping) or key not in values:
+            return None
+        values = values[key]
+    return values
+
+
+def _figures_alone(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _figures_alone(value) if isinstance(value, dict) else value
+        for key, value in values.items()
+        if key not in ("intervals", "against", "members")
+    }

@@ -1,0 +1,245 @@
+"""Evaluation: runs and external scores on a split, alone, combined, re-ranked, compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from seesay.data.corpus import Corpus
+from seesay.data.judgements import Judgements, read_answers, read_judgements
+from seesay.data.open import open_corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import RESAMPLES
+from seesay.metrics.grounding_recall import Boxes, IoU
+from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, RetrievalResult
+from seesay.protocols.external_scores import SPLIT, ExternalScores
+from seesay.protocols.provenance import Provenance, combined_provenance, provenance, reranked_provenance
+from seesay.protocols.rerank import measure_reranked
+from seesay.protocols.score_fusion import LEARNED, check_combination, check_same, combine, distinct
+from seesay.protocols.subject import PhraseSubject, RunSubject, Subject
+from seesay.recipes.matchers import concept_settings
+from seesay.recipes.schema import Recipe
+from seesay.runs.inputs import split_inputs
+from seesay.runs.phrase_inputs import phrase_inputs
+from seesay.runs.run import Run
+
+Entry: TypeAlias = Run | ExternalScores
+
+_FEW = 20.0  # percent of chance, above which there are too few images to tell
+
+
+def evaluate(
+    run: Entry | str | Sequence[Entry | str],
+    corpus: Corpus | PhraseCorpus | str | Path,
+    protocol: str | None = None,
+    split: str = "test",
+    *,
+    combine: str | None = None,
+    against: Entry | str | None = None,
+    rerank: Run | str | None = None,
+    shortlist: int = 100,
+    judgements: Judgements | str | Path | None = None,
+    answers: Mapping[str, Sequence[str]] | str | Path | None = None,
+    iou: IoU | None = None,
+    boxes: Boxes | None = None,
+    resamples: int = RESAMPLES,
+) -> Result:
+    """Measure a run, or several as one, on a split of a corpus.
+
+    Args:
+        run: a run, its folder or name, external scores or their files; or several to combine.
+        corpus: captioned images, or phrases with boxes; opened or a path.
+        protocol: its name; by default the one that the recipe's runs are measured by.
+        split: "train", "val" or "test".
+        combine: how several are combined: "mean", "rank" or "learned".
+        against: another to compare with, on the same queries.
+        rerank: a run that re-orders each query's `shortlist` best answers.
+        shortlist: see `rerank`.
+        judgements: agreement: human judgements of pairs.
+        answers: graded: the right answers of queries, by name.
+        iou: grounding: whose IoU, "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
+        boxes: grounding: "merged" or "any"; see there.
+        resamples: of the bootstrap intervals; 0 for none.
+
+    Returns:
+        The result of the protocol, which prints itself; `to_dict` makes it JSON.
+
+    Raises:
+        SeesayError: these cannot be combined, or not measured by the protocol on the corpus.
+    """
+    entries = [open_entry(each) for each in ([run] if isinstance(run, Entry | str) else run)]
+    other = open_entry(against) if against is not None else None
+    second = open_entry(rerank) if rerank is not None else None
+    check_combination(combine, len(entries))
+    chosen = protocol_for(entries, protocol)
+    options = _options(chosen, judgements, answers, iou, boxes, resamples)
+    if isinstance(corpus, str | Path):
+        grounds = "phrases" in chosen.needs
+        corpus = open_corpus(Path(corpus), phrases=grounds, images=None, format=None)
+    if second is not None:
+        first = entries[0]
+        if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
+            raise SeesayError("--rerank: one run re-orders the answers of one other run.")
+        result: Result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
+    else:
+        result = _measure_entries(entries, combine, corpus, split, chosen, options)
+    if other is None:
+        return result
+    theirs = measure(subject_of(other, corpus, split, chosen), chosen, Options(**vars(options) | {"resamples": 0}))
+    return result.model_copy(update={"against": result.compare(theirs, other.name)})
+
+
+def open_entry(entry: Entry | str) -> Entry:
+    """Load a run by its folder or name, or name the files of external scores.
+
+    Raises:
+        SeesayError: there is no such run.
+    """
+    if not isinstance(entry, str):
+        return entry
+    return ExternalScores(entry) if ExternalScores.is_named(entry) else Run.load(entry)
+
+
+def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
+    """Return the protocol of that name; without one, what such runs are measured by.
+
+    Raises:
+        SeesayError: there is none of that name.
+    """
+    first = entries[0]
+    alone = isinstance(first, Run) and len(entries) == 1
+    return PROTOCOLS[name or (default_protocol(first.recipe) if alone and isinstance(first, Run) else "standard")]
+
+
+def default_protocol(recipe: Recipe) -> str:
+    """Return the name of the protocol that runs of a recipe are measured by."""
+    if recipe.regions is not None:
+        return "grounding"
+    return "concepts" if concept_settings(recipe.matcher) else "standard"
+
+
+def subject_of(
+    entry: Entry, corpus: Corpus | PhraseCorpus, split: str, protocol: Protocol
+) -> Subject | PhraseSubject:
+    """Prepare a run or external scores on a split for a protocol.
+
+    Raises:
+        SeesayError: they, the corpus and the protocol do not go together.
+    """
+    if isinstance(corpus, PhraseCorpus):
+        if protocol.needs != "phrases":
+            raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is 'grounding'.")
+        if not isinstance(entry, Run):
+            raise SeesayError(f"{entry.name}: protocol '{protocol.name}' needs a run that grounds phrases.")
+        prepared = phrase_inputs(entry.recipe, corpus, split, entry.vocabulary, entry.sentence_encoder)
+        return PhraseSubject(entry, prepared, split)
+    if protocol.needs == "phrases":
+        raise SeesayError(f"{corpus.root}: protocol '{protocol.name}' needs phrases with boxes.")
+    if not isinstance(entry, Run):
+        return entry.subject(corpus, split)
+    inputs = split_inputs(entry.recipe, corpus, split, entry.vocabulary, entry.sentence_encoder)
+    return RunSubject(entry, inputs, split, corpus, keep=True)
+
+
+def measure(subject: Subject | PhraseSubject, protocol: Protocol | str, options: Options = Options()) -> Result:
+    """Measure a prepared subject by a protocol.
+
+    Raises:
+        SeesayError: the protocol needs more than there is.
+    """
+    chosen = PROTOCOLS[protocol] if isinstance(protocol, str) else protocol
+    if chosen.needs == "run" and not isinstance(subject, RunSubject):
+        raise SeesayError(f"{subject.name}: protocol '{chosen.name}' needs one run, not scores.")
+    result = chosen.measure(subject, options)  # type: ignore[arg-type]
+    return result.model_copy(update=dict(subject.about)) if subject.about else result
+
+
+def provenance_of(
+    run: Sequence[Entry], combine: str | None, rerank: Run | None, seconds: float, commit: str | None
+) -> Provenance:
+    """Return the provenance of a row of such an evaluation.
+
+    Raises:
+        SeesayError: external scores were measured, which no recipe made.
+    """
+    rows = [provenance(each, seconds, commit) for each in run if isinstance(each, Run)]
+    if len(rows) < len(run):
+        raise SeesayError("--record keeps rows of recipes, and files of scores have none; use --json.")
+    if rerank is not None:
+        return reranked_provenance(rows[0], provenance(rerank, seconds, commit))
+    return combined_provenance(rows, combine) if combine else rows[0]
+
+
+def _options(
+    protocol: Protocol,
+    judgements: Judgements | str | Path | None,
+    answers: Mapping[str, Sequence[str]] | str | Path | None,
+    iou: IoU | None,
+    boxes: Boxes | None,
+    resamples: int,
+) -> Options:
+    """Read the options, once the protocol takes those that there are."""
+    found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes}
+    for name, value in found.items():
+        if value is not None and name not in protocol.options:
+            takers = [other for other in PROTOCOLS if name in PROTOCOLS[other].options]
+            raise SeesayError(f"--{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
+    return Options(
+        read_judgements(Path(judgements)) if isinstance(judgements, str | Path) else judgements,
+        read_answers(Path(answers)) if isinstance(answers, str | Path) else answers,
+        iou or "plummer",
+        boxes or "merged",
+        resamples,
+    )
+
+
+def _measure_entries(
+    entries: Sequence[Entry],
+    how: str | None,
+    corpus: Corpus | PhraseCorpus,
+    split: str,
+    protocol: Protocol,
+    options: Options,
+) -> Result:
+    if how is None:
+        subject = subject_of(entries[0], corpus, split, protocol)
+        result = measure(subject, protocol, options)
+        return result if isinstance(subject, RunSubject) else _with_hint(result)
+    if isinstance(corpus, PhraseCorpus):
+        raise SeesayError(f"{corpus.root}: holds phrases; --combine is for whole images and sentences.")
+    val = _subjects(_on_val(entries), corpus, "val", protocol) if how == LEARNED else []
+    members = _subjects(entries, corpus, split, protocol)
+    result = measure(combine(members, how, val), protocol, options)
+    alone = Options(**vars(options) | {"resamples": 0})
+    names = distinct([member.name for member in members])
+    measured = {n: measure(m, protocol, alone).to_dict() for n, m in zip(names, members, strict=True)}
+    return result.model_copy(update={"members": measured})
+
+
+def _subjects(entries: Sequence[Entry], corpus: Corpus, split: str, protocol: Protocol) -> list[Subject]:
+    found = [subject_of(entry, corpus, split, protocol) for entry in entries]
+    return [each for each in found if isinstance(each, Subject)]
+
+
+def _on_val(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Raise unless all entries have scores of val, by which weights are chosen."""
+    for entry in entries:
+        if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
+            raise SeesayError(
+                f"{entry.name}: --combine learned chooses weights on val, and this is of one split; name the "
+                f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
+            )
+    return entries
+
+
+def _with_hint(result: Result) -> Result:
+    """Note of external scores that find no more than chance does that their order may be another."""
+    if not isinstance(result, RetrievalResult):
+        return result
+    chance = 100 * 10 / result.images  # R@10 of image retrieval
+    if chance > _FEW or result.image_retrieval.r10 > 2 * chance:
+        return result
+    hint = "This is chance: do rows and columns stand in the order of the corpus?"
+    return result.model_copy(update={"notes": [*(result.notes or ()), hint]})

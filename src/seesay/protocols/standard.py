@@ -1,0 +1,86 @@
+"""Retrieval in both directions: the standard protocol, and COCO's of 1,000 and 5,000 images."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import RetrievalSample
+from seesay.metrics.ranks import owners_of
+from seesay.protocols.base import (
+    Options,
+    Protocol,
+    RetrievalResult,
+    register_protocol,
+    rounded_figures,
+    rounded_intervals,
+)
+from seesay.protocols.subject import Subject
+from seesay.runs.scores import Part
+
+
+@register_protocol
+class Standard(Protocol):
+    """Every image and every sentence is a query, and the whole split the gallery.
+
+    A subclass may set `images`, the number of images that it is defined for, and `fold`: sequential folds of
+    so many images are measured each by itself, and the figures averaged.
+    """
+
+    name = "standard"
+    summary = "every image and sentence of the split"
+    result_type = RetrievalResult
+    fold: int | None = None
+
+    def measure(self, subject: Subject, options: Options) -> RetrievalResult:
+        """Measure R@1, R@5, R@10 and Med r in both directions, and mR.
+
+        Raises:
+            SeesayError: the split has another number of images, no query has an answer, or a score is NaN.
+        """
+        n = subject.n_images
+        owners = owners_of(subject.owners, n, len(subject.owners))
+        if self.images is not None and n != self.images:
+            raise SeesayError(
+                f"protocol '{self.name}': {self.summary}; split '{subject.split}' has {n} images with scores."
+            )
+        size = self.fold or n
+        folds = [self._fold(subject, owners, start, start + size) for start in range(0, n, size)]
+        samples = [((), folds)]
+        about = {"protocol": self.name, "split": subject.split, "images": n, "sentences": len(owners)}
+        if without := n - len(np.unique(owners)):
+            about["images_without_sentences"] = without
+        figures = rounded_figures(folds) | rounded_intervals(samples, options.resamples)
+        return RetrievalResult.model_validate(about | figures).with_samples(samples)
+
+    def _fold(self, subject: Subject, owners: NDArray[np.int64], start: int, stop: int) -> RetrievalSample:
+        chosen = _sentences_of(owners, start, stop)
+        return subject.retrieval_sample(slice(start, stop), chosen, owners[chosen] - start)
+
+
+@register_protocol
+class Coco1K(Standard):
+    """COCO's test split in five folds."""
+
+    name = "coco-1k"
+    summary = "mean of five sequential folds of 1,000 images"
+    images = 5000
+    fold = 1000
+
+
+@register_protocol
+class Coco5K(Standard):
+    """COCO's whole test split."""
+
+    name = "coco-5k"
+    summary = "all 5,000 test images of COCO"
+    images = 5000
+
+
+def _sentences_of(owners: NDArray[np.int64], start: int, stop: int) -> Part:
+    """Find the sentences of images start to stop; a slice where they stand together, which copies nothing."""
+    chosen = np.flatnonzero((owners >= start) & (owners < stop))
+    if chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size:
+        return slice(int(chosen[0]), int(chosen[-1]) + 1)
+    return chosen

@@ -1,0 +1,184 @@
+"""What protocols measure: a split of a corpus with its scores, of a run or from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import RetrievalSample
+from seesay.runs.scores import EmbeddingScores, PairScorer, Part, SplitScores, split_scores
+
+if TYPE_CHECKING:
+    from seesay.data.corpus import Corpus
+    from seesay.runs.inputs import Inputs
+    from seesay.runs.phrase_inputs import PhraseInputs
+    from seesay.runs.run import Run
+
+
+class About(TypedDict, total=False):
+    """What else a result says of its subject; fields of `Result`."""
+
+    notes: list[str]
+    combined: str
+    weights: dict[str, float]
+    cut_sentences: int
+    max_length: int
+
+
+class Subject:
+    """Images and sentences of a split with their scores.
+
+    Args:
+        name: of the run, the files or the ensemble.
+        split: the split's name.
+        corpus: its images and sentences that have scores, in the scores' order.
+        scores: of all its images and sentences.
+        about: what a result says of it.
+        whole: the corpus with its train split, for protocols that count words in it.
+    """
+
+    run: Run | None = None
+
+    def __init__(
+        self,
+        name: str,
+        split: str,
+        corpus: Corpus,
+        scores: SplitScores | None,
+        about: About | None = None,
+        whole: Corpus | None = None,
+    ) -> None:
+        self.name, self.split, self.corpus, self.whole = name, split, corpus, whole
+        self.about: About = about or {}
+        self._scores = scores
+
+    @property
+    def scores(self) -> SplitScores:
+        """The scores of all pairs."""
+        assert self._scores is not None
+        return self._scores
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """For each sentence the row of its image, (m,)."""
+        return self.corpus.image_of_sentence()
+
+    @property
+    def n_images(self) -> int:
+        """How many images have scores."""
+        return len(self.corpus.images)
+
+    def embeddings(self) -> EmbeddingScores:
+        """Return the embeddings behind the scores.
+
+        Raises:
+            SeesayError: there are none.
+        """
+        if not isinstance(scores := self.scores, EmbeddingScores):
+            raise SeesayError(f"{self.name}: the protocol compares embeddings, and these are scores of pairs.")
+        return scores
+
+    def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
+        """Return the scores (p,) of those pairs, the images being the queries."""
+        return self.scores.pairs(images, sentences)
+
+    def retrieval_sample(
+        self, images: Part = slice(None), sentences: Part = slice(None), own: NDArray[np.int64] | None = None
+    ) -> RetrievalSample:
+        """Rank a part of the split: its images, its sentences, and for each of these which of its images."""
+        owners = self.owners if own is None else own
+        return RetrievalSample(self.scores.ranks(images, sentences, owners), owners)
+
+    def train_texts(self) -> Sequence[str]:
+        """Return the sentences of the train split.
+
+        Raises:
+            SeesayError: the corpus has none.
+        """
+        whole = self.whole or self.corpus
+        if "train" not in {image.split for image in whole.images}:
+            raise SeesayError(
+                f"{whole.root}: no train split there, in which the protocol counts words; name the corpus of "
+                "training with --data."
+            )
+        return whole.split("train").texts()
+
+
+class RunSubject(Subject):
+    """A split that a run scores, when a protocol needs its scores.
+
+    Args:
+        run: of whole images and sentences.
+        inputs: the split, prepared for the run.
+        split: its name.
+        whole: see `Subject`.
+        keep: keep the scores of all pairs in the cache, see `score_matrix`.
+    """
+
+    run: Run
+
+    def __init__(
+        self, run: Run, inputs: Inputs, split: str, whole: Corpus | None = None, keep: bool = False
+    ) -> None:
+        from seesay.runs.cut import count_cut
+
+        cut = count_cut(run.recipe.matcher, inputs.sentences)
+        about = About(cut_sentences=cut["cut_sentences"], max_length=cut["max_length"]) if cut else About()
+        super().__init__(
+            run.folder.name, split, inputs.corpus, None, about if any(cut.values()) else None, whole
+        )
+        self.run, self.inputs, self._keep = run, inputs, keep
+
+    @cached_property
+    def scores(self) -> SplitScores:  # type: ignore[override]
+        """The scores of all pairs."""
+        return split_scores(self.run, self.inputs, self._keep)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """For each sentence the row of its image, (m,)."""
+        return self.inputs.image_of_sentence
+
+    @property
+    def n_images(self) -> int:
+        """How many images have scores."""
+        return len(self.inputs.features)
+
+    def embeddings(self) -> EmbeddingScores:
+        """See `Subject`."""
+        self.run.dim  # noqa: B018 — says so if the run is a pair matcher, before all its pairs are scored
+        return super().embeddings()
+
+    def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
+        """See `Subject`; no other pair is scored, and what is in several pairs is encoded once."""
+        import torch
+
+        from seesay.progress import progress
+
+        scorer = PairScorer(self.run)
+        kept, rows = np.unique(images, return_inverse=True)
+        read, columns = np.unique(sentences, return_inverse=True)
+        encoded = scorer.encode_images(np.asarray(self.inputs.features[torch.from_numpy(kept)]))
+        texts = scorer.encode_sentences(self.inputs.sentences.take(torch.from_numpy(read)))
+        with progress("Scoring", len(rows), "pairs") as advance:
+            return scorer.score(encoded, texts, rows, columns, advance)
+
+
+class PhraseSubject:
+    """Phrases of a split and the proposals that a run ranks for them.
+
+    Args:
+        run: that grounds phrases.
+        inputs: the split, prepared for the run.
+        split: its name.
+    """
+
+    about: About = {}
+
+    def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
+        self.run, self.inputs, self.split, self.name = run, inputs, split, run.folder.name

@@ -1,0 +1,240 @@
+"""The scores of a split: of all its pairs or of some, by a run or from elsewhere."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seesay.matchers.base import EmbeddingMatcher, PairMatcher
+from seesay.matchers.ensemble import Ensemble
+from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
+from seesay.paths import cache_dir
+from seesay.progress import Advance
+from seesay.recipes.matchers import EnsembleSettings, MatcherSettings
+from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
+from seesay.runs.score_file import matrix_name
+
+if TYPE_CHECKING:
+    from seesay.matchers.sentences import Sentences
+    from seesay.runs.inputs import Inputs
+    from seesay.runs.run import Run
+
+Matrix = NDArray[Any]  # real numbers, maybe memory-mapped
+Part = slice | NDArray[np.int64]  # of a split's images or sentences
+Rows = NDArray[np.int64]
+
+_ENCODED = 512  # images or sentences encoded at a time
+_PAIRS = 1 << 10  # pairs scored at a time: each carries a copy of both sides
+
+
+class SplitScores(ABC):
+    """How well each image of a split matches each of its sentences."""
+
+    @abstractmethod
+    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+        """Return the ranks of a part of the split; `own` says for each of its sentences which of its images."""
+
+    @abstractmethod
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """Return the score matrices (n, m) with images and with sentences as queries; often one and the same."""
+
+    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.float64]:
+        """Return the scores (p,) of those pairs, the images being the queries."""
+        return np.asarray(self.by_direction()[0][images, sentences], np.float64)
+
+
+@dataclass(frozen=True)
+class MatrixScores(SplitScores):
+    """A score matrix (n, m), and another one with sentences as queries, if that is another."""
+
+    scores: Matrix
+    of_sentence_queries: Matrix | None = None
+
+    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+        """See `SplitScores`."""
+        found = ranks(self.scores[images][:, sentences], own)
+        if self.of_sentence_queries is None:
+            return found
+        return Ranks(found.sentence, ranks(self.of_sentence_queries[images][:, sentences], own).image)
+
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """See `SplitScores`."""
+        other = self.of_sentence_queries
+        return self.scores, self.scores if other is None else other
+
+
+@dataclass(frozen=True)
+class EmbeddingScores(SplitScores):
+    """Vectors of images (n, d) and sentences (m, d), and those of queries, if a matcher embeds these differently."""
+
+    images: Matrix
+    sentences: Matrix
+    query_images: Matrix | None = None
+    query_sentences: Matrix | None = None
+
+    def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
+        """See `SplitScores`."""
+        rows, columns = self.images[images], self.sentences[sentences]
+        if self.query_images is None or self.query_sentences is None:
+            return embedding_ranks(rows, columns, own)
+        return Ranks(
+            embedding_ranks(self.query_images[images], columns, own).sentence,
+            embedding_ranks(rows, self.query_sentences[sentences], own).image,
+        )
+
+    def by_direction(self) -> tuple[Matrix, Matrix]:
+        """See `SplitScores`."""
+        if self.query_images is None or self.query_sentences is None:
+            both = _products(self.images, self.sentences)
+            return both, both
+        return _products(self.query_images, self.sentences), _products(self.images, self.query_sentences)
+
+    def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.float64]:
+        """See `SplitScores`; the other products are not computed."""
+        rows = self.images if self.query_images is None else self.query_images
+        parts = [
+            np.einsum("pd,pd->p", rows[i].astype(np.float64), self.sentences[j].astype(np.float64))
+            for i, j in _split(images, sentences)
+        ]
+        return np.concatenate(parts)
+
+
+def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
+    """Score a split by a run; see `score_matrix` for `keep`."""
+    features = np.asarray(inputs.features)
+    if not isinstance(run.matcher, EmbeddingMatcher):
+        return MatrixScores(score_matrix(run, features, inputs.sentences, keep))
+    rows, columns = run.embed_features(features), run.embed_prepared(inputs.sentences)
+    if not run.matcher.asks:
+        return EmbeddingScores(rows, columns)
+    queries = run.embed_features(features, query=True), run.embed_prepared(inputs.sentences, query=True)
+    return EmbeddingScores(rows, columns, *queries)
+
+
+def score_matrix(
+    run: Run, features: NDArray[np.float32], sentences: Sentences, keep: bool = False
+) -> NDArray[np.float32]:
+    """Score all pairs of images, given as joined features (n, d), and m sentences by a run, (n, m).
+
+    Args:
+        run: whose matcher scores.
+        features: (n, d).
+        sentences: m of them, prepared.
+        keep: treat the scores of a pair matcher as long work: progress is shown, and rows are kept in the
+            cache, so that it resumes where it was stopped. An ensemble keeps its members' matrices, and finds
+            those of members that were scored alone.
+    """
+    matcher = run.matcher
+    if not isinstance(matcher, PairMatcher):
+        return run.embed_features(features) @ run.embed_prepared(sentences).T
+    if not len(features) or not len(sentences):
+        return np.zeros((len(features), len(sentences)), np.float32)
+    if not keep:
+        encoded = _encoded_images(run, matcher, features), _encoded_sentences(run, matcher, sentences)
+        return score_all_pairs(matcher, *encoded).numpy()
+    settings = run.recipe.matcher
+    if isinstance(matcher, Ensemble) and isinstance(settings, EnsembleSettings):
+        members = zip(matcher.pair_matchers(), settings.matchers, strict=True)
+        return reduce(np.add, (_kept(run, *member, features, sentences) for member in members))
+    return _kept(run, matcher, settings, features, sentences)
+
+
+class PairScorer:
+    """A run's scores of single pairs, each image and each sentence being encoded once; images are the queries."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def encode_images(self, features: NDArray[np.float32]) -> Tensor:
+        """Encode images, given as joined features (n, d)."""
+        matcher = self._run.matcher
+        if isinstance(matcher, PairMatcher):
+            return _encoded_images(self._run, matcher, features)
+        return torch.from_numpy(self._run.embed_features(features, query=True))
+
+    def encode_sentences(self, sentences: Sentences) -> Tensor:
+        """Encode prepared sentences."""
+        matcher = self._run.matcher
+        if isinstance(matcher, PairMatcher):
+            return _encoded_sentences(self._run, matcher, sentences)
+        return torch.from_numpy(self._run.embed_prepared(sentences))
+
+    @torch.inference_mode()
+    def score(
+        self,
+        images: Tensor,
+        sentences: Tensor,
+        rows: Rows,
+        columns: Rows,
+        advance: Advance = lambda _: None,
+    ) -> NDArray[np.floating]:
+        """Score the pairs (p,) of those rows of encoded images and of encoded sentences."""
+        matcher = self._run.matcher
+        if not isinstance(matcher, PairMatcher):
+            advance(len(rows))
+            return EmbeddingScores(images.numpy(), sentences.numpy()).pairs(rows, columns)
+        parts = []
+        for i, j in _split(rows, columns):
+            mine, theirs = (torch.from_numpy(some).to(images.device) for some in (i, j))
+            parts.append(matcher.score_pairs(images[mine], sentences[theirs]).float().cpu().numpy())
+            advance(len(i))
+        return np.concatenate(parts)
+
+
+def _kept(
+    run: Run,
+    matcher: PairMatcher,
+    settings: MatcherSettings,
+    features: NDArray[np.float32],
+    sentences: Sentences,
+) -> NDArray[np.float32]:
+    """Score by the run's matcher or a member, from the cache as far as the rows are there."""
+    name = matrix_name(_origin(run, matcher, settings, features, sentences))
+    images, texts = _encoded_images(run, matcher, features), _encoded_sentences(run, matcher, sentences)
+    return resume_all_pairs(matcher, images, texts, cache_dir() / "scores" / name)
+
+
+def _origin(
+    run: Run,
+    matcher: PairMatcher,
+    settings: MatcherSettings,
+    features: NDArray[np.float32],
+    sentences: Sentences,
+) -> Iterator[str | NDArray[Any]]:
+    """Iterate over all that a score matrix is computed from."""
+    yield f"{run.device} {settings!r}"
+    for key, weights in matcher.state_dict().items():
+        yield from (key, weights.cpu().numpy())
+    yield features
+    yield from (part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
+
+
+@torch.inference_mode()
+def _encoded_images(run: Run, matcher: PairMatcher, features: NDArray[np.float32]) -> Tensor:
+    parts = torch.split(torch.from_numpy(features), _ENCODED)
+    return torch.cat([matcher.encode_images(part.to(run.device)) for part in parts])
+
+
+@torch.inference_mode()
+def _encoded_sentences(run: Run, matcher: PairMatcher, sentences: Sentences) -> Tensor:
+    batches = torch.split(torch.arange(len(sentences)), _ENCODED)
+    return torch.cat([matcher.encode_sentences(sentences.take(rows).to(run.device)) for rows in batches])
+
+
+def _products(rows: Matrix, columns: Matrix) -> Matrix:
+    precision = np.result_type(rows, columns, np.float32)
+    products: Matrix = np.asarray(rows, precision) @ np.asarray(columns, precision).T
+    return products
+
+
+def _split(rows: Rows, columns: Rows) -> Iterator[tuple[Rows, Rows]]:
+    count = max(1, -(-len(rows) // _PAIRS))
+    return zip(np.array_split(rows, count), np.array_split(columns, count), strict=True)
