@@ -180,6 +180,14 @@ class Result(Part):
         return "\n".join(lines)
 
 
+class RerankCost(Part):
+    """What re-ranking costs: pairs scored, and milliseconds a query, image features at hand."""
+
+    pairs: int
+    embedding_ms: float
+    rerank_ms: float
+
+
 class RetrievalResult(Result):
     """Both directions of retrieval: the recalls, the median ranks and mR."""
 
@@ -200,14 +208,6 @@ class RetrievalResult(Result):
         ways = {"S": "sentence_retrieval", "I": "image_retrieval"}
         columns = {f"{way} {name}": (key, name) for way, key in ways.items() for name in MEASURES}
         return columns | {"mR": ("mR",)}
-
-
-class RerankCost(Part):
-    """What re-ranking costs: pairs scored, and milliseconds a query, image features at hand."""
-
-    pairs: int
-    embedding_ms: float
-    rerank_ms: float
 
 
 class RecallResult(Result):

@@ -14,12 +14,12 @@ from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, figures, inte
 from seesay.metrics.recall import MEASURES
 from seesay.protocols.base import Difference
 from seesay.protocols.k_shot import BANDS
+from seesay.protocols.provenance import differences
 from seesay.report.page import Page
-from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, recall_curves
+from seesay.report.plots import estimates_by_bin, rank_histograms, recall_curves
 from seesay.report.subjects import Measured
 from seesay.results.figures import number
 from seesay.results.published import find_published
-from seesay.results.rows import differences
 from seesay.text.rare_words import rarest_words, word_counts
 from seesay.text.tokenizer import tokenize
 

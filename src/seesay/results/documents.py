@@ -67,7 +67,7 @@ def results_table(
         if published := find_published(origin.system or origin.recipe, beside or corpus, protocol):
             lines.append(_published_line(published, columns, beside not in (None, corpus)))
     table = markdown(("system", *columns, "encoder"), lines, left=("system", "encoder"))
-    convention = conventions(row for group in groups for row in group)
+    convention = conventions(row.result for group in groups for row in group)
     return f"{table}\n{convention}\n" if convention else table
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
+from seesay.protocols.base import Result
 from seesay.protocols.grounding import GroundingResult
-from seesay.results.rows import Row
+
+EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
 Figures = Mapping[str, float | None]  # by column, as `Result.columns` names these
 
@@ -29,10 +31,11 @@ def values_of(rows: Iterable[Figures], column: str) -> list[float]:
     return [value for row in rows if (value := row.get(column)) is not None]
 
 
-def conventions(rows: Iterable[Row]) -> str:
-    """How boxes were compared, as a sentence; empty for rows without boxes."""
-    results = [row.result for row in rows]
-    used = {f"{r.convention}, IoU {r.iou}" for r in results if isinstance(r, GroundingResult)}
+def conventions(results: Iterable[Result]) -> str:
+    """How boxes were compared, as a sentence; empty for results without boxes."""
+    used = {
+        f"{r.convention}, IoU as in {EVALUATORS[r.iou]}" for r in results if isinstance(r, GroundingResult)
+    }
     return f"Right at IoU ≥ 0.5; several boxes: {'; '.join(sorted(used))}." if used else ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from seesay.errors import SeesayError
 from seesay.paths import replacing
-from seesay.protocols.k_shot import BANDS, K_SHOT, KShotResult
+from seesay.protocols.k_shot import BANDS, KShot, KShotResult
 from seesay.recipes.table import corpus_title
 from seesay.results.tables import PaperTable
 
@@ -50,8 +50,8 @@ def check_plot(path: Path, protocol: str | None) -> None:
     Raises:
         SeesayError: the protocol is not K-shot, or the file is not a PNG.
     """
-    if protocol != K_SHOT:
-        raise SeesayError(f"--plot {path}: draws the result of --protocol {K_SHOT}; add it.")
+    if protocol != KShot.name:
+        raise SeesayError(f"--plot {path}: draws the result of --protocol {KShot.name}; add it.")
     if path.suffix.lower() != ".png":
         raise SeesayError(f"{path}: the plot is a PNG file; choose a name that ends in .png.")
 

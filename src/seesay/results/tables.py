@@ -193,7 +193,7 @@ class PaperTable:
             alone = any(len(line.rows) == 1 for line in self.lines)
             where = "With ± they" if alone else "Ours"
             notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
-        if convention := conventions(rows):
+        if convention := conventions(row.result for row in rows):
             notes.append(convention)
         departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
         if departures and self.definition.paper:
@@ -322,8 +322,7 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
     found = [
         each
         for each in rows
-        if (each.provenance.recipe, each.result.protocol, each.result.split, sorted(each.changes))
-        == wanted
+        if (each.provenance.recipe, each.result.protocol, each.result.split, sorted(each.changes)) == wanted
         and not getattr(each.result, "shortlist", None)
     ]
     return max(repetitions(found), key=len, default=[])

@@ -19,7 +19,7 @@ from seesay.protocols.graded import GradedResult
 from seesay.protocols.grounding import GroundingResult
 from seesay.protocols.image_to_image import ImageToImageResult
 from seesay.protocols.k_shot import ChosenQueries, FewShot, KShotResult
-from seesay.results.figures import number
+from seesay.results.figures import conventions, number
 
 _JUDGEMENTS = {"expert": "three rows a pair", "crowdflower": "the share of yes"}
 
@@ -37,7 +37,9 @@ def rows_before(result: Result) -> Mapping[str, Part]:
     """Return the rows that are shown above the result: the members of an ensemble, baselines."""
     weights = result.weights or {}
     return {
-        f"{name}, weight {weights[name]:.2f}" if name in weights else name: type(result).model_validate(member)
+        f"{name}, weight {weights[name]:.2f}" if name in weights else name: type(result).model_validate(
+            member
+        )
         for name, member in (result.members or {}).items()
     }
 
@@ -104,7 +106,7 @@ def _(result: RetrievalResult) -> list[str]:
 
 @notes_of.register
 def _(result: GroundingResult) -> list[str]:
-    return [f"convention: {result.convention}, IoU: {result.iou}"]
+    return [conventions([result])]
 
 
 @notes_of.register
