@@ -17,7 +17,8 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
 from seesay.training import table_of_runs
 from seesay.training.measured import MEASURED
-from seesay.training.table_of_runs import load_runs, measure_runs, open_corpus_of
+from seesay.runs.corpus import open_corpus_of
+from seesay.training.table_of_runs import load_runs, measure_runs
 from seesay.training.train import train
 
 SMALL = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "sentence_dim=20", "schedule.epochs=1")

@@ -21,7 +21,8 @@ from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training import loop, sentence_task
 from seesay.training.optimizer import rate_factor
-from seesay.training.runs import list_runs, read_report, trained_on
+from seesay.runs.corpus import trained_on
+from seesay.training.runs import list_runs, read_report
 from seesay.training.train import train
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -17,14 +16,14 @@ from seesay.cli.options import (
     SHORTLIST,
     AgainstOption,
     AnswersOption,
-    AnyBoxOption,
+    BoxesOption,
     ChangeOption,
     CombineOption,
     DataOption,
     Entries,
-    ExtraPixelOption,
     FormatOption,
     ImagesOption,
+    IouOption,
     JsonOption,
     JudgementsOption,
     PlotOption,
@@ -34,12 +33,6 @@ from seesay.cli.options import (
     ShortlistOption,
     SplitOption,
 )
-from seesay.errors import SeesayError
-
-if TYPE_CHECKING:
-    from seesay.data.corpus import Corpus
-    from seesay.data.phrases import PhraseCorpus
-    from seesay.protocols.entries import Entry
 
 
 @app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
@@ -82,62 +75,60 @@ def evaluate(
     answers: AnswersOption = None,
     images: ImagesOption = None,
     data_format: FormatOption = None,
-    any_box: AnyBoxOption = False,
-    extra_pixel: ExtraPixelOption = False,
+    iou: IouOption = None,
+    boxes: BoxesOption = None,
     rerank: RerankOption = None,
     shortlist: ShortlistOption = SHORTLIST,
     plot: PlotOption = None,
     record: RecordOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure a run, or several as one, on a split: its recalls and how sure they are.
+    """Measure a run, or several as one, on a split, with 95 % intervals.
 
-    The published row of the same system stands beside, if there is one.
+    The published row of the same system is shown beside it, if there is one.
     """
-    from seesay.protocols.entries import open_entry
-    from seesay.protocols.people import read_people
-    from seesay.protocols.request import Request, without_intervals
-    from seesay.results.frequency_plot import check_plot, draw_by_frequency
-    from seesay.results.rows import record_row, source_commit
-    from seesay.results.terminal import print_report
+    from seesay.protocols.evaluate import evaluate as measure
+    from seesay.protocols.evaluate import open_entry, provenance_of
+    from seesay.protocols.provenance import differences
+    from seesay.results.plots import check_plot, plot_by_frequency
+    from seesay.results.rows import Row, record_row, source_commit
+    from seesay.results.terminal import print_result
+    from seesay.runs.corpus import open_corpus_of
     from seesay.runs.run import Run
 
     if plot is not None:
         check_plot(plot, protocol)  # before anything is computed
     started = time.monotonic()
     entries = [open_entry(name) for name in runs]
-    beside = open_entry(against) if against is not None else None
     second = Run.load(rerank) if rerank is not None else None
-    request = Request(entries, combine, beside, second, shortlist, any_box, extra_pixel)
-    chosen = request.protocol(protocol)
-    people = read_people(chosen, judgements, answers)
-    corpus = _corpus(entries, request.grounds, data, images, data_format)
-    origin = request.origin(0, source_commit(HERE.resolve())) if record is not None else {}
-    measured = request.measure(corpus, split, chosen, people)
     if record is not None:
-        origin["seconds"] = round(time.monotonic() - started, 1)
-        record_row(record, corpus.name, without_intervals(measured) | origin)
+        provenance_of(entries, combine, second, 0, None)  # files of scores have none
+    loaded = [entry for entry in entries if isinstance(entry, Run)]
+    corpus = open_corpus_of(loaded, data, images, data_format)
+    result = measure(
+        entries,
+        corpus,
+        protocol,
+        split,
+        combine=combine,
+        against=against,
+        rerank=second,
+        shortlist=shortlist,
+        judgements=judgements,
+        answers=answers,
+        iou=iou,
+        boxes=boxes,
+    )
+    if record is not None:
+        commit = source_commit(HERE.resolve())
+        provenance = provenance_of(entries, combine, second, time.monotonic() - started, commit)
+        record_row(record, corpus.name, Row(provenance, result))
+    alone = loaded[0].recipe if len(entries) == len(loaded) == 1 else None
     if plot is not None:
-        draw_by_frequency({request.label: measured}, plot)
+        name = alone.name if alone else " + ".join(entry.name for entry in entries)
+        plot_by_frequency({name: result}, plot)
     if as_json:
-        console.print_json(measured)
+        console.print_json(result.to_dict())
     else:
-        print_report(measured, request.system, corpus.name, request.differences(), console.wide())
-
-
-def _corpus(
-    entries: Sequence[Entry], phrases: bool, data: Path | None, images: Path | None, data_format: str | None
-) -> Corpus | PhraseCorpus:
-    """The corpus that is named, or else the one that the first run was trained on."""
-    from seesay.data.open import open_corpus
-    from seesay.runs.run import Run
-    from seesay.training.runs import trained_on
-
-    run = next((entry for entry in entries if isinstance(entry, Run)), None)
-    if data is not None:
-        root, beside = data, None
-    elif run is not None:
-        root, beside = trained_on(run)
-    else:
-        raise SeesayError("files of scores do not say of which corpus they are; name it with --data.")
-    return open_corpus(root, phrases=phrases, images=images or beside, format=data_format)
+        system = alone.system if alone and second is None else None
+        print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,14 +23,14 @@ CombineOption = Annotated[
     str | None,
     typer.Option(
         metavar="HOW",
-        help="Measure several RUNs as one: mean of standardised scores, rank (reciprocal rank fusion), or "
+        help="Combine several RUNs to an ensemble: mean of standardized scores, rank (reciprocal rank fusion), or "
         "learned (a mean with weights chosen on val; files then are named scores-{split}.npy).",
     ),
 ]
 AgainstOption = Annotated[
     str | None,
     typer.Option(
-        metavar="RUN", help="Also compare with this one, on the same queries: differences and p-values."
+        metavar="RUN", help="Compare with this one on the same queries: differences, intervals, p-values."
     ),
 ]
 DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
@@ -56,7 +56,7 @@ JudgementsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Agreement: what people said of pairs; ExpertAnnotations.txt, CrowdFlowerAnnotations.txt.",
+        help="Agreement: human judgements of pairs; ExpertAnnotations.txt, CrowdFlowerAnnotations.txt.",
     ),
 ]
 AnswersOption = Annotated[
@@ -66,11 +66,19 @@ AnswersOption = Annotated[
     ),
 ]
 RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
-AnyBoxOption = Annotated[
-    bool, typer.Option("--any-box", help="Grounding: any box of a phrase counts, not the one round all.")
+IouOption = Annotated[
+    Literal["plummer", "mdetr"] | None,
+    typer.Option(
+        help="Grounding: whose IoU; plummer (the default) adds a pixel to each side of inclusive boxes, mdetr "
+        "takes the annotated coordinates as they are."
+    ),
 ]
-ExtraPixelOption = Annotated[
-    bool, typer.Option("--extra-pixel", help="Grounding: sides are x2 - x1 + 1, as in some evaluators.")
+BoxesOption = Annotated[
+    Literal["merged", "any"] | None,
+    typer.Option(
+        help="Grounding: the ground truth of a phrase of several boxes is their enclosing box (merged, the "
+        "default) or any of them."
+    ),
 ]
 PlotOption = Annotated[
     Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")

@@ -15,7 +15,7 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
 
     Args:
         values: (n,), finite.
-        labels: (n,), true for positives.
+        labels: (n,), true or 1 for positives.
 
     Returns:
         From 0 to 1, 0.5 for a constant; None if all labels are the same.
@@ -27,10 +27,9 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     0.75
     """
     found = as_array(values, "values", "n")
-    positive = as_array(labels, "labels", len(found), kinds="b")
+    positive = as_array(labels, "labels", len(found), kinds="fiub").astype(bool)
     n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None
     before = rankdata(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))
-

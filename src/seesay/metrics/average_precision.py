@@ -41,7 +41,7 @@ def average_precision(scores: ArrayLike, targets: ArrayLike) -> NDArray[np.float
 
 
 class PrecisionSample(Sample):
-    """The mean over columns of the average precision, in percent, of scores and targets (n, k); rows are drawn."""
+    """Mean average precision in percent of the columns of scores and targets (n, k); rows are drawn."""
 
     keys = (("mAP",),)
 
@@ -57,7 +57,7 @@ class PrecisionSample(Sample):
         known = ~np.isnan(found)
         sums, counts = np.where(known, found, 0.0).sum(axis=0), known.sum(axis=0)
         mean = np.divide(sums, counts, out=np.full(len(sums), np.nan), where=counts > 0)
-        return 100 * mean[:, None]
+        return np.asarray(100 * mean[:, None])
 
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
@@ -80,4 +80,4 @@ def _precision(column: Column, weights: Weights) -> NDArray[np.float64]:
     gained = np.diff(found, prepend=0, axis=1)
     total = found[:, -1]
     summed = (gained * found / np.maximum(seen, 1)).sum(axis=1)
-    return np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0)
+    return np.asarray(np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0))

@@ -91,7 +91,7 @@ class MeanSample(Sample):
     def figures(self, weights: Weights) -> Figures:
         """See `Sample`."""
         sums, counts = weights @ self._sums, weights @ self._counts
-        return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+        return np.asarray(np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0))
 
     def pooled(self, other: MeanSample) -> MeanSample:
         """See `Sample`."""
@@ -227,7 +227,7 @@ def intervals(
 
 def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Figures:
     """Return the figures of each draw, (resamples, k)."""
-    return np.mean([fold for fold in _drawn(folds, resamples, seed)], axis=0)
+    return np.asarray(np.mean(list(_drawn(folds, resamples, seed)), axis=0))
 
 
 def _drawn(folds: Sequence[Sample], resamples: int, seed: int) -> Iterator[Figures]:
@@ -238,7 +238,7 @@ def _drawn(folds: Sequence[Sample], resamples: int, seed: int) -> Iterator[Figur
 
 
 def interval_of(column: Figures) -> Interval | None:
-    """Return the interval of draws (b,), to three decimals, those without a value left out; None without any."""
+    """Return the interval of draws (b,), without draws that have no value; None without any."""
     known = column[~np.isnan(column)]
     if not len(known):
         return None

@@ -37,7 +37,7 @@ Overlaps = Sequence[NDArray[np.float32]]  # for each phrase the IoU of its regio
 
 @dataclass(frozen=True, slots=True)
 class GroundingRecall:
-    """Percentages of phrases with a right region among the first 1, 5 and 10, and among all that were given."""
+    """Percentages of phrases with a right region among the first 1, 5 and 10, and among all."""
 
     r1: float
     r5: float
@@ -48,7 +48,8 @@ class GroundingRecall:
     @classmethod
     def from_hits(cls, hits: NDArray[np.floating] | NDArray[np.bool_]) -> GroundingRecall:
         """Summarize the chances of a right region of each phrase, (p, 4)."""
-        return cls(*(100 * hits.mean(axis=0)).round(3).tolist(), len(hits))
+        r1, r5, r10, upper_bound = (100 * hits.mean(axis=0)).round(3).tolist()
+        return cls(r1, r5, r10, upper_bound, len(hits))
 
     def to_dict(self) -> dict[str, float]:
         """Return the measures under the names that the field prints, and the number of phrases as `n`."""
@@ -88,7 +89,10 @@ def grounding_recall(
 
 
 def region_overlaps(
-    regions: Sequence[ArrayLike], true_boxes: Sequence[ArrayLike], iou: IoU = "plummer", boxes: Boxes = "merged"
+    regions: Sequence[ArrayLike],
+    true_boxes: Sequence[ArrayLike],
+    iou: IoU = "plummer",
+    boxes: Boxes = "merged",
 ) -> Overlaps:
     """Compute the IoU of each phrase's regions with its ground truth, (r,); with the best box under "any"."""
     for name, value, known in (("iou", iou, ("plummer", "mdetr")), ("boxes", boxes, ("merged", "any"))):
@@ -110,7 +114,9 @@ def first_right(scores: Sequence[ArrayLike], overlaps: Overlaps) -> NDArray[np.f
     """Return the zero-based rank of each phrase's first right region, (p,); infinity where none is right."""
     ranks = np.full(len(overlaps), np.inf)
     if len(scores) != len(overlaps):
-        raise SeesayError(f"scores: {len(scores)} lists; there must be one for each of {len(overlaps)} phrases.")
+        raise SeesayError(
+            f"scores: {len(scores)} lists; there must be one for each of {len(overlaps)} phrases."
+        )
     for phrase, overlap in enumerate(overlaps):
         mine = as_array(scores[phrase], f"scores[{phrase}]", len(overlap))
         if np.isnan(mine).any():
@@ -159,10 +165,12 @@ def _truth(boxes: ArrayLike, name: str, iou: IoU, which: Boxes) -> NDArray[np.fl
         raise SeesayError(f"{name}: no box; a phrase has one at least.")
     if which == "merged":
         array = np.concatenate([array[:, :2].min(axis=0), array[:, 2:].max(axis=0)])[None]
-    return array + [1, 1, 0, 0] if iou == "mdetr" else array
+    return array + np.array([1, 1, 0, 0]) if iou == "mdetr" else array
 
 
-def _paired(regions: list[NDArray[np.float64]], truths: list[NDArray[np.float64]]) -> list[NDArray[np.float32]]:
+def _paired(
+    regions: list[NDArray[np.float64]], truths: list[NDArray[np.float64]]
+) -> list[NDArray[np.float32]]:
     """Compute IoUs in one long list of pairs instead of a small matrix for each phrase."""
     left = np.concatenate([np.repeat(r, len(t), axis=0) for r, t in zip(regions, truths, strict=True)])
     right = np.concatenate([np.tile(t, (len(r), 1)) for r, t in zip(regions, truths, strict=True)])

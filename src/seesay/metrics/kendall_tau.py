@@ -40,7 +40,7 @@ def kendall_tau(scores: ArrayLike, ratings: ArrayLike) -> tuple[float, float]:
 
 
 class TauSample(Sample):
-    """τ-b and τ-c times 100 of scores (n,) and ratings (n,), the rows of an image (n,) being drawn together."""
+    """τ-b and τ-c times 100 of scores and ratings (n,); the rows of an image (n,) are drawn together."""
 
     keys = (("tau-b",), ("tau-c",))
 
@@ -65,7 +65,7 @@ class TauSample(Sample):
         return TauSample(ranks, np.concatenate([self.ratings, other.ratings]), groups)
 
     def taus(self, times: Whole) -> tuple[float, float]:
-        """Return τ-b and τ-c where row i, by rising score, counts times[i]; NaN where all scores or ratings are equal."""
+        """Return τ-b and τ-c where row i, by rising score, counts times[i]; NaN if nothing differs."""
         of_score, of_rating = np.bincount(self._score, times), np.bincount(self._rating, times)
         total = times.sum()
         pairs, *tied = (_pairs(counts).sum() for counts in (total, of_score, of_rating))

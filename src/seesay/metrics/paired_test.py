@@ -95,9 +95,7 @@ def compare(
         raise SeesayError("a paired comparison needs the same queries, and these are not.")
     mine, other = figures(ours), figures(theirs)
     drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
-    return {
-        key: _test(mine[key], other[key], drawn[:, at], swapped[:, at]) for at, key in enumerate(mine)
-    }
+    return {key: _test(mine[key], other[key], drawn[:, at], swapped[:, at]) for at, key in enumerate(mine)}
 
 
 def _test(mine: float, other: float, drawn: Figures, swapped: Figures) -> PairedTest:
@@ -113,7 +111,10 @@ def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int
     draw = np.random.default_rng(seed)
     folds = [
         np.concatenate(
-            [ours.figures(weights) - theirs.figures(weights) for _, weights in image_draws(draw, ours.size, resamples)]
+            [
+                ours.figures(weights) - theirs.figures(weights)
+                for _, weights in image_draws(draw, ours.size, resamples)
+            ]
         )
         for ours, theirs in pairs
     ]

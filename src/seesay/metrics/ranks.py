@@ -109,7 +109,7 @@ def owners_of(image_of_sentence: ArrayLike, n_images: int, n_sentences: int) -> 
 
 
 def _count(blocks: _Blocks, owners: NDArray[np.int64], n_images: int, dtype: np.dtype[Any]) -> Ranks:
-    """Count, for every query of both directions, the candidates that score at least as high as the right one."""
+    """Count the candidates that score at least as high as the right one, for every query."""
     own = _own_scores(blocks, owners, dtype)
     best = np.full(n_images, own.min(), dtype)
     with np.errstate(invalid="ignore"):  # a NaN is reported with its place below
@@ -143,7 +143,7 @@ def _own_scores(blocks: _Blocks, owners: NDArray[np.int64], dtype: np.dtype[Any]
 
 
 def _parts(start: int, block: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    """Iterate over a block in pieces that fit the cache and of at most 255 rows, each with its first image."""
+    """Iterate over pieces of a block that fit the cache, of at most 255 rows, each with its first image."""
     step = min(255, max(1, _CACHE_CELLS // block.shape[1]))
     for first in range(0, len(block), step):
         yield start + first, block[first : first + step].astype(dtype, copy=False)
@@ -159,6 +159,6 @@ def _refuse_nan(part: NDArray[Any], first: int) -> None:
 
 
 def _count_along_rows(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count the trues of each row; counting bits of packed bytes is three times as fast as summing booleans."""
+    """Count the trues of each row; counting bits of packed bytes is three times as fast as adding."""
     counts: NDArray[np.int64] = np.bitwise_count(np.packbits(mask, axis=1)).sum(axis=1, dtype=np.int64)
     return counts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -28,7 +27,8 @@ class DirectionMetrics:
     @classmethod
     def from_ranks(cls, ranks: ArrayLike) -> DirectionMetrics:
         """Summarize zero-based ranks (q,), negative ones left out."""
-        return cls(*(recall_at_k(ranks, k) for k in (1, 5, 10)), median_rank(ranks))
+        r1, r5, r10 = (recall_at_k(ranks, k) for k in (1, 5, 10))
+        return cls(r1, r5, r10, median_rank(ranks))
 
     def to_dict(self) -> dict[str, float]:
         """Return the measures under the names that the field prints."""
@@ -124,13 +124,6 @@ def median_rank(ranks: ArrayLike) -> float:
     3.0
     """
     return float(np.floor(np.median(_queries(ranks)))) + 1.0
-
-
-def mean_of(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
-    """Average each measure over folds, the median rank too."""
-    ways = ("sentence_retrieval", "image_retrieval")
-    found = ([getattr(fold, way).to_dict() for fold in folds] for way in ways)
-    return RetrievalMetrics(*(DirectionMetrics(*(fmean(each[name] for each in way) for name in MEASURES)) for way in found))
 
 
 def _queries(ranks: ArrayLike) -> NDArray[np.int64]:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, figures, intervals
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.metrics.paired_test import SWAPS, compare
 from seesay.metrics.recall import MEASURES
-from seesay.registry import Registry
+from seesay.registry import Registry, describe
 
 if TYPE_CHECKING:
     from seesay.data.judgements import Judgements
@@ -288,6 +288,19 @@ def register_protocol(protocol: _T) -> _T:
     return protocol
 
 
+def read_result(values: Mapping[str, Any]) -> Result:
+    """Read a result from JSON values, by the protocol that they name.
+
+    Raises:
+        SeesayError: no such protocol, or a key is missing, unknown or has a wrong value; says which.
+    """
+    result_type = PROTOCOLS[str(values.get("protocol"))].result_type
+    try:
+        return result_type.model_validate(values)
+    except ValidationError as failure:
+        raise SeesayError(describe(failure, result_type)) from failure
+
+
 def tree(values: Mapping[Keys, Any]) -> dict[str, Any]:
     """Nest values by their keys.
 
@@ -304,7 +317,7 @@ def tree(values: Mapping[Keys, Any]) -> dict[str, Any]:
 
 
 def rounded_figures(folds: Sequence[Sample]) -> dict[str, Any]:
-    """Return the figures of a sample of each fold, averaged over folds, as a result has them; None for NaN."""
+    """Return the figures averaged over folds as a result has them: to three decimals, None for NaN."""
     found = figures(folds).items()
     return tree({keys: None if value != value else round(value, 3) for keys, value in found})
 

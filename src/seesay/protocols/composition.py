@@ -73,8 +73,8 @@ class CompositionResult(Result):
 
     def column_keys(self) -> dict[str, Keys]:
         """See `Result`."""
-        shares = {f"{kind}: true order %": ("by kind", kind, "true order") for kind in self.by_kind}
-        return shares | {f"{kind}: difference": ("by kind", kind, "difference") for kind in self.by_kind}
+        columns = {"true order %": "true order", "difference": "difference"}
+        return {f"{kind}: {c}": ("by kind", kind, key) for c, key in columns.items() for kind in self.by_kind}
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Composition(Protocol):
     needs = "run"
     result_type = CompositionResult
 
-    def measure(self, subject: RunSubject, options: Options) -> CompositionResult:
+    def measure(self, subject: RunSubject, options: Options) -> CompositionResult:  # type: ignore[override]
         """Measure each kind of reordering that some sentence allows.
 
         Raises:
@@ -121,7 +121,9 @@ class Composition(Protocol):
         scorer = _SentenceScorer(subject)
         found: dict[str, TrueOrder] = {}
         samples: list[tuple[Keys, list[MeanSample]]] = []
-        with progress("Scoring", len(true) + sum(len(k.texts) for k in kinds.values()), "sentences") as advance:
+        with progress(
+            "Scoring", len(true) + sum(len(k.texts) for k in kinds.values()), "sentences"
+        ) as advance:
             true_scores = scorer.score(true, owners, advance)
             for name, kind in kinds.items():
                 if kind.texts:
@@ -244,7 +246,9 @@ class _SentenceScorer:
         self._run, self._scorer = subject.run, PairScorer(subject.run)
         self._images = self._scorer.encode_images(np.asarray(subject.inputs.features))
 
-    def score(self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
+    def score(
+        self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance
+    ) -> NDArray[np.floating]:
         """Score n sentences, each with the image of that row, (n,)."""
         from seesay.matchers.sentences import prepare_sentences
 

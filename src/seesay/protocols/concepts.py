@@ -76,7 +76,9 @@ class Concepts(Protocol):
         vocabulary = run_concepts(run)
         targets = concept_targets([concept.word for concept in vocabulary.concepts], corpus)
         if not targets.any():
-            raise SeesayError(f"{corpus.root}: split '{subject.split}' names none of the concepts of {run.name}.")
+            raise SeesayError(
+                f"{corpus.root}: split '{subject.split}' names none of the concepts of {run.name}."
+            )
         scores = self._scores(subject)
         samples: list[tuple[Keys, list[PrecisionSample | MeanSample]]] = [
             ((), [PrecisionSample(scores, targets)]),

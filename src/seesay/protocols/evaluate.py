@@ -17,16 +17,17 @@ from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Retrieva
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.provenance import Provenance, combined_provenance, provenance, reranked_provenance
 from seesay.protocols.rerank import measure_reranked
-from seesay.protocols.score_fusion import LEARNED, check_combination, check_same, combine, distinct
+from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import PhraseSubject, RunSubject, Subject
 from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
-from seesay.runs.inputs import split_inputs
-from seesay.runs.phrase_inputs import phrase_inputs
+from seesay.runs.inputs import Inputs, split_inputs
+from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.runs.run import Run
 
 Entry: TypeAlias = Run | ExternalScores
 
+NO_OPTIONS = Options()
 _FEW = 20.0  # percent of chance, above which there are too few images to tell
 
 
@@ -87,7 +88,9 @@ def evaluate(
         result = _measure_entries(entries, combine, corpus, split, chosen, options)
     if other is None:
         return result
-    theirs = measure(subject_of(other, corpus, split, chosen), chosen, Options(**vars(options) | {"resamples": 0}))
+    theirs = measure(
+        subject_of(other, corpus, split, chosen), chosen, Options(**vars(options) | {"resamples": 0})
+    )
     return result.model_copy(update={"against": result.compare(theirs, other.name)})
 
 
@@ -110,7 +113,9 @@ def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
     """
     first = entries[0]
     alone = isinstance(first, Run) and len(entries) == 1
-    return PROTOCOLS[name or (default_protocol(first.recipe) if alone and isinstance(first, Run) else "standard")]
+    return PROTOCOLS[
+        name or (default_protocol(first.recipe) if alone and isinstance(first, Run) else "standard")
+    ]
 
 
 def default_protocol(recipe: Recipe) -> str:
@@ -143,7 +148,9 @@ def subject_of(
     return RunSubject(entry, inputs, split, corpus, keep=True)
 
 
-def measure(subject: Subject | PhraseSubject, protocol: Protocol | str, options: Options = Options()) -> Result:
+def measure(
+    subject: Subject | PhraseSubject, protocol: Protocol | str, options: Options = NO_OPTIONS
+) -> Result:
     """Measure a prepared subject by a protocol.
 
     Raises:
@@ -154,6 +161,16 @@ def measure(subject: Subject | PhraseSubject, protocol: Protocol | str, options:
         raise SeesayError(f"{subject.name}: protocol '{chosen.name}' needs one run, not scores.")
     result = chosen.measure(subject, options)  # type: ignore[arg-type]
     return result.model_copy(update=dict(subject.about)) if subject.about else result
+
+
+def measure_inputs(run: Run, inputs: Inputs | PhraseInputs, split: str) -> Result:
+    """Measure a run on prepared inputs by its recipe's own protocol, as training does after each epoch."""
+    subject = (
+        PhraseSubject(run, inputs, split)
+        if isinstance(inputs, PhraseInputs)
+        else RunSubject(run, inputs, split)
+    )
+    return measure(subject, default_protocol(run.recipe))
 
 
 def provenance_of(

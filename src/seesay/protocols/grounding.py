@@ -20,7 +20,6 @@ from seesay.metrics.grounding_recall import (
     MEASURES,
     GroundingRecall,
     IoU,
-    Overlaps,
     first_right,
     hits,
     random_hits,

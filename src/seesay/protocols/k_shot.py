@@ -140,7 +140,7 @@ class OneShot(Protocol):
     def __init__(self, k: int) -> None:
         self.k = k
         self.name = f"{k}-shot"  # type: ignore[misc]
-        self.summary = f"recalls of images and sentences with words seen at most {k} times"  # type: ignore[misc]
+        self.summary = f"recalls of queries with words seen at most {k} times"  # type: ignore[misc]
 
     def measure(self, subject: Subject, options: Options) -> OneShotResult:
         """Measure this K.
@@ -198,7 +198,7 @@ def few_shot(
 ) -> tuple[FewShot, list[RetrievalSample]]:
     """Measure one K of a split whose ranks were `found`; also return the sample, if there are queries."""
     images, sentences = rare.between(0, k)
-    values = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
+    values: dict[str, Any] = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
     values |= recalls(found, images, sentences, resamples).model_dump(by_alias=True, exclude_unset=True)
     if sentences.any():
         texts = np.flatnonzero(sentences)
@@ -218,7 +218,7 @@ def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: in
 
 
 def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> RetrievalSample | None:
-    """Return the sample of the chosen queries alone; None unless there are images and sentences among them."""
+    """Return the sample of the chosen queries alone; None without images or without sentences."""
     if not (images.any() and sentences.any()):
         return None
     ranks = found.ranks
@@ -227,7 +227,7 @@ def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> Retr
 
 
 def _gate_auc(subject: RunSubject, images: Mask, sentences: Mask) -> dict[str, Any]:
-    """Compute how well the gates of a fusion tell the chosen images and sentences; nothing for other matchers."""
+    """Compute how well the gates of a fusion tell the chosen from the rest; nothing for other matchers."""
     from seesay.matchers.fusion import MetricFusion, gate_values
 
     matcher, inputs = subject.run.matcher, subject.inputs

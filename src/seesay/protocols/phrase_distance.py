@@ -39,7 +39,9 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
     """
     name = f"{sentence_run.folder.name} + {phrase_run.folder.name}"
 
-    def measured(part: Corpus, distances: tuple[Matrix, Matrix], of_split: str, alpha: float) -> RetrievalResult:
+    def measured(
+        part: Corpus, distances: tuple[Matrix, Matrix], of_split: str, alpha: float
+    ) -> RetrievalResult:
         subject = Subject(name, of_split, part, MatrixScores(-combined(*distances, alpha)))
         result = PROTOCOLS["standard"].measure(subject, Options())
         assert isinstance(result, RetrievalResult)

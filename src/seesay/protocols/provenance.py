@@ -41,7 +41,7 @@ class Provenance(Part):
     encoder: str
     crops: str | None = None
     changes: list[str] | None = None
-    departures: list[str] = []
+    departures: list[str] = Field(default_factory=list)
     seconds: float = Field(ge=0)
     commit: str | None
     epochs: int | None = Field(None, ge=0)
@@ -78,7 +78,9 @@ def combined_provenance(rows: Sequence[Provenance], how: str) -> Provenance:
     seeds = {row.seed for row in rows}
     names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
     name = f"{how} of {' + '.join(names)}"
-    joined = {key: " + ".join(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("encoder", "crops")}
+    joined = {
+        key: " + ".join(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("encoder", "crops")
+    }
     return _joined(rows, rows[0], {"recipe": name, "system": name, **joined})
 
 

@@ -1,4 +1,4 @@
-"""Re-ranking: each query's shortlist by an embedding, put in order by another run; what it gains and costs."""
+"""Re-ranking: each query's shortlist by an embedding, put in order by another run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def measure_reranked(
             retrieval.
     """
     if not issubclass(protocol.result_type, RetrievalResult):
-        raise SeesayError(f"protocol '{protocol.name}': re-ranking is measured by retrieval, such as standard.")
+        raise SeesayError(
+            f"protocol '{protocol.name}': re-ranking is measured by retrieval, such as standard."
+        )
     for each in (run, other):
         check_one_score(each)
     inputs, others = _both_inputs(run, other, corpus, split)
@@ -57,7 +59,8 @@ def measure_reranked(
 
     reranked = RerankedScores(alone_subject.embeddings(), other, others, shortlist)
     result = protocol.measure(Subject(run.folder.name, split, inputs.corpus, reranked, whole=whole), options)
-    assert isinstance(result, RetrievalResult) and isinstance(alone, RetrievalResult)
+    assert isinstance(result, RetrievalResult)
+    assert isinstance(alone, RetrievalResult)
     queries = len(inputs.features) + len(inputs.sentences)
     update: dict[str, Any] = {
         "shortlist": shortlist,

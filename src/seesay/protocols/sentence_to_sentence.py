@@ -46,7 +46,9 @@ class SentenceToSentence(Protocol):
         ranks = sentence_ranks(subject.embeddings().sentences, subject.owners)
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:
-            raise SeesayError(f"protocol '{self.name}': no image has two sentences, so no query has an answer.")
+            raise SeesayError(
+                f"protocol '{self.name}': no image has two sentences, so no query has an answer."
+            )
         samples = [((), [RankSample(ranks, subject.owners)])]
         about = {"protocol": self.name, "split": subject.split, "sentences": len(ranks), "queries": queries}
         figures = rounded_figures(samples[0][1]) | rounded_intervals(samples, options.resamples)

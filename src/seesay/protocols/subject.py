@@ -80,7 +80,9 @@ class Subject:
             SeesayError: there are none.
         """
         if not isinstance(scores := self.scores, EmbeddingScores):
-            raise SeesayError(f"{self.name}: the protocol compares embeddings, and these are scores of pairs.")
+            raise SeesayError(
+                f"{self.name}: the protocol compares embeddings, and these are scores of pairs."
+            )
         return scores
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
@@ -135,7 +137,7 @@ class RunSubject(Subject):
         self.run, self.inputs, self._keep = run, inputs, keep
 
     @cached_property
-    def scores(self) -> SplitScores:  # type: ignore[override]
+    def scores(self) -> SplitScores:
         """The scores of all pairs."""
         return split_scores(self.run, self.inputs, self._keep)
 
@@ -178,7 +180,6 @@ class PhraseSubject:
         split: its name.
     """
 
-    about: About = {}
-
     def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
         self.run, self.inputs, self.split, self.name = run, inputs, split, run.folder.name
+        self.about: About = {}

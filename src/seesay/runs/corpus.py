@@ -54,12 +54,14 @@ def training_of(run: Run) -> Training:
     """Return what a run's summary says of its training; nothing without one, as of shipped weights."""
     if (summary := _summary(run)) is None:
         return {}
-    found = {
-        "epochs": summary.epochs,
-        "best_epoch": summary.best_epoch,
-        "train_seconds": summary.seconds,
-    }
-    return Training(**{key: value for key, value in found.items() if value is not None})  # type: ignore[typeddict-item]
+    found = Training()
+    if summary.epochs is not None:
+        found["epochs"] = summary.epochs
+    if summary.best_epoch is not None:
+        found["best_epoch"] = summary.best_epoch
+    if summary.seconds is not None:
+        found["train_seconds"] = summary.seconds
+    return found
 
 
 def open_corpus_of(

@@ -163,7 +163,7 @@ class Run:
     def scores(
         self, features: NDArray[np.float32], sentences: Sentences, keep: bool = False
     ) -> NDArray[np.float32]:
-        """The score matrix (n, m) of images, given as joined features, and prepared sentences; see `score_matrix`."""
+        """Score images, given as joined features, and prepared sentences; see `score_matrix`."""
         return score_matrix(self, features, sentences, keep)
 
     def _embedding_matcher(self) -> EmbeddingMatcher:

@@ -40,11 +40,11 @@ class SplitScores(ABC):
 
     @abstractmethod
     def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
-        """Return the ranks of a part of the split; `own` says for each of its sentences which of its images."""
+        """Rank a part of the split; `own` says for each of its sentences which of its images."""
 
     @abstractmethod
     def by_direction(self) -> tuple[Matrix, Matrix]:
-        """Return the score matrices (n, m) with images and with sentences as queries; often one and the same."""
+        """Return the score matrices (n, m) of image queries and of sentence queries; often the same."""
 
     def pairs(self, images: Rows, sentences: Rows) -> NDArray[np.float64]:
         """Return the scores (p,) of those pairs, the images being the queries."""
@@ -73,7 +73,7 @@ class MatrixScores(SplitScores):
 
 @dataclass(frozen=True)
 class EmbeddingScores(SplitScores):
-    """Vectors of images (n, d) and sentences (m, d), and those of queries, if a matcher embeds these differently."""
+    """Vectors of images (n, d) and sentences (m, d), and of queries, if these are embedded differently."""
 
     images: Matrix
     sentences: Matrix
@@ -148,7 +148,7 @@ def score_matrix(
 
 
 class PairScorer:
-    """A run's scores of single pairs, each image and each sentence being encoded once; images are the queries."""
+    """Scores single pairs by a run, each image and sentence encoded once; images are the queries."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from seesay.matchers.fusion import Gate
 from seesay.metrics.ranks import ranks
-from seesay.metrics.recall import retrieval
+from seesay.metrics.recall import DirectionMetrics
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
@@ -54,5 +54,5 @@ def _recall(logits: Matrix, metrics: tuple[Matrix, Matrix], owners: NDArray[np.i
     t = t[:, None] if side == "image" else t[None, :]
     uncommon, common = metrics
     found = ranks(t * uncommon + (1 - t) * common, owners)
-    asked = retrieval(found.sentence if side == "image" else found.image)
+    asked = DirectionMetrics.from_ranks(found.sentence if side == "image" else found.image)
     return fmean((asked.r1, asked.r5, asked.r10))

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.base import Matcher
 from seesay.matchers.concepts import ConceptPredictor
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.concepts import measure_concepts
+from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
@@ -108,7 +108,7 @@ class ConceptTask:
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Mean average precision of the val split."""
-        return measure_concepts(run, self.val, "val")
+        return measure_inputs(run, self.val, "val").to_dict()
 
     def about(self) -> dict[str, Any]:
         """Sizes of the splits, broken images, and images whose sentences name no concept."""

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.fusion import Gate, MetricFusion
-from seesay.metrics.auc import area_under_curve
+from seesay.metrics.auc import auc
 from seesay.progress import progress
 from seesay.recipes.matchers import FusionSettings, GateSettings
 from seesay.recipes.schema import Recipe
@@ -150,8 +150,8 @@ class _Best:
             raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
         if loss >= self.loss:
             return
-        auc = area_under_curve(logits.numpy(), val.labels.numpy())
-        self.epoch, self.loss, self.auc = epoch, loss, None if auc is None else round(auc, 4)
+        area = auc(logits.numpy(), val.labels.numpy())
+        self.epoch, self.loss, self.auc = epoch, loss, None if area is None else round(area, 4)
         self.state = {key: value.clone() for key, value in gate.state_dict().items()}
 
 

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.measure import measure_phrases
+from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import (
     LogisticSettings,
     Recipe,
@@ -127,7 +127,7 @@ class PhraseTask:
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Recalls of the val split."""
-        return measure_phrases(run, self.val, "val")
+        return measure_inputs(run, self.val, "val").to_dict()
 
     def about(self) -> dict[str, Any]:
         """Sizes of the splits, and broken images."""

@@ -78,21 +78,6 @@ def _write_report(
     replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")
 
 
-def trained_on(run: Run) -> tuple[Path, Path | None]:
-    """The corpus a run was trained on, and where the images of its phrases lie.
-
-    Raises:
-        SeesayError: it is not there any more, or is not told, as of shipped weights.
-    """
-    if not (run.folder / REPORT).is_file():
-        raise SeesayError(f"{run.name}: does not say what it was trained on; name a corpus with --data.")
-    corpus = read_report(run.folder)["corpus"]
-    root = Path(corpus["root"])
-    if not root.exists():
-        raise SeesayError(f"{run.name}: its corpus is not at {root}; name one with --data.")
-    return root, Path(corpus["images"]) if "images" in corpus else None
-
-
 def list_runs(folder: Path) -> list[dict[str, str]]:
     """The runs below a folder, by name, then the shipped ones: name and a line about each."""
     there = sorted(path.parent for path in folder.glob(f"**/{RECIPE}"))

@@ -22,7 +22,7 @@ from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.dcca import DCCA
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.measure import measure
+from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import (
     ContrastiveSettings,
     DistillationSettings,
@@ -147,7 +147,8 @@ class SentenceTask:
         """
         self._fit_projections(run)
         few = isinstance(run.matcher, PairMatcher)
-        return measure(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
+        val = self.val.of_first_images(_PAIRED) if few else self.val
+        return measure_inputs(run, val, "val").to_dict()
 
     def _fit_projections(self, run: Run) -> None:
         loss = self.recipe.loss
