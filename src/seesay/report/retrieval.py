@@ -1,4 +1,4 @@
-"""Retrieval in a report: recalls with intervals, differences between runs, recall at K, recall by sentence."""
+"""Retrieval in a report: recalls with intervals, differences between runs, recall at K and by sentence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seesay.protocols.base import Difference
 from seesay.protocols.k_shot import BANDS
 from seesay.protocols.provenance import differences
 from seesay.report.page import Page
-from seesay.report.plots import estimates_by_bin, rank_histograms, recall_curves
+from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, recall_curves
 from seesay.report.subjects import Measured
 from seesay.results.figures import number
 from seesay.results.published import find_published
@@ -177,7 +177,8 @@ def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
 
 def _add_bins(page: Page, runs: Sequence[Measured], bins: Sequence[Bin], xlabel: str, by: str) -> None:
     names = [each.name for each in bins]
-    rows, estimates = [], {each.name: [] for each in runs}  # type: dict[str, list[Estimate]]
+    rows: list[list[str]] = []
+    estimates: dict[str, list[Estimate]] = {each.name: [] for each in runs}
     for each in bins:
         for run in runs:
             figures, low, high = image_retrieval_of(run, each.chosen)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from seesay.errors import SeesayError
 from seesay.paths import replacing
+from seesay.protocols.base import Result
 from seesay.protocols.k_shot import BANDS, KShot, KShotResult
 from seesay.recipes.table import corpus_title
 from seesay.results.tables import PaperTable
@@ -56,7 +57,7 @@ def check_plot(path: Path, protocol: str | None) -> None:
         raise SeesayError(f"{path}: the plot is a PNG file; choose a name that ends in .png.")
 
 
-def plot_by_frequency(results: Mapping[str, KShotResult], path: Path) -> None:
+def plot_by_frequency(results: Mapping[str, Result], path: Path) -> None:
     """Draw mR by how often a sentence's rarest word occurs in training, a curve for each result.
 
     Args:
@@ -71,6 +72,7 @@ def plot_by_frequency(results: Mapping[str, KShotResult], path: Path) -> None:
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.add_subplot()
     for name, result in results.items():
+        assert isinstance(result, KShotResult)  # see `check_plot`
         means = [result.by_frequency[band].mean_recall for band in BANDS]
         known = [(x, mean) for x, mean in enumerate(means) if mean is not None]
         axes.plot([x for x, _ in known], [mean for _, mean in known], marker="o", label=name)

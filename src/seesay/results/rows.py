@@ -11,13 +11,13 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ValidationError
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.protocols.base import PROTOCOLS, Part, Result
+from seesay.protocols.base import Result, read_result
 from seesay.protocols.provenance import Provenance
 from seesay.registry import describe
 
@@ -26,8 +26,6 @@ IDENTITY = (
     *("recipe", "seed", "encoder", "crops", "changes", "split", "protocol"),
     *("convention", "IoU", "shortlist", "judgements", "answers"),  # of some protocols
 )
-
-_M = TypeVar("_M", bound=Part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,16 @@ class Row:
         Raises:
             SeesayError: a key is missing, unknown or invalid; the message begins with `where`.
         """
-        if not isinstance(values, Mapping) or values.get("protocol") not in PROTOCOLS:
-            raise SeesayError(f"{where}: key 'protocol': a row names one of {', '.join(PROTOCOLS)}.")
-        kind = PROTOCOLS[values["protocol"]].result_type
+        if not isinstance(values, Mapping):
+            raise SeesayError(f"{where}: key 'protocol': a row is an object that names its protocol.")
         origin = {key: value for key, value in values.items() if key in Provenance.model_fields}
-        figures = {key: value for key, value in values.items() if key not in origin}
-        return cls(_checked(Provenance, origin, where), _checked(kind, figures, where))
+        try:
+            result = read_result({key: value for key, value in values.items() if key not in origin})
+            return cls(Provenance.model_validate(origin), result)
+        except ValidationError as failure:
+            raise SeesayError(f"{where}: {describe(failure, Provenance)}") from None
+        except SeesayError as failure:
+            raise SeesayError(f"{where}: {failure}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON-ready values."""
@@ -146,13 +148,6 @@ def _read(path: Path) -> list[tuple[Row, str]]:
             raise SeesayError(f"{where}: not JSON ({error.msg}); each line holds one object.") from None
         rows.append((Row.from_dict(values, where), line))
     return rows
-
-
-def _checked(model: type[_M], values: Mapping[str, object], where: str) -> _M:
-    try:
-        return model.model_validate(values)
-    except ValidationError as failure:
-        raise SeesayError(f"{where}: {describe(failure, model)}") from None
 
 
 def _sortable(value: object) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seesay.protocols.base import Part, Result
+from seesay.protocols.base import Part, Result, RetrievalResult, read_result
 from seesay.results.figures import Figures, number
 from seesay.results.published import PublishedRow, find_published
-from seesay.results.terminal_details import heading, more_rows, notes_of, own_tables, rows_before
+from seesay.results.terminal_details import Details, details
 
 _WAYS = {"S": "sentence", "I": "image"}  # how the columns of each direction of retrieval begin
 _COUNTS = {"images": "images", "sentences": "sentences", "n": "phrases"}
@@ -39,20 +39,23 @@ def print_result(
         differences: how the measured run differs from the paper, in words.
         console: the console to print to; standard output by default.
     """
-    published = find_published(system, corpus, result.protocol, any_protocol=True) if system else None
-    parts: list[RenderableType] = []
-    parts += own_tables(result, system) or [_figures_table(result, system, published)]
-    if (sure := _uncertainty_table(result)) is not None:
-        parts.append(sure)
-    lines = [*(result.notes or ()), *notes_of(result)]
+    console, more = console or Console(), details(result)
+    reranked = isinstance(result, RetrievalResult) and result.shortlist is not None
+    published = None
+    if system and not reranked:
+        published = find_published(system, corpus, result.protocol, any_protocol=True)
+    parts: list[RenderableType] = [Text(_title(result), "italic")]
+    parts += more.tables or [_figures_table(result, more, system, published)]
+    if any(result.interval(column) or result.difference(column) for column in result.columns()):
+        parts.append(_uncertainty_table(result))
+    lines = [*(result.notes or ()), *more.notes]
     if published is not None:
         lines += what_differs(result, published, differences)
-    console = console or Console()
-    console.print(Text(_title(result), "italic"), *parts, *map(Text, lines), sep="\n")
+    console.print(Group(*parts, *map(Text, lines)))
 
 
 def what_differs(result: Result, published: PublishedRow, differences: Sequence[str] = ()) -> list[str]:
-    """Return what is known to differ between a measured and a published row, and what the paper's row is of."""
+    """Return what is known to differ between a measured and a published row, as lines."""
     named = list(differences)
     for name, here, there in (
         ("protocol", result.protocol, published.protocol),
@@ -76,16 +79,21 @@ def _title(result: Result) -> str:
     return title
 
 
-def _figures_table(result: Result, system: str | None, published: PublishedRow | None) -> Table:
-    """Rows of members and baselines, of the result, of the published row and of kinds."""
-    columns = result.columns()
-    rows: dict[str, Figures] = {
-        **{name: _figures_of(row, columns) for name, row in rows_before(result).items()},
-        heading(result, system): columns,
-    }
+def _figures_table(
+    result: Result, more: Details, system: str | None, published: PublishedRow | None
+) -> Table:
+    """Rows of members and baselines, of the result, of the published row and of what else it holds."""
+    columns, weights = result.columns(), result.weights or {}
+    rows: dict[str, Figures] = {}
+    for name, member in (result.members or {}).items():
+        label = f"{name}, weight {weights[name]:.2f}" if name in weights else name
+        rows[label] = read_result(member).columns()
+    rows |= {name: _figures_of(row, columns) for name, row in more.before.items()}
+    label = result.combined or more.label
+    rows[f"{system}, {label}" if system else label] = columns
     if published is not None:
         rows[f"{published.system}, {published.source}"] = published.figures
-    rows |= {name: _figures_of(row, columns) for name, row in more_rows(result).items()}
+    rows |= {name: _figures_of(row, columns) for name, row in more.after.items()}
     ways = _by_direction(columns)
     table = Table()
     for name in ("", *(["retrieval"] if len(ways) > 1 else [])):
@@ -103,15 +111,13 @@ def _figures_table(result: Result, system: str | None, published: PublishedRow |
     return table
 
 
-def _uncertainty_table(result: Result) -> Table | None:
+def _uncertainty_table(result: Result) -> Table:
     """A row for each column: its interval, and how it differs from the result compared with."""
     compared = result.against
-    if result.intervals is None and compared is None:
-        if not any(result.interval(column) for column in result.columns()):
-            return None
-    of = f"Compared with {compared.name} on the same queries" if compared else "Intervals"
-    drawn = "95 % intervals, the images drawn with all their queries"
-    table = Table(title=f"{of}; {drawn}" if compared else f"{drawn}", title_justify="left")
+    title = "95 % intervals, the images drawn with all their queries"
+    if compared is not None:
+        title = f"Compared with {compared.name} on the same queries; {title}"
+    table = Table(title=title, title_justify="left")
     for name in ("", "figure", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())):
         table.add_column(name, justify="right" if name else "left")
     for column, value in result.columns().items():

@@ -73,6 +73,7 @@ def _write_report(
         "versions": {"seesay": __version__} | {n: version(n) for n in ("torch", "numpy", "onnxruntime")},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
         "monitor": task.monitor,
+        "best": val[task.monitor],
         "best_val": val,
     }
     replace_text(run.folder / REPORT, json.dumps(report, indent=1) + "\n")

@@ -177,7 +177,7 @@ def _paper(name: str, content: dict[str, Any], others: dict[str, dict[str, str]]
 
 
 def _figures(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Numbers by column: three recalls of one direction, or of both directions three recalls or also Med r."""
+    """Numbers by column: the recalls of one direction, or of both, which may have Med r too."""
     if len(numbers) == len(RECALLS):
         return dict(zip(RECALLS, numbers, strict=True))
     half = len(numbers) // 2
