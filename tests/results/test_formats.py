@@ -11,27 +11,12 @@ from statistics import fmean, stdev
 import pytest
 
 from seesay.recipes.table import TableDefinition
-from seesay.results.paper_table import Outcome, PaperTable
-from seesay.results.table_formats import (
-    FORMATS,
-    as_csv,
-    as_latex,
-    as_markdown,
-    markdown_lines,
-    write_table,
-)
+from seesay.errors import SeesayError
+from seesay.results.formats import FORMATS, as_csv, as_latex, as_markdown, markdown_table, write_table
+from seesay.results.tables import Outcome, PaperTable
+from tests.results.made import row
 
 FIRSTS = {"irmatch-s": (28.0, 30.5), "vse++": (35.0,)}
-
-
-def row(name, seed, first):
-    way = {"R@1": first, "R@5": first + 20, "R@10": first + 30, "Med r": 3.0}
-    return {
-        "protocol": "standard", "split": "test", "images": 1000, "sentences": 5000,
-        "sentence_retrieval": way, "image_retrieval": way, "mR": first + 10,
-        "recipe": name, "seed": seed, "encoder": "lite0", "commit": None, "seconds": 1.0,
-        "departures": ["50 % of the CNN_{a}"], "changes": [],
-    }  # fmt: skip
 
 
 @pytest.fixture
@@ -47,7 +32,7 @@ def table():
     made = PaperTable(definition, "flickr8k", "test")
     for name, firsts in FIRSTS.items():
         for seed, first in enumerate(firsts, start=1):
-            made.add(Outcome(name, seed, row(name, seed, first)))
+            made.add(Outcome(name, seed, row(name, first, seed, departures=["50 % of the CNN_{a}"])))
     return made
 
 
@@ -99,7 +84,7 @@ def test_markdown_has_the_headings_as_rows(table):
     assert lines[2].startswith("| **IRMatch** (Ke et al., 2017, table 2) |  |")
     assert lines[-1].startswith("| `dvsa~^` | – |")
     assert "in the paper" in lines[0]
-    assert "in the paper" not in markdown_lines(table, names=False)
+    assert "in the paper" not in markdown_table(table, names=False)
     assert "- Not measured: dvsa~^.\n" in text
 
 
@@ -109,5 +94,17 @@ def test_every_format_is_written(table, tmp_path, suffix):
     write_table(table, path)
     assert "irmatch-s" in path.read_text(encoding="utf-8")
     assert path.with_suffix(".png").exists() == (suffix == ".md")
+    if suffix == ".md":
+        assert "![R@1](table.png)" in path.read_text(encoding="utf-8")
     if suffix == ".json":
-        assert json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(table.as_json()))
+        assert json.loads(path.read_text(encoding="utf-8")) == json.loads(json.dumps(table.to_dict()))
+
+
+def test_a_table_of_the_papers_alone_is_written_and_what_cannot_be_is_said(table, tmp_path):
+    path = tmp_path / "below" / "table.md"
+    write_table(PaperTable(table.definition, "flickr8k", "test"), path)
+    assert sorted(each.name for each in path.parent.iterdir()) == ["table.md", "table.png"]
+    with pytest.raises(SeesayError, match="cannot be written"):
+        write_table(table, path / "deeper.md")
+    with pytest.raises(SeesayError, match=r"plot\.png: tables are written as \.md, \.tex, \.csv, \.json"):
+        write_table(table, tmp_path / "plot.png")
