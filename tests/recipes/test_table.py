@@ -159,7 +159,9 @@ def test_a_table_of_ones_own_is_a_file(tmp_path: Path) -> None:
     assert [row.name for row in load_table(str(path)).rows] == ["two-branch"]
     with pytest.raises(SeesayError, match="cannot be read"):
         load_table(str(tmp_path / "none.yaml"))
-    with pytest.raises(SeesayError, match=r"No table 'two-branch-9'; did you mean 'two-branch-\d'.* There are: flickr8k"):
+    with pytest.raises(
+        SeesayError, match=r"No table 'two-branch-9'; did you mean 'two-branch-\d'.* flickr8k, "
+    ):
         load_table("two-branch-9")
 
 

@@ -16,7 +16,9 @@ from seesay.runs.run import RECIPE, VOCABULARY, WEIGHTS, Run, new_matcher
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 
-_HEAD = "name: {name}\ncorpus: flickr8k\nabout: small\nbatch: 40\nschedule: {{epochs: 2}}\nleast: 2\n"
+_HEAD = (
+    "name: {name}\ncorpus: flickr8k\nabout: small\nbatch_size: 40\nschedule: {{epochs: 2}}\nmin_count: 2\n"
+)
 _MARGIN = "loss: {kind: margin, margin: 0.2}\n"
 RECIPES = {
     "common": _MARGIN
@@ -47,7 +49,7 @@ def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: 
     vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.min_count)
     folder.mkdir(parents=True)
     if recipe.matcher.kind == "concepts":
-        concepts = ConceptVocabulary.of(corpus.split("train").texts(), least=2)
+        concepts = ConceptVocabulary.of(corpus.split("train").texts(), min_count=2)
         concepts.save(folder / FILE)
         vocabulary = concepts.vocabulary()
     minilm = recipe.sentence_encoder == "minilm"

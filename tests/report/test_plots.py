@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seesay.html import Html
-from seesay.report.plots import estimates_by_bin, rank_histograms, recall_curves, histograms, training_curves
+from seesay.report.plots import estimates_by_bin, histograms, rank_histograms, recall_curves, training_curves
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"

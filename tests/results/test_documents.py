@@ -193,13 +193,13 @@ def test_the_page_of_published_rows_is_fresh():
 def test_every_published_row_stands_there_once_with_its_figures(paper):
     rows, text = papers()[paper].rows, published_block(paper)
     lines = [line for line in published_cells(text) if line[-1] == "–" or line[-1].startswith("`")]
-    assert [line[0] for line in lines] == [row.system for row in rows]
-    for line, row in zip(lines, rows, strict=True):
-        first = next(iter(row.figures.values()))
+    assert [line[0] for line in lines] == [each.system for each in rows]
+    for line, each in zip(lines, rows, strict=True):
+        first = next(iter(each.figures.values()))
         assert f"{first:.1f}" in line if first is not None else "–" in line
-        assert (line[-1] == "–") == (not row.recipe and not row.counterpart)
-        assert row.note is None or f"- {row.system}: {row.note}.\n" in text
-    assert all(f"**Table {row.table}**" in text for row in rows)
+        assert (line[-1] == "–") == (not each.recipe and not each.counterpart)
+        assert each.note is None or f"- {each.system}: {each.note}.\n" in text
+    assert all(f"**Table {each.table}**" in text for each in rows)
 
 
 def test_the_summary_counts_every_row():

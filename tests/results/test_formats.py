@@ -10,8 +10,8 @@ from statistics import fmean, stdev
 
 import pytest
 
-from seesay.recipes.table import TableDefinition
 from seesay.errors import SeesayError
+from seesay.recipes.table import TableDefinition
 from seesay.results.formats import FORMATS, as_csv, as_latex, as_markdown, markdown_table, write_table
 from seesay.results.tables import Outcome, PaperTable
 from tests.results.made import row

@@ -34,9 +34,7 @@ def printed_rows():
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's text is not beside the repository")
 def test_every_row_is_the_papers():
-    ours = [
-        (row.corpus, row.system, list(row.figures.values())[:-1]) for row in papers()["irmatch"].rows
-    ]
+    ours = [(row.corpus, row.system, list(row.figures.values())[:-1]) for row in papers()["irmatch"].rows]
     assert ours == list(printed_rows())
     assert len(ours) == 61
 

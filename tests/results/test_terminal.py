@@ -133,9 +133,7 @@ def test_a_re_ranking_has_what_it_gains_and_costs():
 def test_composition_is_a_row_a_kind_and_cut_sentences_are_counted():
     result = composition(cut_sentences=2, max_length=30).result
     text = printed(result, "m-CNN(wd)", "flickr8k", width=120)
-    assert text.startswith(
-        "test: 3 images, 14 sentences, composition; 2 sentences longer than 30 words, cut"
-    )
+    assert text.startswith("test: 3 images, 14 sentences, composition; 2 sentences longer than 30 words, cut")
     assert rows(text) == [
         ["shuffle", "81.2", "0.5", "2.0", "+0.00", "30", "4"],
         ["swap", "81.2", "–", "2.0", "–", "30", "4"],

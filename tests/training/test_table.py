@@ -247,9 +247,7 @@ def test_a_combination_needs_one_grounding_run(corpus: Corpus, runs: Path) -> No
     pair = TableRow(name="two-branch-regions", combine=("two-branch", "ground-full"))
     here = runs_of(corpus, runs, "two-branch-5", ["two-branch-regions"])
     here = replace(here, definition=here.definition.model_copy(update={"rows": (pair,)}))
-    assert (
-        "needs one finished run of 'ground-full', seed 1, and found none" in measured(here).failures[0]
-    )
+    assert "needs one finished run of 'ground-full', seed 1, and found none" in measured(here).failures[0]
     # Not a grounding run: which two are combined is what is tested here.
     shutil.copytree(runs / "scenes" / "two-branch-seed2", runs / "scenes-phrases" / "ground-full-seed1")
     assert "scenes-phrases/ground-full-seed1: matches whole images" in measured(here).failures[0]

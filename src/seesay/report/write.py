@@ -70,6 +70,8 @@ def write_report(
     page = Page(f"{_listed(names)} on {corpus_title(corpus.name)}", [about])
     runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
     if isinstance(corpus, PhraseCorpus):
+        if len(runs) < len(entries):
+            raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
         _add_grounding(page, runs, corpus, split, tell)
     else:
         _add_matching(page, entries, names, corpus, split, tell)
