@@ -20,7 +20,7 @@ BAD = "<script>alert('x')</script> & \"y\""
 
 @pytest.fixture
 def page() -> Elements:
-    made = Page(BAD, [BAD])
+    made = Page(BAD, BAD)
     made.section(BAD)
     made.heading(BAD)
     made.text(BAD)

@@ -39,12 +39,7 @@ def test_seeds_become_mean_and_deviation():
 
 
 def test_rows_are_chosen_and_ordered():
-    rows = [
-        row(mR=40.0),
-        row("seesay-small", mR=57.0),
-        row("vse++", mR=45.0),
-        row(split="val", mR=99.0),
-    ]
+    rows = [row(mR=40.0), row("seesay-small", mR=57.0), row("vse++", mR=45.0), row(split="val", mR=99.0)]
 
     def measured(**choice):
         return [line[0] for line in cells(results_table(rows, "flickr8k", **choice))[2:] if line[0][0] == "`"]

@@ -1,11 +1,11 @@
-"""Tables as data: which recipes are their rows, and which published rows stand beside these.
+"""Tables as data: the recipes of their rows, and the published rows beside them.
 
 One YAML file a paper in `tables/`, and one for the table of several papers that the README shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -189,7 +189,7 @@ def _shipped() -> dict[str, TableDefinition]:
     return found
 
 
-def _of_paper(content: dict[str, Any]) -> list[dict[str, Any]]:
+def _of_paper(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The tables of a paper: one for each corpus of `corpora`, which maps these to their protocols."""
     found = []
     for shared in content["tables"]:
@@ -207,7 +207,7 @@ def _rows(rows: Any) -> list[Any]:
     return [{"name": row} if isinstance(row, str) else row for row in listed]
 
 
-def _read(path: Path, name: str) -> dict[str, Any]:
+def _read(path: Path, name: str) -> Mapping[str, Any]:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
@@ -217,7 +217,7 @@ def _read(path: Path, name: str) -> dict[str, Any]:
     return content
 
 
-def _validate(values: dict[str, Any], name: str) -> TableDefinition:
+def _validate(values: Mapping[str, Any], name: str) -> TableDefinition:
     try:
         return TableDefinition.model_validate(values)
     except ValidationError as failure:

@@ -29,23 +29,14 @@ _MAX_K = 100
 
 @dataclass(frozen=True)
 class Grounded:
-    """A run on a split of phrases.
+    """A run on a split of phrases."""
 
-    Attributes:
-        name: unique in the report.
-        run: the run.
-        corpus: the split.
-        result: of the grounding protocol.
-        first: for each phrase the zero-based rank of its first right region, infinite without one, (p,).
-        best: for each phrase its best region and the IoU of it; None if its image has no regions.
-    """
-
-    name: str
+    name: str  # unique in the report
     run: Run
-    corpus: PhraseCorpus
+    corpus: PhraseCorpus  # the split
     result: GroundingResult
-    first: NDArray[np.float64]
-    best: Sequence[tuple[NDArray[np.float32], float] | None]
+    first: NDArray[np.float64]  # zero-based rank of each phrase's first right region, infinite without one
+    best: Sequence[tuple[NDArray[np.float32], float] | None]  # its best region, if there is any, and the IoU
 
 
 def ground_all(

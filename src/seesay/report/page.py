@@ -21,14 +21,9 @@ _QUALITY = 72
 
 
 class Page:
-    """A page whose figures and tables are numbered in their order.
+    """A page with numbered figures and tables; `about` is the line below its title."""
 
-    Args:
-        title: the title.
-        about: lines below it.
-    """
-
-    def __init__(self, title: str, about: Sequence[str]) -> None:
+    def __init__(self, title: str, about: str) -> None:
         self.title, self.about = title, about
         self._headings: list[str] = []
         self._parts: list[Html] = []
@@ -87,7 +82,7 @@ class Page:
         style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
         links = (tag("li", tag("a", h, href=f"#section-{i}")) for i, h in enumerate(self._headings, start=1))
         parts = (
-            tag("header", tag("h1", self.title), *(tag("p", line) for line in self.about)),
+            tag("header", tag("h1", self.title), tag("p", self.about)),
             tag("nav", tag("ol", *links), aria_label="Contents"),
             tag("main", joined(self._parts, "\n")),
         )
@@ -96,27 +91,16 @@ class Page:
 
 @dataclass(frozen=True)
 class Frame:
-    """A box to draw over an image.
+    """A box to draw over an image."""
 
-    Attributes:
-        box: x1, y1, x2, y2 as shares of the image's width and height.
-        kind: a class of the page's style.
-        strength: the opacity, in 0..1.
-    """
-
-    box: Sequence[float]
-    kind: str
-    strength: float = 1.0
+    box: Sequence[float]  # x1, y1, x2, y2 as shares of the image's width and height
+    kind: str  # a class of the page's style
+    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """The images of a split, made small enough to be part of a page.
-
-    Attributes:
-        images: the images.
-        alt: a text for each, for those who do not see it.
-    """
+    """The images of a split, made small enough to be part of a page, and an alternative text for each."""
 
     images: Sequence[CorpusImage]
     alt: Sequence[str]
@@ -153,5 +137,5 @@ def _overlay(frames: Sequence[Frame]) -> Html:
         x1, y1, x2, y2 = (1000 * share for share in frame.box)
         place = {"x": f"{x1:.0f}", "y": f"{y1:.0f}", "width": f"{x2 - x1:.0f}", "height": f"{y2 - y1:.0f}"}
         for side in ("under", "over"):
-            lines.append(tag("rect", **place, class_=f"{side} {frame.kind}", opacity=f"{frame.strength:.2f}"))
+            lines.append(tag("rect", **place, class_=f"{side} {frame.kind}", opacity=f"{frame.opacity:.2f}"))
     return tag("svg", *lines, viewBox="0 0 1000 1000", preserveAspectRatio="none", aria_hidden="true")

@@ -35,21 +35,14 @@ _INK, _FAINT = "#010101", "#020202"
 _VARIABLES = {_INK: "var(--ink)", _FAINT: "var(--line)"} | {
     f"#0300{i:02x}": f"var(--series-{i})" for i in range(_COLOURS)
 }
-_STYLE: Any = dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK) | {
-    "axes.edgecolor": _FAINT,
-    "axes.facecolor": "none",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
+_STYLE: dict[Any, Any] = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("axes.edgecolor", "grid.color"), _FAINT),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "svg.fonttype"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+    **dict(zip(("font.size", "grid.linewidth", "lines.markersize"), (9, 0.7, 4.5), strict=True)),
     "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "figure.facecolor": "none",
-    "font.size": 9,
-    "grid.color": _FAINT,
-    "grid.linewidth": 0.7,
-    "legend.frameon": False,
-    "lines.markersize": 4.5,
-    "svg.fonttype": "none",
     "text.parse_math": False,  # a run's name may hold a dollar
 }
 
@@ -64,7 +57,15 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
                 marked = [k - 1 for k in _TICKS if k <= len(line)]
                 style = ("-", "--")[ways.index(way)]
                 k = np.arange(1, len(line) + 1)
-                axes.plot(k, line, style, **_look(number), markevery=marked, label=label)
+                axes.plot(
+                    k,
+                    line,
+                    style,
+                    color=_colour(number),
+                    marker=_marker(number),
+                    markevery=marked,
+                    label=label,
+                )
         axes.set_xscale("log")
         axes.set_xticks(_TICKS, map(str, _TICKS))
         axes.minorticks_off()
@@ -97,7 +98,17 @@ def estimates_by_bin(
             aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
             value, low, high = np.array(values).T
             x, ends = np.arange(len(bins)) + aside, [value - low, high - value]
-            axes.errorbar(x, value, ends, **_look(number), linewidth=1.2, elinewidth=1, capsize=2, label=name)
+            axes.errorbar(
+                x,
+                value,
+                ends,
+                color=_colour(number),
+                marker=_marker(number),
+                linewidth=1.2,
+                elinewidth=1,
+                capsize=2,
+                label=name,
+            )
         axes.set_xticks(range(len(bins)), list(bins))
         axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(bins) - 0.5))
         axes.set_ylim(bottom=0)
@@ -113,7 +124,7 @@ def training_curves(
     with _plot(2.7, columns=len(panels)) as (figure, every):
         for axes, (ylabel, lines) in zip(every, panels.items(), strict=True):
             for number, (name, line) in enumerate(lines.items()):
-                axes.plot(x, line, **_look(number), label=name)
+                axes.plot(x, line, color=_colour(number), marker=_marker(number), label=name)
             axes.axvline(kept, color=_INK, linewidth=0.8, linestyle=":")
             axes.set(xlabel=xlabel, ylabel=ylabel)
             if xlabel == "epoch":
@@ -136,9 +147,8 @@ def histograms(values: Series, xlabel: str, alt: str) -> Html:
         return _svg(figure, axes, alt)
 
 
-def _look(number: int) -> dict[str, Any]:
-    """Colour and marker of series `number`; they repeat."""
-    return {"color": _colour(number), "marker": _MARKERS[number % len(_MARKERS)]}
+def _marker(number: int) -> str:
+    return _MARKERS[number % len(_MARKERS)]
 
 
 def _colour(number: int) -> str:

@@ -22,17 +22,11 @@ _TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one query.
+    """The answer to one query."""
 
-    Attributes:
-        rank: of the first right answer, from one.
-        best: the best candidates.
-        right: for each of these, whether it is a right answer.
-    """
-
-    rank: int
-    best: tuple[int, ...]
-    right: tuple[bool, ...]
+    rank: int  # of the first right answer, from one
+    best: tuple[int, ...]  # candidates
+    right: tuple[bool, ...]  # whether each of these is a right answer
 
 
 @dataclass(frozen=True)
@@ -101,29 +95,23 @@ class Gallery:
             f"Drawn at random (seed {SEED}), the same for every run. Right answers are framed and ticked; "
             "the rank is that of the right answer, and of an image that of its best sentence."
         )
+        of_sentences = {j: [self._images(a.to_sentences[j], a.name) for a in answers] for j in sentences}
+        of_images = {i: [self._sentences(a.to_images[i], a.name) for a in answers] for i in images}
         page.figure(
             "Sentences as queries, with the images they describe, and the first three images.",
-            *(
-                _query(self._sentence(j), [self._images(a.to_sentences[j], a.name) for a in answers])
-                for j in sentences
-            ),
+            *(_query(self._sentence(j), found) for j, found in of_sentences.items()),
         )
         page.figure(
             "Images as queries, and the first three sentences.",
-            *(
-                _query(self.pictures.show(i), [self._sentences(a.to_images[i], a.name) for a in answers])
-                for i in images
-            ),
+            *(_query(self.pictures.show(i), found) for i, found in of_images.items()),
         )
 
     def add_hardest(self, page: Page, answers: Answers) -> None:
         """Add the queries that a run answers worst."""
+        to = answers.to_sentences
         page.figure(
             f"The sentences whose image {answers.name} ranks worst, with that image.",
-            *(
-                _query(self._sentence(j), [self._images(answers.to_sentences[j])])
-                for j in answers.hardest_sentences
-            ),
+            *(_query(self._sentence(j), [self._images(to[j])]) for j in answers.hardest_sentences),
         )
         page.figure(
             f"The images whose best sentence {answers.name} ranks worst, with their first sentence.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +23,11 @@ from seesay.text.rare_words import rarest_words, word_counts
 from seesay.text.tokenizer import tokenize
 
 Whole = NDArray[np.int64]
+Bins = dict[str, NDArray[np.bool_]]  # sentences that have something in common, (m,), by a name
 
 _SENTENCE, _IMAGE = "sentence retrieval", "image retrieval"
 _MAX_K = 100
 _BINNED = "R@10"
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """Sentences that have something in common; `chosen` is (m,)."""
-
-    name: str
-    chosen: NDArray[np.bool_]
 
 
 def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
@@ -125,10 +117,10 @@ def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
-def bins_of(values: Whole, named: Mapping[str, tuple[int, int]]) -> list[Bin]:
+def bins_of(values: Whole, named: Mapping[str, tuple[int, int]]) -> Bins:
     """Return the sentences of each band of values; bands without any are left out."""
-    bins = [Bin(name, (low <= values) & (values <= high)) for name, (low, high) in named.items()]
-    return [each for each in bins if each.chosen.any()]
+    bins = {name: (low <= values) & (values <= high) for name, (low, high) in named.items()}
+    return {name: chosen for name, chosen in bins.items() if chosen.any()}
 
 
 def span(low: int, high: int) -> str:
@@ -175,24 +167,23 @@ def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
     )
 
 
-def _add_bins(page: Page, runs: Sequence[Measured], bins: Sequence[Bin], xlabel: str, by: str) -> None:
-    names = [each.name for each in bins]
+def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by: str) -> None:
     rows: list[list[str]] = []
     estimates: dict[str, list[Estimate]] = {each.name: [] for each in runs}
-    for each in bins:
+    for name, chosen in bins.items():
         for run in runs:
-            figures, low, high = image_retrieval_of(run, each.chosen)
+            figures, low, high = image_retrieval_of(run, chosen)
             estimates[run.name].append((figures[_BINNED], low, high))
-            cells = (number(figures[name]) for name in MEASURES)
-            rows.append([each.name, run.name, f"{each.chosen.sum():,}", *cells, f"{low:.1f}–{high:.1f}"])
+            cells = (number(figures[measure]) for measure in MEASURES)
+            rows.append([name, run.name, f"{chosen.sum():,}", *cells, f"{low:.1f}–{high:.1f}"])
     values = (
-        f"{run}: {', '.join(f'{value[0]:.0f} at {name}' for name, value in zip(names, row, strict=True))}"
+        f"{run}: {', '.join(f'{value[0]:.0f} at {name}' for name, value in zip(bins, row, strict=True))}"
         for run, row in estimates.items()
     )
     alt = f"{_BINNED} of image retrieval in percent by {xlabel}. {'; '.join(values)}."
     page.figure(
         f"{_BINNED} of image retrieval by {by}, with {LEVEL} % intervals.",
-        estimates_by_bin(estimates, names, xlabel, f"{_BINNED}, %", alt),
+        estimates_by_bin(estimates, list(bins), xlabel, f"{_BINNED}, %", alt),
     )
     columns = [xlabel, "run", "sentences", *MEASURES, f"{LEVEL} % of {_BINNED}"]
     page.table(f"Image retrieval by {by}.", columns, rows, words=2)

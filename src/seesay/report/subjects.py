@@ -23,17 +23,11 @@ _STANDARD = "standard"
 
 @dataclass(frozen=True)
 class Measured:
-    """A run, or external scores, on a split of captioned images.
+    """A run, or external scores, on a split of captioned images."""
 
-    Attributes:
-        name: unique in the report.
-        subject: the split as it scores it.
-        result: of the standard protocol, with intervals.
-    """
-
-    name: str
+    name: str  # unique in the report
     subject: Subject
-    result: Result
+    result: Result  # of the standard protocol, with intervals
 
     @property
     def run(self) -> Run | None:

@@ -53,11 +53,10 @@ def write_report(
     """Measure runs on a split of a corpus and write an HTML report of them.
 
     Args:
-        entries: runs that match sentences or predict concepts, and external scores; or runs that ground
-            phrases.
+        entries: runs that match sentences or predict concepts, and external scores; or runs that ground.
         corpus: captioned images, or phrases.
         split: the split to measure.
-        out: the file.
+        out: the file to write.
         tell: called with a line before each step.
         commit: of the source, for the record.
 
@@ -67,7 +66,8 @@ def write_report(
     check_out(out)
     names = short_names(entries)
     about = f"Split {split}: {split_size(corpus, split)}. {date.today().isoformat()}."
-    page = Page(f"{_listed(names)} on {corpus_title(corpus.name)}", [about])
+    title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
+    page = Page(f"{title} on {corpus_title(corpus.name)}", about)
     runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
     if isinstance(corpus, PhraseCorpus):
         if len(runs) < len(entries):
@@ -148,10 +148,3 @@ def _pictures(corpus: Corpus) -> Pictures:
     for sentence in reversed(corpus.sentences):
         alt[sentence.image] = f"{corpus.images[sentence.image].name}: {sentence.text}"
     return Pictures(corpus.images, alt)
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _MAX_NAMED:
-        return f"{len(names)} runs"
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last

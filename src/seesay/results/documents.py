@@ -41,17 +41,10 @@ def results_table(
     recipes: Sequence[str] = (),
     beside: str | None = None,
 ) -> str:
-    """Return measured rows, each above the published row of its system, as a Markdown table.
+    """Return measured rows of a corpus, each above the published row of its system, as a Markdown table.
 
-    Rows that differ only in their seed become one: mean ± standard deviation.
-
-    Args:
-        rows: the rows of a results file.
-        corpus: the corpus that they are of.
-        split: the split to show.
-        protocol: the protocol to show.
-        recipes: the recipes to show, in this order; by default all, by falling figure.
-        beside: another corpus whose published rows to show, which then name it.
+    Rows that differ only in their seed become one: mean ± standard deviation. `recipes` are shown in their
+    order, and all by falling figure by default; `beside` is another corpus whose published rows to show.
 
     Raises:
         SeesayError: no row is left, or one of `recipes` has none.
@@ -88,12 +81,9 @@ def benchmark_table(path: Path, benchmark: str) -> str:
 
 
 def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
-    """Fill every table block of a document; return True if one had to change.
+    """Fill every table block of a document from the results folder; return True if one had to change.
 
-    Args:
-        document: a Markdown file.
-        results: the folder of results files.
-        check: only compare, write nothing.
+    With `check` nothing is written.
 
     Raises:
         SeesayError: a block names something that does not exist.

@@ -143,11 +143,7 @@ def write_table(table: PaperTable, path: Path) -> None:
 def for_terminal(table: PaperTable) -> Group:
     """The table for a terminal; the best of each column is bold."""
     shown = Table(
-        title=Text(table.definition.title),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=0,
-        pad_edge=False,
+        title=Text(table.definition.title), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
     )
     first, *others = table.headings()
     shown.add_column(first, no_wrap=True)

@@ -22,11 +22,7 @@ _PLOTTED = ("R@1", "%")  # how the headings of the columns end that a plot of a 
 
 
 def plot_table(table: PaperTable, path: Path) -> None:
-    """Draw R@1, or how often the true order wins, of every row: ours with its deviation, and the paper's.
-
-    Args:
-        table: the table.
-        path: the PNG file.
+    """Draw R@1, or how often the true order wins, of every row as a PNG file: ours and the paper's.
 
     Raises:
         OSError: the file cannot be written.
@@ -58,11 +54,7 @@ def check_plot(path: Path, protocol: str | None) -> None:
 
 
 def plot_by_frequency(results: Mapping[str, Result], path: Path) -> None:
-    """Draw mR by how often a sentence's rarest word occurs in training, a curve for each result.
-
-    Args:
-        results: by name.
-        path: the PNG file.
+    """Draw mR by how often a sentence's rarest word occurs in training as a PNG file, a curve a result.
 
     Raises:
         SeesayError: the file cannot be written.

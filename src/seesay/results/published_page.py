@@ -16,9 +16,8 @@ SUMMARY, MISSING = "summary", "missing"
 def published_block(of: str) -> str:
     """Return a Markdown block of the page.
 
-    Args:
-        of: `summary`, the papers and how many of their rows have a recipe; `missing`, the systems without
-            a recipe and why; or the name of a paper's file, for all of its rows.
+    `summary` counts the papers' rows that have a recipe, `missing` lists the systems without one and why, and
+    the name of a paper's file gives all of its rows.
 
     Raises:
         SeesayError: there is no such block.

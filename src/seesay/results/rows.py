@@ -97,12 +97,9 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
-    """Write a row into `folder/<corpus>.jsonl`, in place of an earlier one with the same IDENTITY.
+    """Write a row into `folder/<corpus>.jsonl`, in place of one with the same IDENTITY; return the path.
 
     Rows are sorted by their identity, so that a new measurement changes one line of the file.
-
-    Returns:
-        The path of the file.
 
     Raises:
         SeesayError: the corpus' name is not a file name, or the file there is invalid.

@@ -42,28 +42,18 @@ class Outcome:
 
 @dataclass
 class Line:
-    """A row of the table: its measured rows, one for each seed, the published row, and what failed."""
+    """A row of the table: its measured rows with their figures, one a seed, the published row, failures."""
 
     row: TableRow
     published: PublishedRow | None
     rows: list[Row] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    figures: list[Figures] = field(default_factory=list)  # of each of `rows`
-
-    def add(self, row: Row) -> None:
-        """Add a measured row."""
-        self.rows.append(row)
-        self.figures.append(row.result.columns())
+    figures: list[Figures] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """The name of the row."""
         return self.row.name
-
-    @property
-    def label(self) -> str:
-        """The name, and whether the row failed."""
-        return self.name + (", failed" if self.failures and not self.rows else "")
 
     @property
     def printed(self) -> Figures:
@@ -84,13 +74,9 @@ class Cell:
 
 
 class PaperTable:
-    """The lines of a table in the order of its definition; outcomes are added to them.
+    """The lines of a table on a split of a corpus; outcomes are added to them.
 
-    Args:
-        definition: the table.
-        corpus: the corpus that is measured.
-        split: the split that is measured.
-        measures: the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
+    `measures` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
 
     Raises:
         SeesayError: a row names a published row that the paper does not have.
@@ -107,7 +93,8 @@ class PaperTable:
         """Add an outcome to its line."""
         line = next(line for line in self.lines if line.name == outcome.row)
         if outcome.measured is not None:
-            line.add(outcome.measured)
+            line.rows.append(outcome.measured)
+            line.figures.append(outcome.measured.result.columns())
         if outcome.failure is not None:
             line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
 
@@ -159,7 +146,8 @@ class PaperTable:
 
         The best of ours is marked in each column, and the best of the paper's if all are of one table.
         """
-        lines = [[Cell(line.label)] for line in self.lines]
+        failed = [", failed" if line.failures and not line.rows else "" for line in self.lines]
+        lines = [[Cell(line.name + suffix)] for line, suffix in zip(self.lines, failed, strict=True)]
         for column in self.columns:
             ours = [line.measured(column) for line in self.lines]
             best = _best([fmean(values) if values else None for values in ours], column)
@@ -286,18 +274,9 @@ class PaperTable:
 
 
 def recorded_table(
-    definition: TableDefinition,
-    path: Path | None = None,
-    split: str = "test",
-    measures: Sequence[str] = (),
+    definition: TableDefinition, path: Path | None = None, split: str = "test", measures: Sequence[str] = ()
 ) -> PaperTable:
-    """Return a table of recorded rows; nothing is measured.
-
-    Args:
-        definition: the table.
-        path: a results file named after its corpus; by default that of the definition's corpus in `results`.
-        split: the split to show.
-        measures: see `PaperTable`.
+    """Return a table of recorded rows; by default those of the definition's corpus in `results`.
 
     Raises:
         SeesayError: the file has no rows, or a row names a published row that the paper does not have.

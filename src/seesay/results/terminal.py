@@ -34,10 +34,10 @@ def print_result(
 
     Args:
         result: the result.
-        system: the printed name of the system or the name of its recipe, if it has one.
+        system: the printed name of the system, or the name of its recipe.
         corpus: the name of the corpus.
         differences: how the measured run differs from the paper, in words.
-        console: the console to print to; standard output by default.
+        console: standard output by default.
     """
     console, more = console or Console(), details(result)
     reranked = isinstance(result, RetrievalResult) and result.shortlist is not None

@@ -27,21 +27,13 @@ _JUDGEMENTS = {"expert": "three rows a pair", "crowdflower": "the share of yes"}
 
 @dataclass(frozen=True)
 class Details:
-    """What is shown beside the columns of a result.
+    """What is shown beside the columns of a result."""
 
-    Attributes:
-        before: rows above the result, by their label.
-        after: rows below it.
-        tables: tables in place of that of the columns.
-        notes: lines below the tables.
-        label: of the result's own row.
-    """
-
-    before: Mapping[str, Part] = field(default_factory=dict)
-    after: Mapping[str, Part] = field(default_factory=dict)
-    tables: Sequence[Table] = ()
-    notes: Sequence[str] = ()
-    label: str = "measured"
+    before: Mapping[str, Part] = field(default_factory=dict)  # rows above it, by their label
+    after: Mapping[str, Part] = field(default_factory=dict)  # rows below it
+    tables: Sequence[Table] = ()  # in place of the one of the columns
+    notes: Sequence[str] = ()  # below the tables
+    label: str = "measured"  # of the result's own row
 
 
 @singledispatch
@@ -109,11 +101,9 @@ def _(result: GradedResult) -> Details:
         right = f"those of the file, {result.left_out} names of which are not in the split"
     chance = ", ".join(f"{way} {number(row.by_chance)}" for way, row in result.by_direction.items())
     queries = ", ".join(f"{way} {row.queries}" for way, row in result.by_direction.items())
-    notes = [
-        f"nDCG: relevance is {result.relevance}; by chance: {chance}.",
-        f"R-precision, mAP@R, R@1: right answers are {right}; queries with some: {queries}.",
-    ]
-    return Details(notes=notes)
+    gains = f"nDCG: relevance is {result.relevance}; by chance: {chance}."
+    answers = f"R-precision, mAP@R, R@1: right answers are {right}; queries with some: {queries}."
+    return Details(notes=[gains, answers])
 
 
 @details.register

@@ -194,10 +194,7 @@ class TableRuns:
 
 
 def measure_table(
-    runs: TableRuns,
-    seeds: Sequence[int],
-    tell: Callable[[str], None],
-    record: Path | None = None,
+    runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
 ) -> PaperTable:
     """Measure a whole table.
 

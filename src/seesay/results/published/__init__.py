@@ -6,7 +6,7 @@ printed; `note` marks those that cannot be right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -97,11 +97,7 @@ def published_rows(corpus: str | None = None, protocol: str | None = None) -> li
 
 
 def find_published(
-    name: str,
-    corpus: str,
-    protocol: str,
-    paper: tuple[str, int] | None = None,
-    any_protocol: bool = False,
+    name: str, corpus: str, protocol: str, paper: tuple[str, int] | None = None, any_protocol: bool = False
 ) -> PublishedRow | None:
     """Return the published row of a system; None if there is none.
 
@@ -109,11 +105,10 @@ def find_published(
 
     Args:
         name: the printed name of the system, or the name of its recipe.
-        corpus: the corpus that the row is of.
-        protocol: the protocol that the row is of.
-        paper: a source and the number of its table, to take the row from this table only.
-        any_protocol: take a row of another protocol if there is none of this one; one K of few-shot
-            matching is compared with nothing else.
+        corpus: the corpus of the row.
+        protocol: the protocol of the row.
+        paper: the source and the number of the only table to look in.
+        any_protocol: take a row of another protocol if there is none of this one, but no few-shot row.
     """
     wanted = name.casefold()
     found = [
@@ -149,7 +144,7 @@ def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
     )
 
 
-def _paper(name: str, content: dict[str, Any], others: dict[str, dict[str, str]]) -> Paper:
+def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str, str]]) -> Paper:
     source, own = content["source"], content["systems"]
     rows = [
         PublishedRow(
