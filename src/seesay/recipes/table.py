@@ -191,7 +191,7 @@ def _shipped() -> dict[str, TableDefinition]:
 
 def _of_paper(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The tables of a paper: one for each corpus of `corpora`, which maps these to their protocols."""
-    found = []
+    found: list[Mapping[str, Any]] = []
     for shared in content["tables"]:
         table = dict(shared)
         for number, (corpus, protocol) in enumerate(table.pop("corpora").items()):
