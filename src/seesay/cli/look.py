@@ -33,23 +33,24 @@ def data(
     as_json: JsonOption = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.readers import read_corpus, read_phrases
-    from seesay.data.summary import BROKEN, summarise, summarise_phrases
+    from seesay.data.corpus import Corpus
+    from seesay.data.readers import open_corpus
+    from seesay.data.summary import BROKEN, summarise
     from seesay.progress import progress_of
-    from seesay.text.rare_words import rare_word_summary
-    from seesay.text.vocabulary import vocabulary_summary
+    from seesay.text.rare_words import rare_word_summary, vocabulary_summary
 
-    if phrases:
-        told = summarise_phrases(read_phrases(folder, images, data_format))
-        console.show(told, as_json, console.print_corpus)
-        return
-    corpus = read_corpus(folder, data_format)
+    corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
-    summary["vocabulary"] = vocabulary_summary(corpus)
-    summary["rare_words"] = rare_word_summary(corpus)
-    console.show(summary, as_json, console.print_corpus)
-    if BROKEN in summary["issues"]:
+    captioned = isinstance(corpus, Corpus)
+    words = vocabulary_summary(corpus) if captioned else None
+    rare = rare_word_summary(corpus) if captioned else None
+    if as_json:
+        more = {"vocabulary": words, "rare_words": rare} if captioned else {}
+        console.print_json(summary.to_dict() | more)
+    else:
+        console.print_corpus(summary, words, rare)
+    if BROKEN in summary.issues.counts:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -140,7 +141,7 @@ def concepts(
     else:
         train = read_corpus(Path(source), data_format).split("train")
         vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
-    console.show(vocabulary.as_json(), as_json, console.print_concepts)
+    console.show(vocabulary.to_dict(), as_json, console.print_concepts)
 
 
 @app.command()
@@ -168,8 +169,9 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the runs below a folder, and the shipped ones."""
-    from seesay.training.runs import list_runs
+    from seesay.training.summarize import list_runs
 
     if folder != DEFAULT_RUNS and not folder.is_dir():
         raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")
-    console.show(list_runs(folder), as_json, console.print_lines)
+    rows = [{"name": name, "about": about} for name, about in list_runs(folder)]
+    console.show(rows, as_json, console.print_lines)
