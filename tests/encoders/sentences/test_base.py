@@ -5,11 +5,7 @@ import pytest
 
 from seesay.encoders.names import SENTENCE_ENCODERS
 from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.base import (
-    fit_sentence_encoder,
-    load_sentence_encoder,
-    save_sentence_encoder,
-)
+from seesay.encoders.sentences.base import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
 from seesay.encoders.sentences.word_vectors import Bags, word_vectors
 from seesay.errors import SeesayError
 
