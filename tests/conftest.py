@@ -41,7 +41,7 @@ def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "matcher.sentence_hidden=128",
         "schedule.epochs=12",
         "schedule.patience=null",
-        "batch=30",
+        "batch_size=30",
         "regions.proposals=60",
     ]
     folder = tmp_path_factory.mktemp("grounding") / "run"
@@ -63,7 +63,7 @@ def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "matcher.hidden=64",
         "schedule.epochs=4",
         "schedule.patience=null",
-        "batch=20",
+        "batch_size=20",
     ]
     folder = tmp_path_factory.mktemp("pairs") / "run"
     train(load_recipe("mcnn-wd", changes=changes), read_corpus(scenes), folder)

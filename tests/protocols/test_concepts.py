@@ -2,19 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 from sklearn.metrics import average_precision_score
 
-from seesay.errors import SeesayError
 from seesay.protocols.concepts import (
-    _drawn_precision,
-    average_precision,
     concept_intervals,
     concept_measures,
 )
 from seesay.text.concepts import Concept, ConceptVocabulary
+
 
 def _vocabulary() -> ConceptVocabulary:
     words = (Concept("dog", "noun", 9), Concept("run", "verb", 5), Concept("red", "adjective", 2))

@@ -137,7 +137,9 @@ def test_scores_in_another_order_are_said_to_be_chance(tmp_path):
     owners = np.repeat(np.arange(100), 2)
     scores = draw.normal(size=(100, 200)) + 4 * (np.arange(100)[:, None] == owners)
     whole = drawn.corpus_of(owners, 100)
-    saved(tmp_path, right=scores, wrong=scores[:, draw.permutation(200)], few=scores[:20, draw.permutation(40)])
+    saved(
+        tmp_path, right=scores, wrong=scores[:, draw.permutation(200)], few=scores[:20, draw.permutation(40)]
+    )
     assert "notes" not in measured(tmp_path / "right.npy", whole)
     assert "order of the corpus" in measured(tmp_path / "wrong.npy", whole)["notes"][0]
     assert "notes" not in measured(tmp_path / "few.npy", drawn.corpus_of(owners[:40], 20))

@@ -41,7 +41,9 @@ def test_a_run_is_measured_as_its_scores_are(subject: PhraseSubject, iou, boxes)
     expected = grounding_recall(scores, regions, truths, iou, boxes).to_dict()
     assert {name: result[name] for name in expected} == expected
     named = {"convention": {"merged": "enclosing box", "any": "any box"}[boxes], "IoU": iou}
-    largest = grounding_recall([(b[:, 2:] - b[:, :2]).prod(axis=1) for b in regions], regions, truths, iou, boxes)
+    largest = grounding_recall(
+        [(b[:, 2:] - b[:, :2]).prod(axis=1) for b in regions], regions, truths, iou, boxes
+    )
     for figures, recall in ((result, expected), (result["baselines"]["largest proposal"], largest.to_dict())):
         assert figures == figures | recall | named
     whole = [[[0, 0, *subject.inputs.corpus.sizes[phrase.image]]] for phrase in phrases]
