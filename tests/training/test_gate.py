@@ -16,7 +16,7 @@ from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.fusion import Gate
 from seesay.matchers.sentences import number_words
-from seesay.metrics.auc import area_under_curve
+from seesay.metrics import auc
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import GateSettings
 from seesay.runs.inputs import Inputs
@@ -64,9 +64,9 @@ def test_val_is_labelled_by_the_train_split() -> None:
 def test_auc_is_scikit_learns(pairs: list[tuple[float, bool]]) -> None:
     values, labels = zip(*pairs, strict=True)
     if len(set(labels)) < 2:
-        assert area_under_curve(values, labels) is None
+        assert auc(values, labels) is None
     else:
-        assert area_under_curve(values, labels) == pytest.approx(roc_auc_score(labels, values))
+        assert auc(values, labels) == pytest.approx(roc_auc_score(labels, values))
 
 
 def test_both_labels_weigh_the_same_in_the_loss() -> None:

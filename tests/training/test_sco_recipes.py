@@ -17,7 +17,7 @@ from seesay.data.readers import read_corpus
 from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.build import build_matcher
-from seesay.protocols.measure import encoder_and_crops
+from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.recipes.matchers import GenerationSettings, ScoSettings
 from seesay.recipes.schema import MarginSettings
