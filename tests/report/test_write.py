@@ -15,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.matchers.gvse import gate_values
 from seesay.metrics.recall import MEASURES
 from seesay.protocols.external_scores import Given
-from seesay.protocols.measure import measure_split
+from seesay.protocols.evaluate import evaluate
 from seesay.report.insides import concept_scores
 from seesay.report.queries import answer, sample
 from seesay.report.subject import corpus_of, measure_subjects, names_of

@@ -13,9 +13,9 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
-from seesay.metrics.recall import mean_recall, retrieval
-from seesay.protocols.measure import measure_split
-from seesay.protocols.rerank import measure_reranked
+from seesay.metrics.ranks import Ranks, ranks
+from seesay.metrics.recall import metrics_of
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -103,15 +103,17 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     owners = inputs.image_of_sentence
     first = ranks(by_image * metrics[0] + (1 - by_image) * metrics[1], owners)
     second = ranks(by_sentence * metrics[0] + (1 - by_sentence) * metrics[1], owners)
-    expected = mean_recall(retrieval(first.sentence), retrieval(second.image))
-    assert measure_split(run, corpus, "test", "standard")["mR"] == pytest.approx(expected, abs=1e-3)
+    expected = metrics_of(Ranks(first.sentence, second.image)).mean_recall
+    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:
     report = TrainingSummary.load(fused)
     assert list(report["members"]) == ["uncommon", "common"]
     assert set(report["gates"]) == {"image", "sentence"}
-    told = measure_split(Run.load(str(fused)), corpus, "test", "k-shot")
+    told = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0).to_dict()
     assert set(told["gate AUC"]) == {"image", "sentence"}
 
 
@@ -135,7 +137,7 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
     with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         Reranker(run)
     with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
-        measure_reranked(run, run, corpus, "test", "standard", 5)
+        evaluate(run, corpus, rerank=run, shortlist=5)
 
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:

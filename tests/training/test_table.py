@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.protocols.measure import measure_split
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.table import TableRow, load_table
 from seesay.runs.run import Run
 from seesay.training import loop
@@ -90,7 +90,9 @@ def test_rows_are_trained_once_in_order_and_two_seeds_become_a_mean(
     recalls = []
     for seed in (1, 2):
         run = Run.load(str(finished / "scenes" / f"two-branch-seed{seed}"))
-        recalls.append(measure_split(run, corpus, "test", "standard")["sentence_retrieval"]["R@1"])
+        recalls.append(
+            evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["sentence_retrieval"]["R@1"]
+        )
         assert run.recipe.seed == seed
     assert table.cells()[1][1].text.startswith(f"{fmean(recalls):.1f} ± ")
 
@@ -126,11 +128,11 @@ def test_a_measure_is_kept_until_weights_or_data_change(
 ) -> None:
     measured: list[str] = []
 
-    def noted(run, *arguments):
+    def noted(run, *arguments, **options):
         measured.append(Path(run.name).name)
-        return measure_split(run, *arguments)
+        return evaluate(run, *arguments, **options)
 
-    monkeypatch.setattr(table_of_runs, "measure_split", noted)
+    monkeypatch.setattr(table_of_runs, "evaluate", noted)
     here = runs_of(corpus, runs)
     assert measure_table(here, [1, 2], lambda _: None).failures == []
     assert measured == []
@@ -275,7 +277,8 @@ def test_a_combination_takes_both_runs(
 
     def combined(sentence_run, phrase_run, corpus, split):
         calls.append((Path(sentence_run.name).name, Path(phrase_run.name).name, split))
-        return measure_split(sentence_run, corpus, split, "standard") | {"alpha": 0.3}
+        result = evaluate(sentence_run, corpus, "standard", split, resamples=0)
+        return result.model_copy(update={"alpha": 0.3})
 
     monkeypatch.setattr(table_of_runs, "measure_combined", combined)
     for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.protocols.measure import measure_split
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.corpus import open_corpus_of
 from seesay.runs.run import Run
@@ -51,11 +51,11 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the runs that are measured from here on."""
     names: list[str] = []
 
-    def noted(run, *arguments):
+    def noted(run, *arguments, **options):
         names.append(Path(run.name).name)
-        return measure_split(run, *arguments)
+        return evaluate(run, *arguments, **options)
 
-    monkeypatch.setattr(table_of_runs, "measure_split", noted)
+    monkeypatch.setattr(table_of_runs, "evaluate", noted)
     return names
 
 
@@ -73,7 +73,10 @@ def test_seeds_are_one_row_and_changes_another(corpus: Corpus, runs: Path, measu
     assert wide.name.startswith("two-branch-linear ")
     assert "matcher.dim=16" in wide.name
     alone = [Run.load(str(runs / name)) for name in ("one", "two")]
-    expected = [measure_split(run, corpus, "test", "standard")["sentence_retrieval"]["R@1"] for run in alone]
+    expected = [
+        evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["sentence_retrieval"]["R@1"]
+        for run in alone
+    ]
     assert table.cells()[0][1].text.startswith(f"{fmean(expected):.1f} ± ")
     assert plain.published.system == "Embedding network, linear, bi-directional"
     assert measured == ["one", "wide", "two"]
