@@ -114,18 +114,23 @@ def concepts(
     source: Annotated[
         str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
     ],
-    image: Annotated[Path | None, typer.Argument(metavar="IMAGE", help="An image file; takes a run.")] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", min=1, help="How many; 256 of a corpus, 10 of an image.")
+    image: Annotated[
+        Path | None, typer.Argument(metavar="IMAGE", help="An image file, if the first argument is a run.")
     ] = None,
-    min_count: Annotated[int, typer.Option(min=1, help="Of a corpus: in at least this many sentences.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", min=1, help="Number of concepts; by default 256 of a corpus, 10 of an image."),
+    ] = None,
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Of a corpus: only words in at least so many sentences.")
+    ] = 5,
     regions: Annotated[
-        bool, typer.Option("--regions", help="Look at 50 regions of the image too; takes a second.")
+        bool, typer.Option("--regions", help="Also look at 50 regions of the image; takes a second.")
     ] = False,
     data_format: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the words that a corpus's training sentences say most, or what a run sees in an image."""
+    """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
     from seesay.data.readers import read_corpus
     from seesay.data.sources import FileSource
     from seesay.runs.concepts import image_concepts, run_concepts
