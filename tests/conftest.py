@@ -30,7 +30,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that grounds phrases in drawn scenes, small enough to be trained in seconds."""
-    from seesay.data.phrase_readers import read_phrases
+    from seesay.data.readers import read_phrases
     from seesay.recipes.load import load_recipe
     from seesay.training.train import train
 
@@ -41,7 +41,7 @@ def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "matcher.sentence_hidden=128",
         "schedule.epochs=12",
         "schedule.patience=null",
-        "batch=30",
+        "batch_size=30",
         "regions.proposals=60",
     ]
     folder = tmp_path_factory.mktemp("grounding") / "run"
@@ -63,7 +63,7 @@ def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "matcher.hidden=64",
         "schedule.epochs=4",
         "schedule.patience=null",
-        "batch=20",
+        "batch_size=20",
     ]
     folder = tmp_path_factory.mktemp("pairs") / "run"
     train(load_recipe("mcnn-wd", changes=changes), read_corpus(scenes), folder)

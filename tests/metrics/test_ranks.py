@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.metrics import ranks as module
-from seesay.metrics.ranks import NO_ANSWER, embedding_ranks, image_ranks, ranks, sentence_ranks
+from seesay.metrics.ranks import NO_ANSWER, embedding_ranks, ranks
 
 
 def naive_sentence_ranks(scores, owners):
@@ -42,25 +42,29 @@ def tied_scores(draw):
 @settings(max_examples=300, deadline=None)
 def test_ranks_are_those_of_the_definition(case):
     scores, owners = case
-    assert sentence_ranks(scores, owners).tolist() == naive_sentence_ranks(scores, owners)
-    assert image_ranks(scores, owners).tolist() == naive_image_ranks(scores, owners)
+    assert ranks(scores, owners).sentence.tolist() == naive_sentence_ranks(scores, owners)
+    assert ranks(scores, owners).image.tolist() == naive_image_ranks(scores, owners)
 
 
-@pytest.mark.parametrize("cells", [1, 7, 64, 1 << 18])
+@pytest.mark.parametrize("shape", [(300, 31), (3, 200_000), (1500, 400)])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_block_size_changes_nothing(monkeypatch, cells, order):
+def test_matrices_larger_than_a_block_rank_the_same(shape, order):
     rng = np.random.default_rng(0)
-    scores = np.asarray(rng.integers(0, 5, (300, 31)).astype(np.float32), order=order)
-    owners = rng.integers(0, 300, 31)
-    monkeypatch.setattr(module, "_CACHE_CELLS", cells)
+    scores = np.asarray(rng.integers(0, 5, shape).astype(np.float32), order=order)
+    owners = rng.integers(0, shape[0], shape[1])
     found = ranks(scores, owners)
-    assert found.sentence.tolist() == naive_sentence_ranks(scores, owners)
-    assert found.image.tolist() == naive_image_ranks(scores, owners)
+    best = np.full(shape[0], -np.inf)
+    own = scores[owners, np.arange(shape[1])]
+    np.maximum.at(best, owners, own)
+    assert found.image.tolist() == ((scores >= own).sum(axis=0) - 1).tolist()
+    foreign = owners != np.arange(shape[0])[:, None]
+    expected = ((scores >= best[:, None]) & foreign).sum(axis=1)
+    assert found.sentence.tolist() == np.where(np.isinf(best), NO_ANSWER, expected).tolist()
 
 
 def test_more_than_255_rows_in_a_block_do_not_overflow_a_byte():
     scores = np.zeros((1000, 2), np.float32)
-    assert image_ranks(scores, [0, 999]).tolist() == [999, 999]
+    assert ranks(scores, [0, 999]).image.tolist() == [999, 999]
 
 
 @given(st.integers(1, 60), st.integers(1, 40), st.integers(0, 2**32 - 1), st.sampled_from(["f2", "f4", "f8"]))
@@ -70,11 +74,27 @@ def test_embeddings_rank_as_their_score_matrix(n, m, seed, dtype):
     images, sentences = (rng.integers(-2, 3, (k, 4)).astype(dtype) for k in (n, m))
     owners = rng.integers(0, n, m)
     matrix = ranks(images.astype(np.float64) @ sentences.astype(np.float64).T, owners)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_PRODUCT_CELLS", 50)
-        streamed = embedding_ranks(images, sentences, owners)
+    streamed = embedding_ranks(images, sentences, owners)
     assert streamed.sentence.tolist() == matrix.sentence.tolist()
     assert streamed.image.tolist() == matrix.image.tolist()
+
+
+def test_embeddings_of_more_than_a_block_rank_as_their_score_matrix():
+    rng = np.random.default_rng(4)
+    images, sentences = (rng.integers(-2, 3, (k, 3)).astype(np.float32) for k in (300, 70_000))
+    owners = rng.integers(0, 300, 70_000)
+    matrix, streamed = ranks(images @ sentences.T, owners), embedding_ranks(images, sentences, owners)
+    assert np.array_equal(streamed.sentence, matrix.sentence)
+    assert np.array_equal(streamed.image, matrix.image)
+
+
+def test_tensors_rank_as_arrays():
+    scores = torch.randn(6, 9, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    owners = torch.arange(9) % 6
+    expected = ranks(scores.detach().numpy(), owners.numpy())
+    assert np.array_equal(ranks(scores, owners).image, expected.image)
+    half = scores.detach().bfloat16()
+    assert np.array_equal(ranks(half, owners).sentence, ranks(half.float().numpy(), owners).sentence)
 
 
 def test_a_query_never_loses_to_itself_in_rounded_products():
@@ -104,13 +124,13 @@ def test_memory_mapped_half_precision(tmp_path):
 
 def test_infinities_are_ordered_like_numbers():
     scores = np.array([[-np.inf, np.inf], [-np.inf, 3.0]])
-    assert image_ranks(scores, [0, 1]).tolist() == [1, 1]
-    assert sentence_ranks(scores, [0, 1]).tolist() == [1, 0]
+    assert ranks(scores, [0, 1]).image.tolist() == [1, 1]
+    assert ranks(scores, [0, 1]).sentence.tolist() == [1, 0]
 
 
 def test_large_whole_numbers_are_not_rounded():
     scores = np.array([[2**60 + 1, 2**60]])
-    assert sentence_ranks(np.vstack([scores, scores]), [0, 1]).tolist() == [0, 1]
+    assert ranks(np.vstack([scores, scores]), [0, 1]).sentence.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("row", [0, 299])
@@ -131,7 +151,7 @@ def test_nan_of_a_product_is_refused():
     ("scores", "owners", "said"),
     [
         (np.zeros(3), [0], "shape"),
-        (np.zeros((2, 3)), [0, 1], "3 sentences"),
+        (np.zeros((2, 3)), [0, 1], r"it must be \(3,\)"),
         (np.zeros((2, 3)), [0, 1, 2], "sentence 2 belongs to image 2"),
         (np.zeros((2, 3)), [0, -1, 1], "sentence 1 belongs to image -1"),
         (np.zeros((2, 3)), [0.0, 1.0, 1.0], "whole number"),
@@ -141,11 +161,11 @@ def test_nan_of_a_product_is_refused():
         (np.array([["a", "b"]]), [0, 0], "real numbers"),
     ],
 )
-def test_what_does_not_fit_is_said(scores, owners, said):
+def test_wrong_shapes_and_dtypes_are_refused(scores, owners, said):
     with pytest.raises(SeesayError, match=said):
         ranks(scores, owners)
 
 
 def test_embeddings_of_different_widths_are_refused():
-    with pytest.raises(SeesayError, match=r"\(2, 3\).*\(2, 4\)"):
+    with pytest.raises(SeesayError, match=r"sentences: shape \(2, 4\); it must be \(n_sentences, 3\)"):
         embedding_ranks(np.zeros((2, 3)), np.zeros((2, 4)), [0, 1])

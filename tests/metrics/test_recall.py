@@ -4,32 +4,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.metrics.recall import Retrieval, mean_of, mean_recall, retrieval
+from seesay.metrics import median_rank, recall_at_k, retrieval_metrics
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60))
 def test_measures_are_those_of_the_definition(ranks):
-    found = retrieval(ranks)
-    for k, value in ((1, found.r1), (5, found.r5), (10, found.r10)):
-        assert value == pytest.approx(100 * sum(rank + 1 <= k for rank in ranks) / len(ranks))
+    for k in (1, 5, 10):
+        expected = 100 * sum(rank + 1 <= k for rank in ranks) / len(ranks)
+        assert recall_at_k(ranks, k) == pytest.approx(expected)
     middle = sorted(ranks)
     half = len(ranks) // 2
     median = middle[half] if len(ranks) % 2 else (middle[half - 1] + middle[half]) // 2
-    assert found.median_rank == median + 1
+    assert median_rank(ranks) == median + 1
 
 
 def test_median_rank_of_an_even_number_of_queries_is_floored():
-    assert retrieval([0, 1]).median_rank == 1
-    assert retrieval([0, 3]).median_rank == 2
+    assert median_rank([0, 1]) == 1
+    assert median_rank([0, 3]) == 2
 
 
 def test_images_without_sentences_are_no_queries():
-    assert retrieval([0, -1, -1, 7]) == retrieval([0, 7])
+    assert recall_at_k([0, -1, -1, 7], 5) == recall_at_k([0, 7], 5) == 50
     with pytest.raises(SeesayError, match="no query"):
-        retrieval(np.array([-1, -1]))
+        median_rank(np.array([-1, -1]))
+    with pytest.raises(SeesayError, match=r"ranks: shape \(1, 2\); it must be \(q,\)"):
+        recall_at_k([[0, 1]], 5)
 
 
-def test_means():
-    one, two = Retrieval(10, 20, 30, 4), Retrieval(20, 40, 60, 7)
-    assert mean_of([one, two]) == Retrieval(15, 30, 45, 5.5)
-    assert mean_recall(one, two) == pytest.approx(30)
+def test_both_directions_of_a_score_matrix():
+    found = retrieval_metrics([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1])
+    assert found.to_dict() == {
+        "sentence_retrieval": {"R@1": 100.0, "R@5": 100.0, "R@10": 100.0, "Med r": 1.0},
+        "image_retrieval": {"R@1": pytest.approx(100 / 3), "R@5": 100.0, "R@10": 100.0, "Med r": 2.0},
+        "mR": pytest.approx((5 * 100 + 100 / 3) / 6),
+    }
+
+
+def test_a_constant_scorer_gains_nothing():
+    found = retrieval_metrics(np.ones((40, 120)), np.repeat(np.arange(40), 3))
+    assert found.mean_recall == 0

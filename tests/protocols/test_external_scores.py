@@ -1,4 +1,4 @@
-"""Scores and embeddings from files: what they measure, and what is said of those that do not fit."""
+"""Scores and embeddings from files: what they measure, and why some are refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
-from seesay.protocols.external_scores import Given, order_hint
-from seesay.protocols.retrieval import evaluate_scores
-from seesay.protocols.scored import measure_scored
+from seesay.protocols.evaluate import evaluate
+from seesay.protocols.external_scores import ExternalScores
+from tests.protocols import drawn
 
 COUNTS = (5, 5, 6, 7)  # sentences an image, as on COCO
 N, M = len(COUNTS), sum(COUNTS)
@@ -42,12 +42,12 @@ def saved(folder, **arrays):
 
 
 def measured(name, whole, protocol="standard"):
-    return measure_scored(Given(str(name)).of_split(whole, "test"), protocol, list)
+    return evaluate(str(name), whole, protocol, resamples=0).to_dict()
 
 
 def refused(name, whole, *said):
     with pytest.raises(SeesayError) as told:
-        Given(str(name)).of_split(whole, "test")
+        ExternalScores(str(name)).subject(whole, "test")
     for part in said:
         assert part in str(told.value)
 
@@ -56,12 +56,12 @@ def test_a_matrix_and_its_embeddings_measure_as_the_arrays_do(tmp_path):
     whole, owners = corpus()
     images, sentences = vectors(owners)
     saved(tmp_path, scores=images @ sentences.T, images=images, sentences=sentences)
-    expected = evaluate_scores(images @ sentences.T, owners)
+    expected = drawn.measured(images @ sentences.T, owners)
     assert measured(tmp_path / "scores.npy", whole) == expected
     both = f"{tmp_path / 'images.npy'},{tmp_path / 'sentences.npy'}"
     assert measured(both, whole) == expected
     assert measured(both, whole, "sentence-to-sentence")["queries"] == M
-    with pytest.raises(SeesayError, match="scores alone"):
+    with pytest.raises(SeesayError, match="compares embeddings"):
         measured(tmp_path / "scores.npy", whole, "sentence-to-sentence")
     with pytest.raises(SeesayError, match="'composition' needs"):
         measured(tmp_path / "scores.npy", whole, "composition")
@@ -72,7 +72,7 @@ def test_half_precision_and_a_name_for_every_split(tmp_path):
     images, sentences = vectors(owners)
     scores = (images @ sentences.T).astype(np.float16)
     np.save(tmp_path / "scores-test.npy", scores)
-    assert measured(tmp_path / "scores-{split}.npy", whole) == evaluate_scores(scores, owners)
+    assert measured(tmp_path / "scores-{split}.npy", whole) == drawn.measured(scores, owners)
 
 
 def test_the_first_five_sentences_of_each_image_are_understood(tmp_path):
@@ -84,7 +84,7 @@ def test_the_first_five_sentences_of_each_image_are_understood(tmp_path):
     assert told.pop("notes") == [
         f"{tmp_path / 'scores.npy'}: the first 5 sentences of each image, 20 of the split's 23."
     ]
-    assert told == evaluate_scores((images @ sentences.T)[:, kept], owners[kept])
+    assert told == drawn.measured((images @ sentences.T)[:, kept], owners[kept])
 
 
 def test_an_image_repeated_for_each_of_its_sentences_is_understood(tmp_path):
@@ -94,7 +94,7 @@ def test_an_image_repeated_for_each_of_its_sentences_is_understood(tmp_path):
     for name in ("scores.npy", "images.npy,{}"):
         told = measured(str(tmp_path / name).format(tmp_path / "sentences.npy"), whole)
         assert "images repeated for each sentence" in told.pop("notes")[0]
-        assert told == evaluate_scores(images @ sentences.T, owners)
+        assert told == drawn.measured(images @ sentences.T, owners)
     wrong = images[owners]
     wrong[7] += 1
     saved(tmp_path, images=wrong)
@@ -103,7 +103,7 @@ def test_an_image_repeated_for_each_of_its_sentences_is_understood(tmp_path):
     )
 
 
-def test_what_is_turned_round_is_told_so(tmp_path):
+def test_transposed_files_are_refused(tmp_path):
     whole, owners = corpus()
     images, sentences = vectors(owners)
     saved(tmp_path, images=images, sentences=sentences, scores=sentences @ images.T)
@@ -113,7 +113,7 @@ def test_what_is_turned_round_is_told_so(tmp_path):
     refused(f"{tmp_path / 'sentences.npy'},{tmp_path / 'images.npy'}", whole, "name the images' file first")
 
 
-def test_what_does_not_fit_is_said(tmp_path):
+def test_files_that_do_not_fit_are_refused(tmp_path):
     whole, owners = corpus()
     images, sentences = vectors(owners)
     saved(tmp_path, images=images, sentences=sentences[:, :5], few=np.zeros((3, M)), many=np.zeros((N, 24)))
@@ -132,14 +132,17 @@ def test_what_does_not_fit_is_said(tmp_path):
         measured(tmp_path / "scores.npy", whole)
 
 
-def test_scores_in_another_order_are_told_to_be_chance():
+def test_scores_in_another_order_are_said_to_be_chance(tmp_path):
     draw = np.random.default_rng(0)
     owners = np.repeat(np.arange(100), 2)
     scores = draw.normal(size=(100, 200)) + 4 * (np.arange(100)[:, None] == owners)
-    assert order_hint(evaluate_scores(scores, owners)) == []
-    assert "order of the corpus" in order_hint(evaluate_scores(scores[:, draw.permutation(200)], owners))[0]
-    few = evaluate_scores(scores[:20, draw.permutation(40)], owners[:40])
-    assert order_hint(few) == []
+    whole = drawn.corpus_of(owners, 100)
+    saved(
+        tmp_path, right=scores, wrong=scores[:, draw.permutation(200)], few=scores[:20, draw.permutation(40)]
+    )
+    assert "notes" not in measured(tmp_path / "right.npy", whole)
+    assert "order of the corpus" in measured(tmp_path / "wrong.npy", whole)["notes"][0]
+    assert "notes" not in measured(tmp_path / "few.npy", drawn.corpus_of(owners[:40], 20))
 
 
 def test_nothing_is_unpickled(tmp_path):

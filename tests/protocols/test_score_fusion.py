@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
-from seesay.protocols.retrieval import evaluate_scores
+from seesay.protocols.evaluate import measure
 from seesay.protocols.score_fusion import (
     check_combination,
     chosen_weights,
     combine,
     reciprocal_ranks,
 )
-from seesay.protocols.scored import Scored, measure_scored
-from seesay.runs.split_scores import MatrixScores
+from seesay.protocols.subject import Subject
+from seesay.runs.scores import MatrixScores
+from tests.protocols import drawn
 
 N, PER_IMAGE = 40, 3
 OWNERS = np.repeat(np.arange(N), PER_IMAGE)
 
 
-def part(split="test", names="x"):
-    images = tuple(CorpusImage(f"{names}{i}.jpg", split) for i in range(N))
-    return Corpus("drawn", Path(), images, tuple(Sentence("a", int(i)) for i in OWNERS))
-
-
 def scored(name, scores, split="test", other=None):
-    return Scored(name, split, part(split), MatrixScores(scores, other))
+    return drawn.subject_of(scores, OWNERS, split=split, name=name, other=other)
 
 
 def noisy(seed, signal, scale=1.0, shift=0.0):
@@ -42,15 +35,15 @@ def noisy(seed, signal, scale=1.0, shift=0.0):
 
 
 def measured(each):
-    return measure_scored(each, "standard", list)
+    return measure(each, "standard").to_dict()
 
 
 def test_the_mean_is_of_standardised_scores():
     scores = [noisy(1, 2), noisy(2, 2, scale=1000, shift=5e4), noisy(3, 1, scale=1e-3)]
     together = combine([scored(str(i), s) for i, s in enumerate(scores)], "mean")
     plain = sum((s - s.mean()) / s.std() for s in scores)
-    assert measured(together)["mR"] == evaluate_scores(plain, OWNERS)["mR"]
-    assert measured(together)["mR"] > max(evaluate_scores(s, OWNERS)["mR"] for s in scores)
+    assert measured(together)["mR"] == drawn.measured(plain, OWNERS)["mR"]
+    assert measured(together)["mR"] > max(drawn.measured(s, OWNERS)["mR"] for s in scores)
     assert together.about == {"combined": "mean"}
 
 
@@ -69,15 +62,15 @@ def test_ranks_are_fused_by_direction():
     by_sentence = sum(1 / (60 + rankdata(-s, method="max", axis=0)) for s in scores).round(12)
     found = measured(together)
     for way, fused in (("sentence_retrieval", by_image), ("image_retrieval", by_sentence)):
-        assert found[way] == evaluate_scores(fused, OWNERS)[way]
+        assert found[way] == drawn.measured(fused, OWNERS)[way]
 
 
 @pytest.mark.parametrize("how", ["mean", "rank", "learned"])
-def test_a_member_that_tells_nothing_apart_changes_nothing(how):
+def test_a_constant_member_changes_nothing(how):
     useful, flat = noisy(1, 2), np.ones((N, len(OWNERS)), np.float32)
     val = [scored("useful", useful, "val"), scored("flat", flat, "val")]
     together = combine([scored("useful", useful), scored("flat", flat)], how, val)
-    alone = evaluate_scores(useful, OWNERS)
+    alone = drawn.measured(useful, OWNERS)
     assert {key: measured(together)[key] for key in alone} == alone
 
 
@@ -111,22 +104,23 @@ def test_weights_are_chosen_on_val_and_lose_nothing_there():
 def test_two_members_weights_are_the_best_of_the_grid():
     val = [scored("a", noisy(4, 1.5), "val"), scored("b", noisy(5, 1.8, scale=30), "val")]
     a, b = ((s - s.mean()) / s.std() for s in (member.scores.scores for member in val))
-    grid = [evaluate_scores(w * a + (1 - w) * b, OWNERS)["mR"] for w in np.arange(21) / 20]
+    grid = [drawn.measured(w * a + (1 - w) * b, OWNERS)["mR"] for w in np.arange(21) / 20]
     assert measured(combine(val, "learned", val))["mR"] == max(grid)
 
 
 @pytest.mark.parametrize("how", ["mean", "rank"])
-def test_scores_that_depend_on_who_asks_are_put_together_by_direction(how):
-    asked = [scored("a", noisy(1, 2), other=noisy(2, 2)), scored("b", noisy(3, 2))]
-    found = measured(combine(asked, how))
-    first = measured(combine([scored("a", noisy(1, 2)), asked[1]], how))
-    second = measured(combine([scored("a", noisy(2, 2)), asked[1]], how))
+def test_asymmetric_scores_are_combined_by_direction(how):
+    members = [scored("a", noisy(1, 2), other=noisy(2, 2)), scored("b", noisy(3, 2))]
+    found = measured(combine(members, how))
+    first = measured(combine([scored("a", noisy(1, 2)), members[1]], how))
+    second = measured(combine([scored("a", noisy(2, 2)), members[1]], how))
     assert found["sentence_retrieval"] == first["sentence_retrieval"]
     assert found["image_retrieval"] == second["image_retrieval"]
 
 
 def test_members_must_go_together():
-    other = Scored("other", "test", part(names="y"), MatrixScores(noisy(1, 1)))
+    part = drawn.corpus_of(OWNERS, N, names="y")
+    other = Subject("other", "test", part, MatrixScores(noisy(1, 1)))
     with pytest.raises(SeesayError, match="a and other: not of the same images"):
         combine([scored("a", noisy(1, 1)), other], "mean")
     infinite = noisy(1, 1)
@@ -144,7 +138,8 @@ def test_two_members_of_one_name_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    ("how", "members", "said"), [(None, 2, "--combine mean"), ("mean", 1, "two"), ("sum", 2, "learned")]
+    ("how", "members", "said"),
+    [(None, 2, "--combine mean"), ("mean", 1, "two"), ("maen", 2, "did you mean 'mean'")],
 )
 def test_combinations_are_checked(how, members, said):
     with pytest.raises(SeesayError, match=said):

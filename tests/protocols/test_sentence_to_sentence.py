@@ -8,10 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import rank_intervals
-from seesay.metrics.ranks import NO_ANSWER
-from seesay.protocols import sentence_to_sentence as module
-from seesay.protocols.sentence_to_sentence import sentence_to_sentence, sentence_to_sentence_ranks
+from seesay.metrics import NO_ANSWER
+from seesay.protocols.sentence_to_sentence import sentence_ranks
+from tests.protocols.drawn import measured
+
+
+def sentence_to_sentence(vectors, owners, resamples=0):
+    images = np.zeros((max(owners) + 1, vectors.shape[1]))
+    return measured((images, vectors), owners, "sentence-to-sentence", resamples)
 
 
 def naive_ranks(vectors, owners):
@@ -32,13 +36,21 @@ def sentences(draw):
     return np.random.default_rng(seed).integers(-levels, levels, (len(owners), 3)).astype(dtype), owners
 
 
-@given(sentences(), st.sampled_from([1, 30, 1 << 20]))
-@settings(max_examples=200, deadline=None)
-def test_ranks_are_those_of_the_definition_whatever_the_block(case, cells):
+@given(sentences())
+@settings(max_examples=150, deadline=None)
+def test_ranks_are_those_of_the_definition(case):
     vectors, owners = case
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CELLS", cells)
-        assert sentence_to_sentence_ranks(vectors, owners).tolist() == naive_ranks(vectors, owners)
+    assert sentence_ranks(vectors, owners).tolist() == naive_ranks(vectors, owners)
+
+
+def test_more_sentences_than_a_block_rank_the_same():
+    rng = np.random.default_rng(1)
+    vectors, owners = rng.integers(-2, 3, (5000, 3)).astype(np.float32), np.arange(5000) % 1700
+    found, scores = sentence_ranks(vectors, owners), vectors @ vectors.T
+    for query in (0, 838, 839, 4999):
+        own = np.flatnonzero((owners == owners[query]) & (np.arange(5000) != query))
+        foreign = scores[query][owners != owners[query]]
+        assert found[query] == (foreign >= scores[query][own].max()).sum()
 
 
 def test_the_measures_are_those_of_the_ranks():
@@ -66,26 +78,33 @@ def test_equal_vectors_gain_nothing_and_the_query_is_no_answer_to_itself():
 @pytest.mark.parametrize(
     ("vectors", "owners", "message"),
     [
-        (np.eye(3), [0, 1, 2], "no image has two sentences"),
-        (np.eye(3), [0, 0], "one whole number for each of the 3 sentences"),
+        (np.eye(3), [0, 0], r"image_of_sentence: shape \(2,\), dtype int64; it must be \(3,\)"),
         (np.eye(3), [0, 0, -1], "sentence 2 belongs to image -1"),
         (np.eye(3), [0.0, 0.0, 1.0], "dtype float64"),
         (np.zeros((0, 3)), np.zeros(0, int), "nothing to rank"),
-        (np.ones(3), [0, 0, 1], r"\(3,\); they must be real numbers \(m, d\)"),
+        (np.ones(3), [0, 0, 1], r"vectors: shape \(3,\); it must be \(m, d\)"),
         (np.array([["a"], ["b"]]), [0, 0], "real numbers"),
-        (np.array([[1.0], [2.0], [np.nan]]), [0, 0, 1], "sentences 0 and 2 is NaN"),
-        (np.array([[np.inf], [0.0]]), [0, 0], "sentences 0 and 1 is NaN"),
+        (np.array([[1.0], [2.0], [np.nan]]), [0, 0, 1], r"sentence scores: NaN at \[0, 2\]"),
+        (np.array([[np.inf], [0.0]]), [0, 0], r"sentence scores: NaN at \[0, 1\]"),
     ],
 )
 def test_what_cannot_be_ranked_is_refused(vectors, owners, message):
     with pytest.raises(SeesayError, match=message):
-        sentence_to_sentence(vectors, owners)
+        sentence_ranks(vectors, owners)
 
 
-def test_it_says_how_sure_it_is():
+def test_an_image_must_have_two_sentences_and_scores_be_of_embeddings():
+    with pytest.raises(SeesayError, match="no image has two sentences"):
+        sentence_to_sentence(np.eye(3), [0, 1, 2])
+    with pytest.raises(SeesayError, match="drawn: the protocol compares embeddings"):
+        measured(np.eye(3), [0, 1, 2], "sentence-to-sentence")
+
+
+def test_the_intervals_hold_the_figures():
     rng = np.random.default_rng(0)
     owners = np.repeat(np.arange(60), 3)
     vectors = rng.standard_normal((60, 4))[owners] + rng.standard_normal((180, 4))
-    told = sentence_to_sentence(vectors, owners, resamples=100)
-    assert told["intervals"] == rank_intervals(sentence_to_sentence_ranks(vectors, owners), owners, 100)
-    assert all(told["intervals"][k][0] < told[k] < told["intervals"][k][1] for k in ("R@1", "R@5", "R@10"))
+    found = sentence_to_sentence(vectors, owners, resamples=100)
+    for name in ("R@1", "R@5", "R@10"):
+        low, high = found["intervals"][name]
+        assert low < found[name] < high

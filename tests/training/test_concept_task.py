@@ -3,58 +3,31 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
-from seesay.protocols.measure import measure_split
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.concepts import image_concepts
 from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
-from seesay.training.concept_task import multi_label_loss
 from seesay.training.train import train
 
-CHANGES = ["encoders=[efficientnet-lite0]", "matcher.hidden=64", "schedule.epochs=15", "batch=16", "least=2"]
+CHANGES = [
+    "encoders=[efficientnet-lite0]",
+    "matcher.hidden=64",
+    "schedule.epochs=15",
+    "batch_size=16",
+    "min_count=2",
+]
 CHANGES.append("optimizer.lr=0.01")
-ROWS = st.lists(
-    st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=3, max_size=3), min_size=1, max_size=5
-)
-
-
-@given(ROWS)
-def test_the_loss_is_eq_1_with_signs_and_logits(rows: list[list[tuple[float, bool]]]) -> None:
-    logits = torch.tensor([[z for z, _ in row] for row in rows], dtype=torch.float64)
-    targets = torch.tensor([[y for _, y in row] for row in rows])
-    one = [sum(math.log(1 + math.exp(-z if y else z)) for z, y in row) for row in rows]
-    assert multi_label_loss(logits, targets).item() == pytest.approx(sum(one) / len(one))
-
-
-def test_the_loss_of_large_logits_is_finite() -> None:
-    logits = torch.tensor([[1e4, -1e4], [-1e4, 1e4]], requires_grad=True)
-    loss = multi_label_loss(logits, torch.tensor([[True, False], [True, False]]))
-    assert loss.item() == pytest.approx(1e4)
-    loss.backward()
-    assert torch.isfinite(logits.grad).all()  # type: ignore[arg-type]
-
-
-def test_as_printed_an_absent_concept_costs_the_same_whatever_its_score() -> None:
-    """Why the loss departs from the print: log(1 + exp(-0 · score)) has no gradient."""
-    score = torch.sigmoid(torch.tensor([-3.0, 0.0, 3.0], requires_grad=True))
-    printed = torch.log(1 + torch.exp(-0 * score))
-    np.testing.assert_allclose(printed.detach(), math.log(2), rtol=1e-6)
-    (gradient,) = torch.autograd.grad(multi_label_loss(score[None], torch.zeros(1, 3)), score)
-    assert (gradient > 0).all()
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +42,7 @@ def run(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
-    measured = measure_split(run, corpus, "val", "concepts")
+    measured = evaluate(run, corpus, "concepts", "val", resamples=0).to_dict()
     assert measured["mAP"] > measured["baselines"]["training frequency"]["mAP"] + 10
     report = json.loads((run.folder / "training.json").read_text())
     assert report["monitor"] == "mAP"
@@ -79,7 +52,7 @@ def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
 
 def test_the_run_holds_its_concepts(run: Run, corpus: Corpus) -> None:
     kept = ConceptVocabulary.load(run.folder / "concepts.json")
-    assert kept == ConceptVocabulary.of(corpus.split("train").texts(), 256, 2)
+    assert kept == ConceptVocabulary.from_texts(corpus.split("train").texts(), 256, 2)
     assert tuple(concept.word for concept in kept.concepts) == run.vocabulary.words
 
 
@@ -87,7 +60,11 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
     """The interface of SCO's matchers: the last array is of the concepts' scores."""
     recipe = load_recipe(
         "vse++",
-        changes=[f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']", "schedule.epochs=1", "batch=16"],
+        changes=[
+            f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']",
+            "schedule.epochs=1",
+            "batch_size=16",
+        ],
     )
     matching = train(recipe, corpus, run.folder.parent / "matching")
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
@@ -104,7 +81,7 @@ def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
         images=tuple(corpus.images[i] for i in few),
         sentences=tuple(Sentence(s.text, place[s.image]) for s in corpus.sentences if s.image in place),
     )
-    measured = measure_split(run, part, "val", "concepts-regions")
+    measured = evaluate(run, part, "concepts-regions", "val", resamples=0).to_dict()
     assert measured["images"] == 2
     assert 0 < measured["mAP"] <= 100
 
@@ -112,7 +89,7 @@ def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
 def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
-    encoder = load_encoder(f"concepts:{run.folder}")
+    encoder = load_image_encoder(f"concepts:{run.folder}")
     from seesay.encoders.images.encode import encode_images
 
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
@@ -139,9 +116,9 @@ def test_sentences_without_content_words_leave_nothing_to_learn(corpus: Corpus, 
 
 def test_it_matches_no_sentences(run: Run, corpus: Corpus) -> None:
     with pytest.raises(SeesayError):
-        measure_split(run, corpus, "val", "standard")
+        evaluate(run, corpus, "standard", "val", resamples=0).to_dict()
     with pytest.raises(SeesayError, match="predicts no concepts"):
-        measure_split(Run.load("seesay-small"), corpus, "val", "concepts")
+        evaluate(Run.load("seesay-small"), corpus, "concepts", "val", resamples=0).to_dict()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from pydantic import Field
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Names, sentence_number
 from seesay.errors import SeesayError
+from seesay.metrics._inputs import refuse_nan
 from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
 from seesay.metrics.precision_at_r import precision_at_r
@@ -35,7 +36,7 @@ from seesay.protocols.base import (
 )
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 RELEVANCE = "ROUGE-L"
 NDCG = f"nDCG@{TOP}"
@@ -166,6 +167,7 @@ def _of_queries(scores: Matrix, relevance: NDArray[np.float32], answers: Answers
     for start in range(0, len(scores), _QUERIES):
         some = slice(start, start + _QUERIES)
         block = np.asarray(scores[some], np.result_type(scores, np.float32))
+        refuse_nan(block, "scores", start)
         gains = ndcg(block, relevance[some]), ndcg_by_chance(relevance[some])
         blocks.append(np.column_stack([*gains, precision_at_r(block, answers[some])]))
     return 100 * np.concatenate(blocks)

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.encoders.sentences.minilm import DIM, _folder, minilm_vectors
+from seesay.encoders.sentences.minilm import (
+    CLASSES,
+    DIM,
+    _folder,
+    class_names,
+    class_vectors,
+    load_minilm,
+    minilm_vectors,
+)
 
 SENTENCES = [
     "two dogs play in the snow",
@@ -25,6 +33,13 @@ def test_equals_transformers_bert() -> None:
     np.testing.assert_allclose(minilm_vectors(SENTENCES), expected, atol=2e-6)
 
 
+def test_the_exported_network_is_the_one_in_pytorch() -> None:
+    ids = torch.tensor([[101, 2048, 6077, 102], [101, 1037, 102, 0]])
+    with torch.inference_mode():
+        found = load_minilm()(ids, (ids != 0).long()).numpy()
+    np.testing.assert_allclose(found, minilm_vectors(["two dogs", "a"]), atol=2e-6)
+
+
 def test_batching_changes_nothing() -> None:
     alone = np.concatenate([minilm_vectors([s]) for s in SENTENCES])
     np.testing.assert_allclose(minilm_vectors(SENTENCES, batch=2), alone, atol=2e-6)
@@ -42,3 +57,23 @@ def test_a_very_long_sentence_is_cut_not_fatal() -> None:
 def test_like_sentences_are_near() -> None:
     dogs, puppies, car = minilm_vectors(["two dogs in snow", "puppies in a snowy field", "a red sports car"])
     assert dogs @ puppies > dogs @ car + 0.2
+
+
+def test_a_thousand_names_in_the_order_of_the_logits() -> None:
+    names = class_names()
+    assert len(names) == CLASSES
+    # Three of ImageNet's classes whose numbers everybody knows.
+    assert names[1] == "goldfish"
+    assert names[207].lower() == "golden retriever"
+    assert names[817].lower() == "sports car"
+
+
+def test_vectors_tell_classes_apart() -> None:
+    vectors = class_vectors()
+    np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-6)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    names = [name.lower() for name in class_names()]
+    retriever, labrador, car = (
+        names.index(n) for n in ("golden retriever", "labrador retriever", "sports car")
+    )
+    assert unit[retriever] @ unit[labrador] > unit[retriever] @ unit[car] + 0.3

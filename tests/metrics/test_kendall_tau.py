@@ -1,0 +1,48 @@
+"""Weighted τ against SciPy's of the rows repeated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+
+from seesay.errors import SeesayError
+from seesay.metrics.kendall_tau import TauSample, kendall_tau
+
+
+@given(st.integers(2, 30), st.integers(1, 12), st.integers(1, 5), st.integers(0, 2**32 - 1))
+@settings(max_examples=150, deadline=None)
+def test_it_is_that_of_repeated_rows(n: int, scores: int, ratings: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    x, y, weights = draw.integers(0, scores, n) / 7, draw.integers(0, ratings, n), draw.integers(0, 4, n)
+    found = TauSample(x, y, np.arange(n)).figures(weights[None])[0] / 100
+    rows = np.repeat(np.arange(n), weights)
+    if len(set(x[rows])) < 2 or len(set(y[rows])) < 2:
+        assert np.isnan(found).all()
+        return
+    for tau, variant in zip(found, "bc", strict=True):
+        assert tau == pytest.approx(kendalltau(x[rows], y[rows], variant=variant).statistic, abs=1e-9)
+
+
+def test_kendall_tau_is_scipys() -> None:
+    draw = np.random.default_rng(3)
+    scores, ratings = draw.normal(size=500), draw.integers(1, 5, 500)
+    expected = [kendalltau(scores, ratings, variant=variant).statistic for variant in "bc"]
+    assert kendall_tau(scores, ratings) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("scores", "ratings", "message"),
+    [
+        ([0.1, 0.1], [1, 2], r"scores: all 2 are 0\.1"),
+        ([0.1, 0.2], [4, 4], "ratings: all 2 are 4"),
+        ([0.1, np.nan], [1, 2], r"scores: NaN at \[1\]"),
+        ([0.1, 0.2], [1, 2, 3], r"ratings: shape \(3,\); it must be \(2,\)"),
+        ([], [], "there are none"),
+    ],
+)
+def test_kendall_tau_refuses_what_has_no_tau(scores: list[float], ratings: list[float], message: str) -> None:
+    with pytest.raises(SeesayError, match=message):
+        kendall_tau(scores, ratings)

@@ -1,0 +1,117 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics.retrieval import RetrievalHitRate
+
+from seesay.errors import SeesayError
+from seesay.metrics import retrieval_metrics
+from tests.protocols.drawn import measured
+
+WAYS = ("sentence_retrieval", "image_retrieval")
+
+
+def noisy(n, per_image, seed=0, dtype=np.float16):
+    rng = np.random.default_rng(seed)
+    owners = np.repeat(np.arange(n), per_image)
+    scores = rng.integers(0, 50, (n, len(owners))).astype(dtype)
+    scores[owners, np.arange(len(owners))] += 35
+    return scores, owners
+
+
+def test_the_json_has_the_keys_that_rows_have():
+    scores, owners = noisy(30, 5)
+    result = measured(scores, owners, split="val")
+    assert set(result) == {"protocol", "split", "images", "sentences", *WAYS, "mR"}
+    counts = [result[key] for key in ("protocol", "split", "images", "sentences")]
+    assert counts == ["standard", "val", 30, 150]
+    found = retrieval_metrics(scores, owners).to_dict()
+    for way in WAYS:
+        assert result[way] == pytest.approx(found[way], abs=1e-3)
+    assert result["mR"] == pytest.approx(found["mR"], abs=1e-3)
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_a_perfect_scorer_and_a_constant_one():
+    owners = np.repeat(np.arange(40), 3)
+    perfect = measured((owners == np.arange(40)[:, None]).astype(np.float32), owners)
+    assert perfect["mR"] == 100
+    assert perfect["sentence_retrieval"]["Med r"] == 1
+    assert measured(np.ones((40, 120), np.float32), owners)["mR"] == 0
+
+
+def test_recalls_are_the_hit_rates_of_torchmetrics():
+    rng = np.random.default_rng(2)
+    owners = rng.permutation(np.repeat(np.arange(40), 3))
+    right = np.arange(40)[:, None] == owners
+    scores = torch.from_numpy(rng.normal(size=right.shape) + 1.5 * right)
+    result = measured(scores.numpy(), owners)
+    for way, preds, target in (
+        ("sentence_retrieval", scores, torch.from_numpy(right)),
+        ("image_retrieval", scores.T, torch.from_numpy(right).T),
+    ):
+        queries = torch.arange(len(preds))[:, None].expand(preds.shape)
+        for k in (1, 5, 10):
+            rate = RetrievalHitRate(top_k=k)(preds.flatten(), target.flatten(), queries.flatten())
+            assert result[way][f"R@{k}"] == pytest.approx(100 * float(rate), abs=1e-3)
+
+
+def test_one_k_is_the_mean_of_five_sequential_folds():
+    scores, owners = noisy(5000, 1)
+    result = measured(scores, owners, "coco-1k")
+    folds = [measured(scores[s : s + 1000, s : s + 1000], owners[:1000]) for s in range(0, 5000, 1000)]
+    for way in WAYS:
+        for name in ("R@1", "R@5", "R@10", "Med r"):
+            assert result[way][name] == pytest.approx(np.mean([fold[way][name] for fold in folds]), abs=0.001)
+    assert (result["images"], result["sentences"]) == (5000, 5000)
+    assert measured(scores, owners, "coco-5k")["mR"] < result["mR"]
+
+
+def test_folds_follow_the_mapping_when_sentences_are_shuffled():
+    rng = np.random.default_rng(5)
+    images = rng.integers(-3, 4, (5000, 6)).astype(np.float32)
+    owners = np.sort(np.concatenate([np.arange(5000), rng.integers(0, 5000, 700)]))
+    sentences = images[owners] + rng.integers(-1, 2, (5700, 6)).astype(np.float32)
+    shuffled = rng.permutation(5700)
+    straight = measured((images, sentences), owners, "coco-1k")
+    assert measured((images, sentences[shuffled]), owners[shuffled], "coco-1k") == straight
+    assert 0 < straight["mR"] < 100
+
+
+def test_embeddings_measure_as_their_score_matrix():
+    rng = np.random.default_rng(6)
+    images = rng.integers(-2, 3, (60, 5)).astype(np.float32)
+    owners = rng.integers(0, 60, 200)
+    sentences = images[owners] + rng.integers(-1, 2, (200, 5)).astype(np.float32)
+    assert measured((images, sentences), owners) == measured(images @ sentences.T, owners)
+
+
+def test_images_without_sentences_are_candidates_and_counted():
+    result = measured(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 5.0]]), [0, 2])
+    assert result["images_without_sentences"] == 1
+    assert result["sentence_retrieval"]["R@1"] == 100
+    assert result["image_retrieval"]["R@1"] == 50
+
+
+def test_intervals_have_the_keys_of_the_figures_and_hold_them():
+    draw = np.random.default_rng(5)
+    owners = np.repeat(np.arange(60), 3)
+    scores = draw.normal(size=(60, 180)) + 2 * (owners == np.arange(60)[:, None])
+    plain, result = measured(scores, owners), measured(scores, owners, resamples=200)
+    intervals = result.pop("intervals")
+    assert plain == result
+    assert (intervals["level"], intervals["resamples"]) == (95, 200)
+    for way in WAYS:
+        for name, (low, high) in intervals[way].items():
+            assert low <= result[way][name] <= high < low + 40
+    low, high = intervals["mR"]
+    assert low < result["mR"] < high
+
+
+def test_the_number_of_images_must_be_the_protocols():
+    for protocol in ("coco-1k", "coco-5k"):
+        with pytest.raises(SeesayError, match="split 'test' has 30 images"):
+            measured(*noisy(30, 5), protocol)
+    with pytest.raises(SeesayError, match="No protocol 'coco-2k'; did you mean 'coco-"):
+        measured(*noisy(30, 5), "coco-2k")
