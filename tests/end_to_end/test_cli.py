@@ -14,7 +14,6 @@ from PIL import Image
 
 from seesay.data.readers import read_corpus
 from seesay.metrics import retrieval_metrics
-from seesay.protocols.retrieval import evaluate_scores
 from seesay.search import Index
 from tests.end_to_end.command import seesay
 

@@ -12,7 +12,6 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, GVSESettings
-from seesay.metrics.ranks import ranks
 from seesay.metrics.ranks import Ranks, ranks
 from seesay.metrics.recall import metrics_of
 from seesay.protocols.evaluate import evaluate

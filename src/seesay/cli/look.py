@@ -42,11 +42,10 @@ def data(
     corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
-    captioned = isinstance(corpus, Corpus)
-    words = vocabulary_summary(corpus) if captioned else None
-    rare = rare_word_summary(corpus) if captioned else None
+    words = vocabulary_summary(corpus) if isinstance(corpus, Corpus) else None
+    rare = rare_word_summary(corpus) if isinstance(corpus, Corpus) else None
     if as_json:
-        more = {"vocabulary": words, "rare_words": rare} if captioned else {}
+        more = {"vocabulary": words, "rare_words": rare} if words is not None else {}
         console.print_json(summary.to_dict() | more)
     else:
         console.print_corpus(summary, words, rare)

@@ -169,7 +169,9 @@ def _shortened(text: str) -> str:
 def html_page(picture: Image.Image, name: str, run: str, explanation: Explanation) -> str:
     """Return the page: the image, and for each reading the coloured sentence and a bar for each window."""
     title = f"Why {run} scores {explanation.score:.3f}"
-    style, _, body = files(__package__).joinpath("page.html").read_text(encoding="utf-8").partition("</style>")
+    style, _, body = (
+        files(__package__).joinpath("page.html").read_text(encoding="utf-8").partition("</style>")
+    )
     filled = Template(body).substitute(
         title=escape(title),
         name=escape(name),

@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.encoders.images.concepts import DEFAULT_RUN
+from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import CONCEPTS, INSTANCES, load_encoder
+from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
-from seesay.matchers.concepts import ConceptPredictor
-from seesay.matchers.fusion import MetricFusion, gate_values
-from seesay.matchers.gvse import UncommonVSE
+from seesay.matchers.concepts import ConceptClassifier
+from seesay.matchers.gvse import GVSE, UncommonVSE, gate_values
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
 from seesay.runs.inputs import Inputs
@@ -42,15 +42,15 @@ def concept_scores(
 ) -> tuple[Sequence[str], NDArray[np.float32]] | None:
     """Return the concepts that a run predicts or reads, and their scores (k, K) in k images; None without."""
     features = inputs.features[torch.tensor(images)]
-    if isinstance(run.matcher, ConceptPredictor):
+    if isinstance(run.matcher, ConceptClassifier):
         with torch.inference_mode():
-            logits = run.matcher.logits(features.to(run.device))
+            logits = run.matcher(features.to(run.device))
         return run.vocabulary.words, torch.sigmoid(logits).cpu().numpy()
-    place = _columns(run, CONCEPTS)
+    place = _columns(run, CONCEPT_ENCODERS)
     if place is None:
         return None
     name, columns = place
-    folder = Path(name.partition(":")[2] or DEFAULT_RUN)
+    folder = Path(name.partition(":")[2])
     try:
         words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
     except SeesayError:
@@ -107,7 +107,7 @@ def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
 
 
 def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
-    members = run.matcher.members if isinstance(run.matcher, MetricFusion) else [run.matcher]
+    members = run.matcher.members if isinstance(run.matcher, GVSE) else [run.matcher]
     attending = (m for m in members if isinstance(m, UncommonVSE) and m.relation is not None)
     matcher, place = next(attending, None), _columns(run, [INSTANCES])
     if matcher is None or place is None:
@@ -138,7 +138,7 @@ def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32
         return None
     if len(data) < len(chosen):
         return None
-    encoder = load_encoder(INSTANCES, default_device())
+    encoder = load_image_encoder(INSTANCES, default_device())
     found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
     return found.reshape(len(chosen), -1, 4)
 
@@ -154,7 +154,7 @@ def _step(
 
 def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     matcher = run.matcher
-    if not isinstance(matcher, MetricFusion) or not matcher.asks:
+    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
         return
     of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
     values = {"image queries": of_images, "sentence queries": of_sentences}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.errors import SeesayError
 from seesay.matchers.composed import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
@@ -29,7 +30,8 @@ from seesay.runs.run import RECIPE, VOCABULARY, Run
 from seesay.runs.summary import is_finished
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
-from seesay.training.composed import is_put_together, put_together
+from seesay.training.composed import combine_members, is_combined
+from seesay.training.concept_runs import with_concept_runs
 from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.train import train
 
@@ -104,6 +106,8 @@ class TableRuns:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
         recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
+        if any(encoder in CONCEPT_ENCODERS for encoder in recipe.encoders):
+            recipe = with_concept_runs(recipe, self.run("concepts", seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
             return self._composed(recipe, recipe.matcher.members, folder)
@@ -125,8 +129,8 @@ class TableRuns:
         folders = [self.run(name, recipe.seed) for name in members]
         if is_finished(folder):
             self._recipe_there(folder, recipe)
-        if not is_put_together(folder, folders):
-            put_together(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
+        if not is_combined(folder, folders):
+            combine_members(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
         return folder
 
     def _phrase_run(self, name: str, seed: int) -> Path:
