@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.ranking import loop
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
-from seesay.metrics.bootstrap import RESAMPLES, TAILS, Answers, by_name, intervals
-from seesay.metrics.paired import compare
+from seesay.metrics.bootstrap import RESAMPLES, RetrievalSample, intervals
+from seesay.metrics.paired_test import compare
 from seesay.metrics.ranks import Ranks
-from seesay.metrics.recall import mean_recall, retrieval
-from seesay.protocols.external_scores import Given
-from seesay.protocols.scored import answers
+from seesay.metrics.recall import metrics_of
+from seesay.protocols.external_scores import ExternalScores
 
 IMAGES, PER_IMAGE = 5_000, 5
 MOST_SECONDS, MOST_MIB = 60.0, 4096.0
@@ -62,13 +61,13 @@ def ours(folder: Path) -> Measured:
     images = tuple(CorpusImage(str(i), "test") for i in range(IMAGES))
     corpus = Corpus("coco", folder, images, tuple(Sentence("", int(i)) for i in owners()))
 
-    def ranked(name: str) -> list[Answers]:
-        return answers(Given(str(folder / name)).of_split(corpus, "test"), "coco-5k")
+    def ranked(name: str) -> list[RetrievalSample]:
+        return [ExternalScores(str(folder / name)).subject(corpus, "test").retrieval_sample()]
 
     stages: Stages = {}
     found = timed(stages, "recalls", lambda: ranked(OURS))
     stages["recalls"] = stages["recalls"][0], figures(found[0].ranks)
-    timed(stages, "intervals", lambda: intervals(found))
+    timed(stages, "intervals", lambda: [list(ends or ()) for ends in intervals(found).values()])
     timed(stages, "comparison", lambda: compare(found, ranked(THEIRS)))
     return stages, peak_mib()
 
@@ -79,22 +78,23 @@ def plain(folder: Path) -> Measured:
     stages["recalls"] = stages["recalls"][0], figures(ranks)
     image = ranks.image.reshape(IMAGES, PER_IMAGE)
 
-    def resample() -> dict[str, Any]:
+    def resample() -> list[list[float]]:
         draw = np.random.default_rng(0)
         drawn = []
         for _ in range(RESAMPLES):
             chosen = draw.integers(0, IMAGES, IMAGES)
             drawn.append(figures(Ranks(ranks.sentence[chosen], image[chosen].ravel())))
-        low, high = np.percentile(drawn, TAILS, axis=0).round(3)
-        return by_name([list(pair) for pair in zip(low.tolist(), high.tolist(), strict=True)])
+        ends: list[list[float]] = np.percentile(drawn, [2.5, 97.5], axis=0).round(3).T.tolist()
+        return ends
 
     timed(stages, "intervals", resample)
     return stages, peak_mib()
 
 
 def figures(ranks: Ranks) -> list[float]:
-    ways = retrieval(ranks.sentence), retrieval(ranks.image)
-    return [value for way in ways for value in way.as_dict().values()] + [mean_recall(*ways)]
+    found = metrics_of(ranks)
+    ways = found.sentence_retrieval, found.image_retrieval
+    return [value for way in ways for value in way.to_dict().values()] + [found.mean_recall]
 
 
 def rows_of(mine: Measured, theirs: Measured) -> list[dict[str, Any]]:
@@ -118,8 +118,6 @@ def rows_of(mine: Measured, theirs: Measured) -> list[dict[str, Any]]:
 
 def _same(found: Any, other: Any) -> bool:
     """Return True if numbers are equal up to rounding to three decimals."""
-    if isinstance(other, dict):
-        return all(_same(found[key], value) for key, value in other.items())
     return bool(np.allclose(found, other, rtol=0, atol=0.0011))
 
 

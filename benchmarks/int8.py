@@ -30,9 +30,10 @@ from seesay.data.pixels import decode
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.crops import resize
 from seesay.encoders.images.efficientnet import LITE
+from seesay.metrics.ranks import embedding_ranks
+from seesay.metrics.recall import metrics_of
 from seesay.onnx import onnx_session
 from seesay.paths import cache_dir
-from seesay.protocols.retrieval import evaluate_embeddings
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, join_features
 
@@ -90,8 +91,8 @@ def encode(path: Path, images: Pixels) -> tuple[dict[str, NDArray[np.float32]], 
 
 def recall(run: Run, features: NDArray[np.float32], inputs: Inputs) -> float:
     sentences = run.embed_prepared(inputs.sentences)
-    measured = evaluate_embeddings(run.embed_features(features), sentences, inputs.image_of_sentence)
-    return float(measured["mR"])
+    found = embedding_ranks(run.embed_features(features), sentences, inputs.image_of_sentence)
+    return metrics_of(found).mean_recall
 
 
 def main() -> int:

@@ -15,7 +15,9 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import best_of_turns
 from seesay.data.readers import read_corpus
 from seesay.metrics.ranks import ranks
-from seesay.protocols.k_shot import k_shot, train_texts
+from seesay.protocols.evaluate import measure
+from seesay.protocols.subject import Subject
+from seesay.runs.scores import MatrixScores
 from seesay.text.rare_words import word_counts
 
 MOST_SECONDS = 5.0
@@ -24,14 +26,15 @@ MOST_SECONDS = 5.0
 def main() -> int:
     options = arguments(__doc__ or "", data="a captioned corpus").parse_args()
     corpus = read_corpus(options.data)
-    train, test = train_texts(corpus), corpus.split("test")
+    train, test = corpus.split("train").texts(), corpus.split("test")
     owners = test.image_of_sentence()
     draw = np.random.default_rng(1)
     scores = draw.standard_normal((len(test.images), len(owners))).astype(np.float32)
+    subject = Subject("drawn", "test", test, MatrixScores(scores), whole=corpus)
     load = os.getloadavg()[0]
     times = best_of_turns(
         {
-            "protocol": lambda: k_shot(lambda i, s, own: ranks(scores[i][:, s], own), test, train, "test"),
+            "protocol": lambda: measure(subject, "k-shot"),
             "counts": lambda: (word_counts(train), word_counts(test.texts())),
             "ranks": lambda: ranks(scores, owners),
         },

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.results.document_tables import refresh
+from seesay.results.documents import refresh
 
 ROOT = Path(__file__).parent.parent
 

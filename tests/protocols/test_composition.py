@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +16,17 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sentences import Sentences
-from seesay.protocols.composition import measure_composition, noun_swaps, shuffles, true_order
+from seesay.matchers.sentences import Sentences, number_words
+from seesay.protocols.base import Options
+from seesay.protocols.composition import Reordered, noun_swaps, shuffles
+from seesay.protocols.composition import true_order as compared
+from seesay.protocols.evaluate import evaluate, measure
+from seesay.protocols.subject import RunSubject
+from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.runs.sentences import number_words
-from seesay.text.vocabulary import Vocabulary, tokenize
+from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import Vocabulary
 
 TEXTS = [
     "A dog chases a ball .",
@@ -76,9 +81,17 @@ def neighbours(words: torch.Tensor) -> list[tuple[int, ...]]:
     return list(pairwise(numbers))
 
 
+def measure_composition(run: Run, inputs: Inputs, split: str) -> dict[str, Any]:
+    return measure(RunSubject(run, inputs, split), "composition").to_dict()
+
+
+def true_order(true, other, source, owners, resamples=0) -> dict[str, Any]:
+    found, _ = compared(true, other, Reordered([], np.asarray(source), 0), owners, resamples)
+    return found.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
 def run_of(matcher: EmbeddingMatcher | PairMatcher, vocabulary: Vocabulary) -> Run:
-    recipe = SimpleNamespace(regions=None)
-    return Run("test", Path(), recipe, vocabulary, None, matcher)  # type: ignore[arg-type]
+    return Run("test", Path(), load_recipe("vse++"), vocabulary, None, matcher)
 
 
 def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> Inputs:
@@ -91,7 +104,7 @@ def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> I
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.from_texts(TEXTS, 1)
+    return Vocabulary.of(TEXTS, 1)
 
 
 def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) -> None:
@@ -113,14 +126,14 @@ def test_a_bag_of_words_ties_whatever_rounding_does(vocabulary: Vocabulary) -> N
         assert abs(kind["difference"]) < 1e-3
 
 
-def test_the_same_seed_asks_the_same(vocabulary: Vocabulary) -> None:
+def test_the_same_seed_gives_the_same_orders(vocabulary: Vocabulary) -> None:
     assert shuffles(TEXTS, 3, 5).texts == shuffles(TEXTS, 3, 5).texts
     assert shuffles(TEXTS, 3, 5).texts != shuffles(TEXTS, 3, 6).texts
     alone = shuffles(TEXTS[:2], 3, 5).texts  # other sentences do not matter
     assert shuffles(TEXTS, 3, 5).texts[: len(alone)] == alone
 
 
-def test_nothing_to_reorder_is_told(vocabulary: Vocabulary) -> None:
+def test_nothing_to_reorder_is_an_error(vocabulary: Vocabulary) -> None:
     inputs = inputs_of(["dog", "ball ball"], np.array([0, 1]), vocabulary)
     with pytest.raises(SeesayError, match="no sentence of split 'val' has two different words"):
         measure_composition(run_of(Bag(), vocabulary), inputs, "val")
@@ -210,7 +223,7 @@ def test_the_error_is_that_of_drawing_images_again() -> None:
     assert found["standard error"] > 1.7 * 100 * np.sqrt(won.mean() * (1 - won.mean()) / 1000)
 
 
-def test_scores_that_are_none_are_told() -> None:
+def test_scores_must_be_finite() -> None:
     for bad in (np.nan, np.inf):
         with pytest.raises(SeesayError, match="not finite"):
             true_order([1.0, bad], [0.0], [0], [0, 1])
@@ -220,6 +233,7 @@ def test_scores_that_are_none_are_told() -> None:
         "ties": 100,
         "difference": None,
         "n": 1,
+        "left out": 0,
     }
 
 
@@ -238,3 +252,23 @@ def test_its_interval_is_about_two_standard_errors() -> None:
     assert low < found["true order"] < high
     low, high = found["intervals"]["difference"]
     assert low < found["difference"] < high
+
+
+def test_two_runs_are_compared_sentence_by_sentence(vocabulary: Vocabulary) -> None:
+    inputs = inputs_of(TEXTS, OWNERS, vocabulary)
+    subjects = [
+        RunSubject(run_of(matcher, vocabulary), inputs, "test")
+        for matcher in (InOrder(inputs.sentences), Bag())
+    ]
+    ours, theirs = (measure(subject, "composition", Options()) for subject in subjects)
+    compared = ours.compare(theirs)
+    for kind in ("shuffle", "swap"):
+        difference = compared.difference(("by kind", kind, "true order"))
+        assert (difference.theirs, difference.difference) == (50, 50)
+    assert list(ours.columns())[:2] == ["shuffle: true order %", "swap: true order %"]
+
+
+def test_a_run_is_needed(tmp_path: Path, vocabulary: Vocabulary) -> None:
+    np.save(tmp_path / "scores.npy", np.zeros((3, 5)))
+    with pytest.raises(SeesayError, match="'composition' needs one run, not scores"):
+        evaluate(str(tmp_path / "scores.npy"), inputs_of(TEXTS, OWNERS, vocabulary).corpus, "composition")

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from seesay.protocols.concepts import (
-    concept_intervals,
-    concept_measures,
-)
+from seesay.protocols.concepts import concept_figures
 from seesay.text.concepts import Concept, ConceptVocabulary
 
 
@@ -20,7 +17,7 @@ def test_means_over_concepts_and_over_images() -> None:
     # "red" occurs in no image, and the last image has no concept.
     targets = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 0], [0, 0, 0]], bool)
     scores = np.random.default_rng(1).random((4, 3))
-    measured = concept_measures(scores, targets, _vocabulary())
+    measured = concept_figures(scores, targets, _vocabulary())
 
     def mean(scores: np.ndarray, targets: np.ndarray) -> float:
         there = [c for c in range(targets.shape[1]) if targets[:, c].any()]
@@ -38,15 +35,5 @@ def test_means_over_concepts_and_over_images() -> None:
 
 def test_truth_is_a_hundred() -> None:
     targets = np.array([[1, 0, 0], [0, 1, 1]], bool)
-    measured = concept_measures(targets.astype(float), targets, _vocabulary())
+    measured = concept_figures(targets.astype(float), targets, _vocabulary())
     assert measured["mAP"] == measured["image mAP"] == 100
-
-
-def test_it_says_how_sure_it_is() -> None:
-    draw = np.random.default_rng(1)
-    targets = draw.random((80, 3)) < 0.4
-    scores = targets + draw.normal(size=(80, 3))
-    measured, told = concept_measures(scores, targets, _vocabulary()), concept_intervals(scores, targets, 200)
-    for name in ("mAP", "image mAP"):
-        low, high = told[name]
-        assert low < measured[name] < high

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 from sklearn.metrics import ndcg_score
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.metrics.rouge import rouge_l
-from seesay.protocols import image_to_image as module
-from seesay.protocols.image_to_image import image_relevance, image_to_image, images_alike
-from seesay.protocols.people import measure_relevance
-from seesay.results.columns import figures
-from seesay.results.rows import read_rows, record_row
-from seesay.results.terminal import print_report
-from seesay.runs.split_scores import EmbeddingScores, MatrixScores
+from seesay.metrics import rouge_l
+from seesay.protocols.base import Options
+from seesay.protocols.evaluate import measure
+from seesay.protocols.image_to_image import image_relevance, images_alike
+from seesay.protocols.subject import Subject
+from seesay.runs.scores import EmbeddingScores, MatrixScores
 
 FLICKR8K = Path(__file__).parents[3] / "shared" / "flickr8k"
 NOUNS = ["dog", "cat", "boy", "girl", "horse"]
+
+
+def image_to_image(vectors, corpus, queries=None, resamples=0):
+    scores = EmbeddingScores(np.asarray(vectors), np.zeros((1, 1)), queries, np.zeros((1, 1)))
+    subject = Subject("drawn", "test", corpus, scores)
+    return measure(subject, "image-to-image", Options(resamples=resamples)).to_dict()
 
 
 def corpus_of(described):
@@ -63,9 +65,9 @@ def drawn(draw):
     return corpus_of(described), np.random.default_rng(seed).integers(-levels, levels, (len(described), 3))
 
 
-@given(drawn(), st.sampled_from([1, 20, 1 << 20]))
+@given(drawn())
 @settings(max_examples=60, deadline=None)
-def test_ranks_are_those_of_the_definition_whatever_the_block(case, cells):
+def test_ranks_are_those_of_the_definition(case):
     corpus, vectors = case
     alike = [set(some.tolist()) for some in images_alike(corpus)]
     ranks = []
@@ -78,9 +80,7 @@ def test_ranks_are_those_of_the_definition_whatever_the_block(case, cells):
         with pytest.raises(SeesayError, match="no two images"):
             image_to_image(vectors, corpus)
         return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_CELLS", cells)
-        measured = image_to_image(vectors, corpus)
+    measured = image_to_image(vectors, corpus)
     assert measured["queries"] == len(ranks)
     for k in (1, 5, 10):
         assert measured[f"R@{k}"] == pytest.approx(100 * np.mean(np.array(ranks) < k), abs=1e-3)
@@ -94,39 +94,29 @@ def test_relevance_is_the_mean_over_the_others_sentences():
     for i, own in enumerate(described):
         for j, others in enumerate(described):
             one_image = np.zeros(len(own), np.int64)
-            expected = rouge_l(others, own, one_image, 1)[0].mean() if own and others else 0
+            words = [text.split() for text in others], [text.split() for text in own]
+            expected = rouge_l(*words, one_image, 1)[0].mean() if own and others else 0
             assert relevance[i, j] == pytest.approx(expected)
 
 
-def test_ndcg_is_scikit_learns_without_the_query(tmp_path):
+def test_ndcg_is_scikit_learns_without_the_query():
     draw = np.random.default_rng(0)
     corpus = corpus_of([[" ".join(draw.choice(NOUNS, 3)) for _ in range(3)] for _ in range(40)])
-    vectors, asking = draw.normal(size=(2, 40, 4))
+    vectors, as_queries = draw.normal(size=(2, 40, 4))
     relevance, others = image_relevance(corpus), ~np.eye(40, dtype=bool)
-    for queries, given_asking in ((vectors, None), (asking, asking)):
-        measured = image_to_image(vectors, corpus, asking=given_asking)
+    for queries in (None, as_queries):
+        rows = vectors if queries is None else queries
         gains = 2.0 ** relevance[others].reshape(40, 39) - 1
-        expected = ndcg_score(gains, (queries @ vectors.T)[others].reshape(40, 39), k=25)
-        assert measured["nDCG@25"] == pytest.approx(100 * expected, abs=2e-3)
-    assert measured == measure_relevance(
-        EmbeddingScores(vectors, vectors, asking, asking), corpus, "test", "image-to-image"
-    )
-    assert "nDCG@25" in figures(measured)
-    console = Console(file=io.StringIO(), width=140)
-    print_report(measured, "VSE++", "drawn", (), console)
-    assert f"{measured['queries']} images ({measured['answered']:.1f} %)" in console.file.getvalue()
-    row = measured | {"recipe": "x", "seed": 1, "encoder": "e", "commit": None, "seconds": 1.0}
-    assert read_rows(record_row(tmp_path, "drawn", row)) == [row]
+        expected = ndcg_score(gains, (rows @ vectors.T)[others].reshape(40, 39), k=25)
+        assert image_to_image(vectors, corpus, queries)["nDCG@25"] == pytest.approx(100 * expected, abs=2e-3)
 
 
 def test_what_cannot_be_measured():
     corpus = corpus_of([["a dog"], ["a dog"], ["a cat"]])
-    with pytest.raises(SeesayError, match=r"\(3, d\)"):
-        image_to_image(np.ones((2, 4)), corpus)
-    with pytest.raises(SeesayError, match="query 0 and candidate"):
+    with pytest.raises(SeesayError, match=r"image scores: NaN at \[0, 0\]"):
         image_to_image(np.full((3, 4), np.nan), corpus)
-    with pytest.raises(SeesayError, match="scores alone"):
-        measure_relevance(MatrixScores(np.ones((3, 3))), corpus, "test", "image-to-image")
+    with pytest.raises(SeesayError, match="compares embeddings"):
+        measure(Subject("drawn", "test", corpus, MatrixScores(np.ones((3, 3)))), "image-to-image")
     assert image_to_image(np.ones((3, 4)), corpus)["R@1"] == 0  # equal vectors gain nothing
 
 
@@ -136,14 +126,14 @@ def test_how_many_images_of_flickr8k_have_an_answer():
     assert sum(bool(len(some)) for some in alike) == 61
 
 
-def test_it_says_how_sure_it_is():
+def test_the_columns_and_their_intervals():
     draw = np.random.default_rng(0)
     corpus = corpus_of([[" ".join(draw.choice(NOUNS, 2)) for _ in range(2)] for _ in range(60)])
-    measured = image_to_image(draw.normal(size=(60, 4)), corpus, resamples=100)
+    vectors = draw.normal(size=(60, 4))
+    subject = Subject("drawn", "test", corpus, EmbeddingScores(vectors, vectors))
+    result = measure(subject, "image-to-image", Options(resamples=100))
+    assert list(result.columns()) == ["R@1", "R@5", "R@10", "Med r", "nDCG@25"]
     for name in ("R@1", "R@10", "nDCG@25"):
-        low, high = measured["intervals"][name]
-        assert low <= measured[name] <= high
+        low, high = result.interval(name)
+        assert low <= result.columns()[name] <= high
         assert low < high
-    console = Console(file=io.StringIO(), width=140)
-    print_report(measured, None, "drawn", (), console)
-    assert "95 %: the images drawn 100 times, each with all its queries." in console.file.getvalue()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from rich.console import Console
 
+from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import NO_ANSWER, Ranks, ranks
-from seesay.protocols.rerank import measure_reranked, reranked_provenance, reranked_ranks
-from seesay.results.rows import read_rows, record_row
-from seesay.results.terminal import print_report
+from seesay.protocols.evaluate import evaluate, provenance_of
+from seesay.protocols.rerank import reranked_ranks
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 
@@ -89,14 +88,14 @@ def test_constant_scores_gain_nothing(shortlist: int) -> None:
 def test_only_shortlisted_pairs_are_scored() -> None:
     generator = np.random.default_rng(0)
     first = generator.standard_normal((30, 60)).astype(np.float32)
-    asked = []
+    scored = []
 
     def score(images, sentences):
-        asked.append(np.stack([images, sentences]))
+        scored.append(np.stack([images, sentences]))
         return generator.standard_normal(len(images)).astype(np.float32)
 
     reranked_ranks(first, np.repeat(np.arange(30), 2), score, 7)
-    by_image, by_sentence = asked
+    by_image, by_sentence = scored
     assert by_image.shape == (2, 30 * 7)
     assert by_sentence.shape == (2, 60 * 7)
     for image in range(30):
@@ -107,6 +106,12 @@ def test_only_shortlisted_pairs_are_scored() -> None:
 def test_a_score_that_is_nan_is_refused() -> None:
     with pytest.raises(SeesayError, match="NaN"):
         reranked_ranks(np.eye(2), [0, 1], lambda i, j: np.full(len(i), np.nan, np.float32), 2)
+
+
+def reranked(run: Run, other: Run, corpus: Corpus, split: str, shortlist: int, **said) -> dict[str, Any]:
+    return evaluate(
+        run, corpus, split=split, rerank=other, shortlist=shortlist, resamples=0, **said
+    ).to_dict()
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +130,7 @@ def test_runs_are_measured_as_by_their_score_matrices(
         matrices.append(run.scores(np.asarray(inputs.features), inputs.sentences))
     owners = inputs.image_of_sentence
     expected = reranked_ranks(matrices[0], owners, pairs_of(matrices[1]), shortlist)
-    found = measure_reranked(*runs, corpus, "train", "standard", shortlist)
+    found = reranked(*runs, corpus, "train", shortlist)
     assert found["image_retrieval"]["R@1"] == pytest.approx(100 * (expected.image < 1).mean(), abs=1e-3)
     assert found["sentence_retrieval"]["R@5"] == pytest.approx(100 * (expected.sentence < 5).mean(), abs=1e-3)
     alone = found["baselines"]["seesay-small alone"]
@@ -136,20 +141,11 @@ def test_runs_are_measured_as_by_their_score_matrices(
     assert found["shortlist"] == shortlist
 
 
-def test_it_is_recorded_and_printed(runs: tuple[Run, Run], scenes: Path, tmp_path: Path) -> None:
-    found = measure_reranked(*runs, read_corpus(scenes), "test", "standard", 3)
-    origin = reranked_provenance(*runs, 1.0, None)
-    assert origin["recipe"] == "seesay-small > mcnn-wd"
-    assert (
-        origin["encoder"] == "efficientnet-lite0+efficientnet-lite1+efficientnet-lite2 > efficientnet-lite0"
-    )
-    record_row(tmp_path, "scenes", found | origin)
-    record_row(tmp_path, "scenes", found | origin | {"shortlist": 4})
-    assert [row["shortlist"] for row in read_rows(tmp_path / "scenes.jsonl")] == [3, 4]
-    out = io.StringIO()
-    print_report(found, None, "scenes", console=Console(file=out, width=140))
-    assert "seesay-small alone" in out.getvalue()
-    assert f"mR {found['gain']:+.1f}" in out.getvalue()
+def test_the_provenance_names_both_runs(runs: tuple[Run, Run]) -> None:
+    origin = provenance_of(runs[:1], None, runs[1], 1.0, None)
+    assert origin.recipe == origin.system == "seesay-small > mcnn-wd"
+    assert origin.encoder == "efficientnet-lite0+efficientnet-lite1+efficientnet-lite2 > efficientnet-lite0"
+    assert origin.train_seconds is None  # of two trainings
 
 
 def test_an_embedding_re_ranks_too_and_a_pair_matcher_has_no_shortlist(
@@ -157,9 +153,17 @@ def test_an_embedding_re_ranks_too_and_a_pair_matcher_has_no_shortlist(
 ) -> None:
     small, pair = runs
     corpus = read_corpus(scenes)
-    itself = measure_reranked(small, small, corpus, "val", "standard", 4)
+    itself = reranked(small, small, corpus, "val", 4, against=small)
     assert itself["gain"] == 0
-    with pytest.raises(SeesayError, match="has no vectors"):
-        measure_reranked(pair, small, corpus, "val", "standard", 4)
-    with pytest.raises(SeesayError, match="re-ranking gains is measured by standard"):
-        measure_reranked(small, pair, corpus, "val", "sentence-to-sentence", 4)
+    assert itself["against"]["mR"] == {
+        "theirs": itself["mR"],
+        "difference": 0.0,
+        "interval": [0.0, 0.0],
+        "p": 1.0,
+    }
+    with pytest.raises(SeesayError, match="pair matcher has no"):
+        reranked(pair, small, corpus, "val", 4)
+    with pytest.raises(SeesayError, match="re-ranking is measured by retrieval"):
+        reranked(small, pair, corpus, "val", 4, protocol="sentence-to-sentence")
+    with pytest.raises(SeesayError, match="one run re-orders the answers of one other"):
+        evaluate([small, small], corpus, combine="mean", rerank=pair)

@@ -19,13 +19,12 @@ from seesay.matchers.composed import Ensemble, EnsembleSettings
 from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
-from seesay.protocols.measure import measure
-from seesay.protocols.retrieval import evaluate_folds, protocol_named
+from seesay.protocols.evaluate import measure
+from seesay.protocols.subject import RunSubject
 from seesay.recipes.load import load_recipe
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.runs.split_scores import scores_of_run
 from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
@@ -263,20 +262,19 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run("drawn", tmp_path, recipe, Vocabulary(["a"] * (WORDS - 1)), None, matcher_named("st"))
 
 
-def test_a_run_keeps_a_long_scoring_only_when_asked(
+def test_a_run_keeps_a_long_scoring_only_if_told_to(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As `seesay evaluate` asks, and what measures val after each epoch does not."""
+    """`seesay evaluate` keeps it, and measuring val after each epoch does not."""
     lengths = [1 + i % 20 for i in range(700)]
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
     owners = np.arange(700) % 200
     texts = sentences(lengths)
     inputs = Inputs(Corpus("drawn", tmp_path, (), ()), torch.from_numpy(features), texts, owners, [])
-    plain = measure(run, inputs, "val")
+    plain = measure(RunSubject(run, inputs, "val"), "standard")
     assert not (tmp_path / "cache" / "scores").exists()
     assert capsys.readouterr().err == ""
-    scored = scores_of_run(run, inputs, keep=True)
-    assert evaluate_folds(scored.ranks, owners, 200, protocol_named("standard"), "val") == plain
+    assert measure(RunSubject(run, inputs, "val", keep=True), "standard").to_dict() == plain.to_dict()
     assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
     (kept,) = (tmp_path / "cache" / "scores").iterdir()
     assert (kept / "rows.f32").stat().st_size == 200 * (700 + 1) * 4

@@ -13,7 +13,7 @@ from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
-from seesay.protocols.measure import measure_split
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.concepts import image_concepts
 from seesay.runs.run import Run
@@ -42,7 +42,7 @@ def run(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
-    measured = measure_split(run, corpus, "val", "concepts")
+    measured = evaluate(run, corpus, "concepts", "val", resamples=0).to_dict()
     assert measured["mAP"] > measured["baselines"]["training frequency"]["mAP"] + 10
     report = json.loads((run.folder / "training.json").read_text())
     assert report["monitor"] == "mAP"
@@ -81,7 +81,7 @@ def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
         images=tuple(corpus.images[i] for i in few),
         sentences=tuple(Sentence(s.text, place[s.image]) for s in corpus.sentences if s.image in place),
     )
-    measured = measure_split(run, part, "val", "concepts-regions")
+    measured = evaluate(run, part, "concepts-regions", "val", resamples=0).to_dict()
     assert measured["images"] == 2
     assert 0 < measured["mAP"] <= 100
 
@@ -116,9 +116,9 @@ def test_sentences_without_content_words_leave_nothing_to_learn(corpus: Corpus, 
 
 def test_it_matches_no_sentences(run: Run, corpus: Corpus) -> None:
     with pytest.raises(SeesayError):
-        measure_split(run, corpus, "val", "standard")
+        evaluate(run, corpus, "standard", "val", resamples=0).to_dict()
     with pytest.raises(SeesayError, match="predicts no concepts"):
-        measure_split(Run.load("seesay-small"), corpus, "val", "concepts")
+        evaluate(Run.load("seesay-small"), corpus, "concepts", "val", resamples=0).to_dict()
 
 
 @pytest.mark.parametrize(

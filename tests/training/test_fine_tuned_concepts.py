@@ -18,7 +18,8 @@ from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.matchers.concepts import ConceptClassifier
-from seesay.protocols.measure import chosen_protocol, encoder_and_crops, measure_split
+from seesay.protocols.evaluate import default_protocol, evaluate
+from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import load_recipe, parse_recipe, read_recipe
 from seesay.runs.concepts import image_concepts, run_concepts
 from seesay.runs.run import Run
@@ -65,12 +66,17 @@ def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) 
     assert untuned(name) == "efficientnet-lite0" != name
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
-    assert chosen_protocol(run.recipe, None) == "concepts"
+    assert default_protocol(run.recipe) == "concepts"
     assert (report["monitor"], report["best_epoch"], list(report["members"])) == ("mAP", 1, ["concepts"])
     assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
-    measured = measure_split(run, corpus, "val", "concepts")  # of features stored in half precision
+    measured = evaluate(
+        run, corpus, "concepts", "val", resamples=0
+    ).to_dict()  # of features stored in half precision
     assert measured["mAP"] == pytest.approx(report["best_val"]["mAP"], abs=1)
-    assert measured["mAP"] != measure_split(first_step(tuned), corpus, "val", "concepts")["mAP"]
+    assert (
+        measured["mAP"]
+        != evaluate(first_step(tuned), corpus, "concepts", "val", resamples=0).to_dict()["mAP"]
+    )
 
 
 def test_its_concepts_are_those_of_the_first_step(corpus: Corpus, tuned: Path) -> None:
@@ -187,7 +193,7 @@ name: fused
 corpus: flickr8k
 about: a fusion with what matches no sentences
 encoders: ["efficientnet-lite0:ten"]
-least: 5
+min_count: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
 loss: {kind: margin}
 """
@@ -196,7 +202,7 @@ name: matched
 corpus: flickr8k
 about: concepts as if they were matched with sentences
 encoders: ["efficientnet-lite0:ten"]
-least: 5
+min_count: 5
 matcher: {kind: fine-tuned, members: [concepts]}
 loss: {kind: margin}
 """

@@ -12,10 +12,9 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, GVSESettings
-from seesay.metrics.ranks import ranks
-from seesay.metrics.recall import mean_recall, retrieval
-from seesay.protocols.measure import measure_split
-from seesay.protocols.rerank import measure_reranked
+from seesay.metrics.ranks import Ranks, ranks
+from seesay.metrics.recall import metrics_of
+from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -34,18 +33,18 @@ sentence_encoder: mean
 matcher: {kind: embedding-network, dim: 12, image_hidden: 16, sentence_hidden: 16}
 loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 4}
-batch: 40
+batch_size: 40
 """
 COMMON = """
 name: common
 corpus: flickr8k
 about: reads words alone
 encoders: ["efficientnet-lite0:mirror"]
-least: 2
+min_count: 2
 matcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}
 loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 4}
-batch: 40
+batch_size: 40
 """
 FUSED = """
 name: fused
@@ -53,12 +52,12 @@ corpus: flickr8k
 about: both
 encoders: ["efficientnet-lite0", "efficientnet-lite0:mirror"]
 sentence_encoder: mean
-least: 2
+min_count: 2
 matcher: {kind: metric-fusion, members: [MEMBERS], gate: {uncommon: 20, hidden: 8}}
 loss: {kind: margin, margin: 0.2}
 optimizer: {kind: sgd, lr: 0.05, momentum: 0.9}
 schedule: {epochs: 4}
-batch: 40
+batch_size: 40
 """
 
 
@@ -103,15 +102,17 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     owners = inputs.image_of_sentence
     first = ranks(by_image * metrics[0] + (1 - by_image) * metrics[1], owners)
     second = ranks(by_sentence * metrics[0] + (1 - by_sentence) * metrics[1], owners)
-    expected = mean_recall(retrieval(first.sentence), retrieval(second.image))
-    assert measure_split(run, corpus, "test", "standard")["mR"] == pytest.approx(expected, abs=1e-3)
+    expected = metrics_of(Ranks(first.sentence, second.image)).mean_recall
+    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:
     report = TrainingSummary.load(fused)
     assert list(report["members"]) == ["uncommon", "common"]
     assert set(report["gates"]) == {"image", "sentence"}
-    told = measure_split(Run.load(str(fused)), corpus, "test", "k-shot")
+    told = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0).to_dict()
     assert set(told["gate AUC"]) == {"image", "sentence"}
 
 
@@ -135,7 +136,7 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
     with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         Reranker(run)
     with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
-        measure_reranked(run, run, corpus, "test", "standard", 5)
+        evaluate(run, corpus, rerank=run, shortlist=5)
 
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:
@@ -161,8 +162,8 @@ def test_no_uncommon_words_leave_the_sum(corpus: Corpus, recipes: Path, tmp_path
     [
         ("matcher.members=[mcnn-wd, vse++]", "a fusion is of embedding matchers"),
         ("matcher.members=[vse++, vse++]", "named twice"),
-        ("matcher.members=[vse++]", r"matcher\.metric-fusion\.members"),
-        ("matcher.gate.folds=1", r"matcher\.metric-fusion\.gate\.folds"),
+        ("matcher.members=[vse++]", r"matcher\.members"),
+        ("matcher.gate.folds=1", r"matcher\.gate\.folds"),
     ],
 )
 def test_recipes_that_cannot_be(recipes: Path, change: str, said: str) -> None:
@@ -175,7 +176,7 @@ def test_members_that_read_something_else(recipes: Path, tmp_path: Path) -> None
     for old, new, said in (
         ('"efficientnet-lite0:mirror"]', "efficientnet-lite1]", "'encoders' is .* in its member 'common'"),
         ("sentence_encoder: mean", "sentence_encoder: minilm", "'sentence_encoder' is minilm, and mean"),
-        ("least: 2", "least: 3", "'least' is 3, and 2 in its member 'common'"),
+        ("min_count: 2", "min_count: 3", "'min_count' is 3, and 2 in its member 'common'"),
     ):
         (tmp_path / "fused.yaml").write_text(text.replace(old, new))
         with pytest.raises(SeesayError, match=said):

@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import Gate, GateSettings
-from seesay.metrics.auc import area_under_curve
+from seesay.metrics import auc
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import number_words
@@ -63,9 +63,9 @@ def test_val_is_labelled_by_the_train_split() -> None:
 def test_auc_is_scikit_learns(pairs: list[tuple[float, bool]]) -> None:
     values, labels = zip(*pairs, strict=True)
     if len(set(labels)) < 2:
-        assert area_under_curve(values, labels) is None
+        assert auc(values, labels) is None
     else:
-        assert area_under_curve(values, labels) == pytest.approx(roc_auc_score(labels, values))
+        assert auc(values, labels) == pytest.approx(roc_auc_score(labels, values))
 
 
 def test_both_labels_weigh_the_same_in_the_loss() -> None:

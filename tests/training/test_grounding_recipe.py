@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.readers import read_phrases
-from seesay.protocols.grounding import random_recall
-from seesay.protocols.measure import measure_phrases
+from seesay.protocols.evaluate import measure_inputs
 from seesay.runs.phrase_inputs import phrase_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
@@ -16,9 +15,8 @@ from seesay.training.summarize import list_runs
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:
     run, corpus = Run.load(str(grounding_run)), read_phrases(scenes)
     inputs = phrase_inputs(run.recipe, corpus, "val", run.vocabulary, run.sentence_encoder)
-    measured = measure_phrases(run, inputs, "val")
-    regions = [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in inputs.corpus.phrases]
-    floor = random_recall(regions, inputs.corpus.phrases)
+    measured = measure_inputs(run, inputs, "val").to_dict()
+    floor = measured["baselines"]["random proposal"]
     assert measured == TrainingSummary.load(grounding_run).best_val
     assert measured["upper bound"] == floor["upper bound"]
     assert measured["R@1"] > 5 * floor["R@1"]

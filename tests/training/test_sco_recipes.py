@@ -19,7 +19,7 @@ from seesay.errors import SeesayError
 from seesay.losses.ranking import MarginSettings
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import GenerationSettings, SCOSettings
-from seesay.protocols.measure import encoder_and_crops
+from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs

@@ -14,7 +14,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
-from seesay.protocols.measure import measure
+from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe, ScheduleSettings
 from seesay.runs.corpus import trained_on
@@ -107,7 +107,7 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
     assert report["best_val"] == best["val"]
     run = Run.load(str(finished))
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
-    assert measure(run, inputs, "val") == best["val"]
+    assert measure_inputs(run, inputs, "val").to_dict() == best["val"]
     assert trained_on(run) == (corpus.root.resolve(), None)
     with pytest.raises(SeesayError, match=r"seesay-small: .* --data"):
         trained_on(Run.load("seesay-small"))

@@ -39,8 +39,7 @@ class Hit:
         shortlist_rank: before re-ranking, from 1.
 
     Example:
-        >>> from seesay import Hit
-        >>> Hit(id=3, score=0.41, path="sofa.jpg", text=None, width=640, height=480).to_dict()
+        >>> Hit(3, 0.41, "sofa.jpg", None, 640, 480).to_dict()
         {'score': 0.41, 'path': 'sofa.jpg'}
     """
 
@@ -75,9 +74,12 @@ class Index:
     Layout: `index.sqlite` is the truth; `vectors-*.faiss` and `thumbnails/` can be deleted at any time.
 
     Example:
-        >>> index = Index.open("pictures.seesay")  # doctest: +SKIP
-        >>> index.search("a cat on a sofa", k=1)  # doctest: +SKIP
-        [Hit(id=3, score=0.41, path='sofa.jpg', text=None, width=640, height=480)]
+        >>> import tempfile
+        >>> index = Index.create(tempfile.mkdtemp())  # with the shipped run
+        >>> index.add_sentences(["a dog runs on the beach", "a red car"])
+        2
+        >>> index.search("a cat on a sofa")  # no images yet
+        []
     """
 
     def __init__(self, folder: Path, store: Store, run: str | Path | Embedder | None = None) -> None:

@@ -1,0 +1,130 @@
+"""Results as JSON: every recorded row, intervals by column, and a protocol of somebody else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import MeanSample
+from seesay.protocols.base import (
+    PROTOCOLS,
+    Options,
+    Protocol,
+    RecallResult,
+    Result,
+    read_result,
+    register_protocol,
+    rounded_figures,
+    rounded_intervals,
+)
+from seesay.protocols.evaluate import measure
+from seesay.protocols.provenance import Provenance
+from seesay.protocols.subject import Subject
+from tests.protocols.drawn import measured, subject_of
+
+RESULTS = Path(__file__).parents[2] / "results"
+ROWS = [
+    json.loads(line)
+    for name in ("flickr8k.jsonl", "flickr8k-phrases.jsonl")
+    for line in (RESULTS / name).read_text(encoding="utf-8").splitlines()
+]
+
+
+def noisy(seed, n=30):
+    owners = np.repeat(np.arange(n), 2)
+    draw = np.random.default_rng(seed)
+    return draw.normal(size=(n, 2 * n)) + 1.5 * (owners == np.arange(n)[:, None]), owners
+
+
+def test_every_recorded_row_is_a_provenance_and_a_result() -> None:
+    assert {row["protocol"] for row in ROWS} >= {"standard", "k-shot", "composition", "grounding"}
+    for row in ROWS:
+        origin = {key: value for key, value in row.items() if key in Provenance.model_fields}
+        figures = {key: value for key, value in row.items() if key not in origin}
+        result = read_result(figures)
+        assert result.to_dict() == figures
+        assert Provenance.model_validate(origin).to_dict() == origin
+        assert set(result.columns()) == set(result.column_keys())
+        assert str(result).startswith(f"{row['protocol']}, {row['split']}")
+
+
+def test_a_wrong_or_unknown_key_is_named() -> None:
+    row = measured(*noisy(0))
+    with pytest.raises(SeesayError, match=r"key 'sentence_retrieval\.R@1'"):
+        read_result(row | {"sentence_retrieval": row["sentence_retrieval"] | {"R@1": 101.0}})
+    with pytest.raises(SeesayError, match="no such key; did you mean 'images'"):
+        read_result(row | {"imags": 1})
+    with pytest.raises(SeesayError, match="No protocol 'standrad'; did you mean 'standard'"):
+        read_result(row | {"protocol": "standrad"})
+
+
+def test_a_result_prints_its_columns_with_their_intervals() -> None:
+    result = measure(subject_of(*noisy(1)), "standard", Options(resamples=50))
+    lines = str(result).splitlines()
+    assert lines[0] == "standard, test"
+    low, high = result.interval("I R@5")
+    assert f"I R@5   {result.columns()['I R@5']:7.1f}  [{low:.1f}, {high:.1f}]" in lines
+    assert result.monitor == result.columns()["mR"]
+    assert read_result(result.to_dict()).interval("I R@5") == (low, high)
+    assert "intervals" not in result.to_dict(uncertainty=False)
+
+
+def test_results_are_compared_by_query_and_survive_json() -> None:
+    ours, theirs = (measure(subject_of(*noisy(seed)), "standard") for seed in (1, 2))
+    compared = ours.model_copy(update={"against": ours.compare(theirs, "other run")})
+    again = read_result(compared.to_dict())
+    for column, value in ours.columns().items():
+        difference = again.difference(column)
+        assert difference.theirs == theirs.columns()[column]
+        assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
+    assert again.against.name == "other run"
+    with pytest.raises(SeesayError, match="needs the values of each query"):
+        ours.compare(read_result(theirs.to_dict()))
+    fewer = measure(subject_of(*noisy(1, n=20)), "standard")
+    with pytest.raises(SeesayError, match="same queries"):
+        ours.compare(fewer)
+    other_protocol = RecallResult.model_validate(
+        {"protocol": "x", "split": "test", "R@1": 1, "R@5": 1, "R@10": 1, "Med r": 1, "queries": 1}
+    )
+    with pytest.raises(SeesayError, match="'standard' and 'x' cannot be compared"):
+        ours.compare(other_protocol)
+
+
+class MarginResult(Result):
+    """How far the own image is ahead of the mean of all."""
+
+    monitor_column: ClassVar[str] = "margin"
+
+    margin: float
+
+    def column_keys(self) -> dict[str, tuple[str, ...]]:
+        return {"margin": ("margin",)}
+
+
+def test_a_protocol_of_somebody_else_is_one_class() -> None:
+    @register_protocol
+    class Margin(Protocol):
+        name = "margin"
+        summary = "how far the own image is ahead of the mean of all"
+        result_type = MarginResult
+
+        def measure(self, subject: Subject, options: Options) -> MarginResult:
+            scores, owners = subject.scores.by_direction()[1], subject.owners
+            ahead = scores[owners, np.arange(len(owners))] - scores.mean(axis=0)
+            samples = [((), [MeanSample([("margin",)], ahead[:, None], owners)])]
+            about = {"protocol": self.name, "split": subject.split}
+            about |= rounded_figures(samples[0][1]) | rounded_intervals(samples, options.resamples)
+            return MarginResult.model_validate(about).with_samples(samples)
+
+    try:
+        result = measure(subject_of(*noisy(1)), "margin", Options(resamples=50))
+        assert result.monitor == pytest.approx(1.45, abs=0.3)
+        assert result.compare(measure(subject_of(*noisy(2)), "margin")).difference(("margin",)).p > 0
+        assert isinstance(read_result(result.to_dict()), MarginResult)
+    finally:
+        del PROTOCOLS._known["margin"]

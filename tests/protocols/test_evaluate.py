@@ -1,0 +1,129 @@
+"""One call of `evaluate`: a run, files, ensembles, comparisons by every protocol, and where rows are from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.protocols.evaluate import evaluate, provenance_of
+from seesay.runs.run import Run
+
+
+@pytest.fixture(scope="module")
+def corpus(scenes: Path) -> Corpus:
+    return read_corpus(scenes)
+
+
+@pytest.fixture(scope="module")
+def small() -> Run:
+    return Run.load("seesay-small")
+
+
+@pytest.fixture(scope="module")
+def files(small: Run, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run's embeddings of test and val in files, and the same with noise."""
+    from seesay.runs.inputs import split_inputs
+
+    folder, draw = tmp_path_factory.mktemp("files"), np.random.default_rng(0)
+    for split in ("test", "val", "train"):
+        inputs = split_inputs(small.recipe, corpus, split, small.vocabulary, small.sentence_encoder)
+        images = small.embed_features(np.asarray(inputs.features))
+        sentences = small.embed_prepared(inputs.sentences)
+        np.save(folder / f"images-{split}.npy", images)
+        np.save(folder / f"sentences-{split}.npy", sentences)
+        np.save(folder / f"noisy-{split}.npy", images + draw.normal(0, 0.02, images.shape))
+    return folder
+
+
+def named(folder: Path, images: str = "noisy") -> str:
+    return f"{folder / images}-{{split}}.npy,{folder / 'sentences'}-{{split}}.npy"
+
+
+def test_a_run_and_the_files_of_its_embeddings_measure_the_same(
+    small: Run, corpus: Corpus, files: Path
+) -> None:
+    result = evaluate(small, corpus, resamples=20)
+    assert result.to_dict() == evaluate(named(files, "images"), corpus, resamples=20).to_dict()
+    assert result.to_dict() == evaluate("seesay-small", str(corpus.root), "standard", resamples=20).to_dict()
+    assert set(result.to_dict()["intervals"]) > {"level", "resamples", "mR"}
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    ["standard", "graded", "agreement", "sentence-to-sentence", "image-to-image"],
+)
+def test_every_protocol_of_scores_is_compared_and_has_intervals(
+    protocol: str, corpus: Corpus, files: Path, tmp_path: Path
+) -> None:
+    judgements = None
+    if protocol == "agreement":
+        judgements = tmp_path / "judged.txt"
+        names = [image.name for image in corpus.split("train").images]
+        lines = zip(names, names[3:], strict=False)
+        rows = (f"{a}\t{b}#0\t{1 + i % 3}\t{1 + i % 4}\t{2 + i % 2}" for i, (a, b) in enumerate(lines))
+        judgements.write_text("\n".join(rows))
+    said = {"judgements": judgements, "split": "train"}
+    ours = evaluate(named(files, "images"), corpus, protocol, against=named(files), resamples=30, **said)
+    theirs = evaluate(named(files), corpus, protocol, resamples=0, **said)
+    for column, value in ours.columns().items():
+        if value is None:
+            continue
+        low, high = ours.interval(column)
+        assert low <= high
+        difference = ours.difference(column)
+        assert difference.theirs == pytest.approx(theirs.columns()[column], abs=1e-3)
+        assert difference.difference == pytest.approx(value - difference.theirs, abs=2e-3)
+        assert difference.interval[0] <= difference.interval[1]
+        assert 0 < difference.p <= 1
+    assert json.loads(json.dumps(ours.to_dict())) == ours.to_dict()
+
+
+@pytest.mark.parametrize("how", ["mean", "rank", "learned"])
+def test_an_ensemble_has_its_members_beside_it(how: str, corpus: Corpus, files: Path) -> None:
+    both = ["seesay-small", named(files)]
+    result = evaluate(both, corpus, combine=how, against="seesay-small", resamples=10)
+    found = result.to_dict()
+    assert (found["combined"], "weights" in found) == (how, how == "learned")
+    assert found["members"]["seesay-small"] == evaluate("seesay-small", corpus, resamples=0).to_dict()
+    assert found["against"]["name"] == "seesay-small"
+    assert "members" not in result.to_dict(uncertainty=False)
+
+
+def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
+    one = f"{files / 'images-test.npy'},{files / 'sentences-test.npy'}"
+    with pytest.raises(SeesayError, match="--combine mean"):
+        evaluate(["seesay-small", one], corpus)
+    with pytest.raises(SeesayError, match="chooses weights on val"):
+        evaluate(["seesay-small", one], corpus, combine="learned")
+    with pytest.raises(SeesayError, match="No protocol 'standrd'; did you mean"):
+        evaluate("seesay-small", corpus, "standrd")
+    with pytest.raises(SeesayError, match="predicts no concepts"):
+        evaluate("seesay-small", corpus, "concepts")
+
+
+def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) -> None:
+    trained = Run.load(str(pair_run))
+    origin = provenance_of([trained], None, None, 1.25, "abc").to_dict()
+    summary = json.loads((pair_run / "training.json").read_text())
+    assert origin["epochs"] == summary["epochs"] == 4
+    assert origin["best_epoch"] == summary["best_epoch"]
+    assert origin["train_seconds"] == summary["seconds"] > 0
+    assert (origin["seconds"], origin["commit"], origin["recipe"]) == (1.2, "abc", "mcnn-wd")
+    shipped = provenance_of([small], None, None, 1.0, None).to_dict()
+    assert not {"epochs", "best_epoch", "train_seconds"} & set(shipped)
+    both = provenance_of([small, trained], "mean", None, 1.0, None)
+    assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
+    with pytest.raises(SeesayError, match="--record keeps rows of recipes"):
+        provenance_of([small, *_external(files)], "mean", None, 1.0, None)
+
+
+def _external(files: Path):
+    from seesay.protocols.external_scores import ExternalScores
+
+    return [ExternalScores(named(files))]

@@ -1,0 +1,62 @@
+"""The corpus that runs are measured on: named, or the one that they were trained on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.runs.corpus import open_corpus_of, trained_on, training_of
+from seesay.runs.run import Run
+
+
+@pytest.fixture
+def moved(pair_run: Path, tmp_path: Path):
+    """Copies of a run whose summaries are changed."""
+
+    def copy(name: str, **corpus: str) -> Run:
+        folder = tmp_path / name
+        shutil.copytree(pair_run, folder)
+        path = folder / "training.json"
+        summary = json.loads(path.read_text())
+        summary["corpus"] |= corpus
+        path.write_text(json.dumps(summary))
+        return Run.load(str(folder))
+
+    return copy
+
+
+def test_runs_of_one_corpus_open_it(pair_run: Path, grounding_run: Path, scenes: Path) -> None:
+    run, grounds = Run.load(str(pair_run)), Run.load(str(grounding_run))
+    assert trained_on(run) == (scenes.resolve(), None)
+    assert open_corpus_of([run, Run.load("seesay-small")]).root == scenes.resolve()
+    assert open_corpus_of([grounds]).images_root == trained_on(grounds)[1]
+    assert open_corpus_of([], scenes).root == scenes
+
+
+def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_path: Path) -> None:
+    small, grounds = Run.load("seesay-small"), Run.load(str(grounding_run))
+    (tmp_path / "other").mkdir()
+    with pytest.raises(SeesayError, match="none that they name; name the corpus"):
+        open_corpus_of([small])
+    with pytest.raises(SeesayError, match="Files of scores do not say"):
+        open_corpus_of([])
+    with pytest.raises(SeesayError, match="cannot share a corpus"):
+        open_corpus_of([small, grounds])
+    with pytest.raises(SeesayError, match="its corpus is not at"):
+        open_corpus_of([moved("gone", root=str(tmp_path / "gone-corpus"))])
+    with pytest.raises(SeesayError, match="The runs were trained on"):
+        open_corpus_of([moved("one"), moved("two", root=str(tmp_path / "other"))])
+    with pytest.raises(SeesayError, match="does not say what it was trained on"):
+        trained_on(small)
+
+
+def test_a_damaged_summary_is_named(moved) -> None:
+    run = moved("damaged")
+    assert training_of(run)["epochs"] == 4
+    (run.folder / "training.json").write_text("{")
+    with pytest.raises(SeesayError, match="no summary of a finished training"):
+        training_of(run)
