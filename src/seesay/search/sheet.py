@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 
+from seesay import html
 from seesay.errors import ImageError
 from seesay.paths import writing
 from seesay.search.index import Hit, Index
+
+_BODY = """<h1>{title}</h1>
+<p>{count} of {all_} images in {folder}, best first</p>
+<ol>
+{rows}
+</ol>"""
 
 _ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{path}">
 <b>{score:.3f}</b>{path}</a></li>"""
@@ -20,14 +26,14 @@ _ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{pa
 def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
     """Return the page of a sentence's images; those that can no longer be read are left out."""
     rows = [row for hit in hits if (row := _row(index, hit))]
-    template = Template(files(__package__).joinpath("sheet.html").read_text(encoding="utf-8"))
-    return template.substitute(
+    body = _BODY.format(
         title=escape(sentence),
         count=len(rows),
         all_=index.count("image"),
         folder=escape(str(index.root() or index.folder)),
         rows="\n".join(rows),
     )
+    return html.page(sentence, files(__package__).joinpath("sheet.css").read_text(encoding="utf-8"), body)
 
 
 def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) -> None:
