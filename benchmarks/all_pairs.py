@@ -32,7 +32,6 @@ from seesay.matchers.base import PairMatcher
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
-from seesay.recipes.matchers import McnnSettings, SimilarityNetworkSettings
 from seesay.runs.all_pairs import score_all_pairs
 
 SIMILARITY = "similarity network"
@@ -51,8 +50,8 @@ LEAST_RATIO, MOST_DIFFERENCE = 3.0, 1e-4  # of the word level; of any score
 def matcher_named(name: str) -> PairMatcher:
     torch.manual_seed(1)
     if name == SIMILARITY:
-        return SimilarityNetwork(SimilarityNetworkSettings(), IMAGE_DIM, 0, SENTENCE_DIM).eval()
-    return MatchingCNN(McnnSettings.model_validate({"level": name}), IMAGE_DIM, WORDS).eval()
+        return SimilarityNetwork(IMAGE_DIM, SENTENCE_DIM).eval()
+    return MatchingCNN(IMAGE_DIM, WORDS, level=name).eval()  # type: ignore[arg-type]
 
 
 def sentences_as_of_flickr8k(count: int, name: str) -> Sentences:

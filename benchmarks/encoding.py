@@ -38,9 +38,9 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.scenes import write_scenes
 from seesay.data.sources import tar_members
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import PixelsToFeatures, load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.encoder import Encoder, load_encoder
 
 NETWORK = "efficientnet-lite0"
 IMAGES = 32
@@ -121,7 +121,7 @@ def eager(module: PixelsToFeatures, pixels: NDArray[np.uint8], batch: int) -> ND
         return features
 
 
-def compare(name: str, cores: int, encoder: Encoder, images: list[bytes]) -> dict[str, Any]:
+def compare(name: str, cores: int, encoder: ImageEncoder, images: list[bytes]) -> dict[str, Any]:
     load = os.getloadavg()[0]  # much above the cores: others are at work, only one core's rows mean anything
     module = load_lite(NETWORK)
     names = [f"{n}.jpg" for n in range(len(images))]
@@ -164,9 +164,9 @@ class Distinct:
     jpeg: bytes
     number: int
 
-    def read(self) -> bytes:
+    def read(self, limit: int | None = None) -> bytes:
         """The JPEG; what stands behind its end is no part of the picture."""
-        return self.jpeg + self.number.to_bytes(4)
+        return (self.jpeg + self.number.to_bytes(4))[:limit]
 
 
 def fill(data: Path, count: int) -> float:
@@ -174,7 +174,7 @@ def fill(data: Path, count: int) -> float:
     some = jpegs(data, 64)
     images = [CorpusImage(f"{n}.jpg", "train", Distinct(some[n % len(some)], n)) for n in range(count)]
     with tempfile.TemporaryDirectory() as folder:
-        encoded = fill_stores([load_encoder(NETWORK)], Path(folder), images).encoded
+        encoded = fill_stores([load_image_encoder(NETWORK)], Path(folder), images).encoded
     assert encoded == count
     return peak_mib()
 
@@ -195,7 +195,7 @@ def main() -> int:
     options = arguments(__doc__ or "", data="a folder with images.tar").parse_args()
     # Memory first: a process starts with the peak of the one that made it.
     peaks = memory(options.data)
-    encoder = load_encoder(NETWORK)
+    encoder = load_image_encoder(NETWORK)
     small = jpegs(options.data, IMAGES)
     large = [enlarged(jpeg) for jpeg in small]
     every = os.sched_getaffinity(0)

@@ -24,11 +24,10 @@ from torch import Tensor
 from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
 from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
-from seesay.losses.ranking import soft_margin
-from seesay.matchers.sco import SCO
+from seesay.losses.ranking import SoftMarginLoss
+from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import FineTunedSettings, ScoSettings
 from seesay.training.fine_tune import FromPixels
 
 NETWORK, WORDS, BATCH = "efficientnet-lite0", 2900, 128
@@ -57,7 +56,7 @@ def step(at_once: int) -> tuple[dict[str, float], np.ndarray[Any, np.dtype[np.fl
         words = torch.randint(1, WORDS, (int(lengths.sum()),), generator=draw)
         sentences = Sentences(words, lengths, torch.zeros(BATCH, 0))
         started = time.process_time()
-        soft_margin(module.score(pixels, sentences), torch.arange(BATCH), 0.2, 1).backward()  # type: ignore[no-untyped-call]
+        SoftMarginLoss(0.2, 1)(module(pixels, sentences), torch.arange(BATCH)).backward()
         spent = time.process_time() - started
         grown = peak_mib() - before
         floor = 3 * BATCH * flops(load_lite(NETWORK), pixels[:1]) / _rate()
@@ -67,13 +66,10 @@ def step(at_once: int) -> tuple[dict[str, float], np.ndarray[Any, np.dtype[np.fl
 
 def _module(at_once: int) -> FromPixels:
     settings = load_recipe("flickr8k/gvse-common-finetuned").matcher
-    assert isinstance(settings, FineTunedSettings)
-    reader = settings.matchers[0]
-    assert isinstance(reader, ScoSettings)
     torch.manual_seed(1)
     network: PixelsToFeatures = load_lite(NETWORK)
     kind = FromPixels if at_once else EncodedOnce
-    matcher = SCO(reader, (LITE[NETWORK].dim,), WORDS)
+    matcher = settings.build(MatcherInputs((LITE[NETWORK].dim,), WORDS))
     return kind(network, matcher, ("pooled",), at_once or BATCH).train()
 
 

@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from benchmarks._harness import arguments, report, seconds
 from seesay.encoders.sentences.fisher import fisher_vectors, normalise
 from seesay.encoders.sentences.mixture import Mixture, fit_mixture
+from seesay.encoders.sentences.word_vectors import Bags
 
 Vectors = NDArray[Any]
 
@@ -47,7 +48,8 @@ def by_seesay(
     for start in range(0, len(lengths), BATCH):
         stop = min(start + BATCH, len(lengths))
         distinct, rows = np.unique(numbers[ends[start] : ends[stop]], return_inverse=True)
-        parts.append(normalise(fisher_vectors(words[distinct], rows, lengths[start:stop], mixture)))
+        bags = Bags(words[distinct], rows, lengths[start:stop])
+        parts.append(normalise(fisher_vectors(bags, words[distinct], mixture)))
     return np.concatenate(parts)
 
 

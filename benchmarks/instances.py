@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
-from seesay.encoders.images.concept_regions import SIDE, concept_regions
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
-from seesay.encoders.images.encoder import load_encoder
 from seesay.encoders.images.instances import COUNT
-from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.base import load_region_encoder
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 
 IMAGES = 4
 MOST_OVER_FLOOR, LEAST_OVER_LARGER = 2.0, 1.5
@@ -44,10 +44,10 @@ def main() -> int:
 
 def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
     load = os.getloadavg()[0]
-    encoder = load_encoder("instances")
+    encoder = load_image_encoder("instances")
     larger, pooled = (load_region_encoder(f"efficientnet-lite0:{how}") for how in ("crops", "roi"))
     prepared = [encoder.prepare(pixels) for pixels in images]
-    pairs = [(pixels, concept_regions(pixels, COUNT)) for pixels in images]
+    pairs = [(pixels, diverse_regions(pixels, COUNT)) for pixels in images]
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
     times = best_of_turns(
         {

@@ -26,16 +26,14 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
+from seesay.encoders.images.base import lite_encoder
 from seesay.encoders.images.concept_regions import REGIONS, SIDE, concept_regions
 from seesay.encoders.images.crops import resize
 from seesay.encoders.images.efficientnet import load_lite
-from seesay.encoders.images.encoder import lite_encoder
-from seesay.losses.ranking import loss_value
+from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import ScoSettings
-from seesay.recipes.schema import MarginSettings
 
 NETWORK = "efficientnet-lite0"
 WORDS, IMAGE_DIM, CONCEPTS, BATCHES, IMAGES = 2900, 1280, 256, 233, 2
@@ -47,11 +45,11 @@ class Step:
 
     def __init__(self) -> None:
         recipe = load_recipe("flickr8k/sco-full")
-        assert isinstance(recipe.matcher, ScoSettings)
-        assert isinstance(recipe.loss, MarginSettings)
         torch.manual_seed(1)
-        self.loss, self.batch = recipe.loss, recipe.batch_size
-        self.matcher = SCO(recipe.matcher, (IMAGE_DIM, CONCEPTS), WORDS)
+        self.loss, self.batch = recipe.loss.build(), recipe.batch_size
+        matcher = recipe.matcher.build(MatcherInputs((IMAGE_DIM, CONCEPTS), WORDS))
+        assert isinstance(matcher, SCO)
+        self.matcher = matcher
         lengths = (torch.randn(self.batch) * 3.7 + 10.8).round().clamp(3, 34).long()
         words = torch.randint(1, WORDS, (int(lengths.sum()),))
         self.sentences = Sentences(words, lengths, torch.zeros(self.batch, 0))
@@ -59,12 +57,14 @@ class Step:
 
     def matching(self) -> Tensor:
         """L_mat."""
-        scores = self.matcher.score(self.images, self.sentences)
-        return loss_value(self.loss, scores, torch.arange(self.batch))
+        value: Tensor = self.loss(self.matcher(self.images, self.sentences), torch.arange(self.batch))
+        return value
 
     def packed(self) -> Tensor:
         """L_gen, as it is trained."""
-        return self.matcher.generation_loss(self.images, self.sentences, 0.0)
+        value = self.matcher.auxiliary_loss(self.images, self.sentences, 0.0)
+        assert value is not None
+        return value
 
     def padded(self) -> Tensor:
         """The decoder's loss as `packed`, every sentence as long as the longest."""

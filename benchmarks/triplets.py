@@ -15,16 +15,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks._harness import arguments, report, seconds
-from seesay.losses.triplet import Relations, distances, triplet_loss
+from seesay.losses.triplet import Relations, TripletLoss, distances
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import EmbeddingNetwork
-from seesay.recipes.matchers import EmbeddingNetworkSettings
-from seesay.recipes.schema import TripletSettings
+from seesay.matchers.two_branch import TwoBranchEmbedding
 
 IMAGES, PER_IMAGE, IMAGE_DIM, SENTENCE_DIM = 500, 2, 1280, 3000
-SETTINGS = TripletSettings(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0.05))
+LOSS = TripletLoss(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0.05))
 
-Loss = Callable[[Tensor, Tensor, Relations, TripletSettings], Tensor]
+Loss = Callable[[Tensor, Tensor, Relations], Tensor]
 
 
 def main() -> None:
@@ -32,10 +30,10 @@ def main() -> None:
     options = arguments(__doc__ or "").parse_args()
     torch.manual_seed(1)
     owners = torch.arange(IMAGES).repeat(PER_IMAGE)
-    relations = Relations.of_owners(torch.arange(IMAGES), owners)
+    relations = Relations.from_owners(torch.arange(IMAGES), owners)
     x = functional.normalize(torch.randn(IMAGES, 512), dim=1)
     y = functional.normalize(torch.randn(len(owners), 512) + 2 * x[owners], dim=1)
-    same = float(triplet_loss(x, y, relations, SETTINGS)), float(looped(x, y, relations, SETTINGS))
+    same = float(vectorised(x, y, relations)), float(looped(x, y, relations))
     if abs(same[0] - same[1]) > 1e-4 * abs(same[1]):
         raise SystemExit(f"vectorised {same[0]}, looped {same[1]}: not the same loss")
     # The step comes first: behind its large arrays the allocator keeps memory, which favours the loop.
@@ -44,29 +42,34 @@ def main() -> None:
     report("triplets", [alone, step], options)
 
 
-def looped(images: Tensor, sentences: Tensor, relations: Relations, settings: TripletSettings) -> Tensor:
+def vectorised(images: Tensor, sentences: Tensor, relations: Relations) -> Tensor:
+    value: Tensor = LOSS(images, sentences, relations=relations)
+    return value
+
+
+def looped(images: Tensor, sentences: Tensor, relations: Relations) -> Tensor:
     """Eq. 6, one positive pair at a time."""
     total = images.new_zeros(())
     across, within = distances(images, sentences), distances(sentences, sentences)
-    one, two, _, four = settings.weights
+    one, two, _, four = LOSS.weights
     for i, j in relations.matching.nonzero().tolist():
-        total = total + one * _hardest(across[i, j], across[i][relations.other_sentences[i]], settings)
-        total = total + two * _hardest(across[i, j], across[:, j][relations.other_images[:, j]], settings)
+        total = total + one * _hardest(across[i, j], across[i][relations.other_sentences[i]])
+        total = total + two * _hardest(across[i, j], across[:, j][relations.other_images[:, j]])
         shared = relations.matching[i].clone()
         shared[j] = False
         for other in shared.nonzero()[:, 0].tolist():
             far = within[j][relations.other_sentences[i]]
-            total = total + four * _hardest(within[j, other], far, settings)
+            total = total + four * _hardest(within[j, other], far)
     return total / relations.matching.sum()
 
 
-def _hardest(near: Tensor, far: Tensor, settings: TripletSettings) -> Tensor:
-    return functional.relu(settings.margin + near - far).topk(min(settings.top_k, len(far))).values.sum()
+def _hardest(near: Tensor, far: Tensor) -> Tensor:
+    return functional.relu(LOSS.margin + near - far).topk(min(LOSS.top_k, len(far))).values.sum()
 
 
 def _objective(how: Loss, x: Tensor, y: Tensor, relations: Relations) -> None:
     left, right = x.clone().requires_grad_(), y.clone().requires_grad_()
-    how(left, right, relations, SETTINGS).backward()  # type: ignore[no-untyped-call]
+    how(left, right, relations).backward()  # type: ignore[no-untyped-call]
 
 
 class _Step:
@@ -74,7 +77,7 @@ class _Step:
 
     def __init__(self, relations: Relations) -> None:
         self.relations = relations
-        self.network = EmbeddingNetwork(EmbeddingNetworkSettings(), IMAGE_DIM, 0, SENTENCE_DIM)
+        self.network = TwoBranchEmbedding(IMAGE_DIM, SENTENCE_DIM)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-4)
         self.features = torch.randn(IMAGES, IMAGE_DIM)
         n = IMAGES * PER_IMAGE
@@ -85,12 +88,12 @@ class _Step:
         x = self.network.embed_images(self.features)
         y = self.network.embed_sentences(self.sentences)
         self.optimizer.zero_grad()
-        how(x, y, self.relations, SETTINGS).backward()  # type: ignore[no-untyped-call]
+        how(x, y, self.relations).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
 
 def _row(what: str, work: Callable[[Loss], None]) -> dict[str, Any]:
-    fast = seconds(lambda: work(triplet_loss), 5)
+    fast = seconds(lambda: work(vectorised), 5)
     slow = seconds(lambda: work(looped), 3)
     return {"what": what, "vectorised ms": 1000 * fast, "looped ms": 1000 * slow, "ratio": slow / fast}
 

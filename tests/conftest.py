@@ -30,7 +30,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that grounds phrases in drawn scenes, small enough to be trained in seconds."""
-    from seesay.data.phrase_readers import read_phrases
+    from seesay.data.readers import read_phrases
     from seesay.recipes.load import load_recipe
     from seesay.training.train import train
 

@@ -1,3 +1,75 @@
-"""seesay matches images with sentences."""
+"""seesay matches images with sentences.
+
+    import seesay
+
+    run = seesay.load("seesay-small")
+    vectors = run.embed_images(["beach.jpg", "dog.jpg"])
+    scores = run.score(vectors, run.embed_sentences(["two dogs play in the snow"]))
+
+Losses, metrics, matchers and encoders are in `seesay.losses`, `seesay.metrics`, `seesay.matchers` and
+`seesay.encoders`. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seesay._api import evaluate, load, train
+    from seesay.data.corpus import Corpus
+    from seesay.data.phrases import PhraseCorpus
+    from seesay.data.readers import read_corpus, read_phrases
+    from seesay.errors import ImageError, SeesayError
+    from seesay.runs.run import Run
+    from seesay.search.index import Hit, Index
 
 __version__ = "0.1.0"
+__all__ = [
+    "Corpus",
+    "Hit",
+    "ImageError",
+    "Index",
+    "PhraseCorpus",
+    "Run",
+    "SeesayError",
+    "__version__",
+    "evaluate",
+    "load",
+    "read_corpus",
+    "read_phrases",
+    "train",
+]
+
+# Imported at the first use: PyTorch alone takes two seconds.
+_MODULES = {
+    "Corpus": "data.corpus",
+    "Hit": "search.index",
+    "ImageError": "errors",
+    "Index": "search.index",
+    "PhraseCorpus": "data.phrases",
+    "Run": "runs.run",
+    "SeesayError": "errors",
+    "evaluate": "_api",
+    "load": "_api",
+    "read_corpus": "data.readers",
+    "read_phrases": "data.readers",
+    "train": "_api",
+}
+_PACKAGES = ("encoders", "losses", "matchers", "metrics")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name in _PACKAGES:
+        return import_module(f"seesay.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'seesay' has no attribute '{name}'")
+    value = getattr(import_module(f"seesay.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted([*__all__, *_PACKAGES])

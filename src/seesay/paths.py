@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from platformdirs import user_cache_dir
+
+from seesay.errors import SeesayError
 
 
 def cache_dir() -> Path:
@@ -29,6 +31,28 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def check_output(out: Path, suffixes: Collection[str]) -> None:
+    """Check that a file can be written there, before anything is computed for it.
+
+    Raises:
+        SeesayError: another suffix, or no such folder.
+    """
+    if out.suffix.lower() not in suffixes:
+        raise SeesayError(f"{out}: the name must end in {', '.join(suffixes)}; choose one of these.")
+    if not out.parent.is_dir():
+        raise SeesayError(f"{out.parent}: no such folder; create it before writing {out.name} to it.")
+
+
+@contextmanager
+def writing(out: Path) -> Iterator[Path]:
+    """Do as `replacing`, for a file that the user named: what the system refuses is a `SeesayError`."""
+    try:
+        with replacing(out) as beside:
+            yield beside
+    except OSError as error:
+        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import iter_modules
 from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticCustomError
 
 from seesay.errors import SeesayError, did_you_mean
 
@@ -23,6 +26,7 @@ class Registry(Mapping[str, T], Generic[T]):
     Args:
         what: what is registered, for error messages, such as "protocol".
         group: the entry-point group, such as "seesay.protocols".
+        package: the package whose modules hold the shipped ones; they are imported at the first look-up.
 
     Example:
         >>> shapes = Registry[type]("shape", "seesay.shapes")
@@ -35,8 +39,9 @@ class Registry(Mapping[str, T], Generic[T]):
         seesay.errors.SeesayError: No shape 'squre'; did you mean 'square'? There are: square.
     """
 
-    def __init__(self, what: str, group: str) -> None:
+    def __init__(self, what: str, group: str, package: str | None = None) -> None:
         self.what, self.group = what, group
+        self._package = package
         self._known: dict[str, T] = {}
         self._plugins: dict[str, EntryPoint] | None = None
 
@@ -60,6 +65,7 @@ class Registry(Mapping[str, T], Generic[T]):
         Raises:
             SeesayError: there is none, or its package cannot be imported.
         """
+        self._import_package()
         if name not in self._known and name in self._entry_points():
             self._import(name)
         try:
@@ -69,16 +75,24 @@ class Registry(Mapping[str, T], Generic[T]):
             raise SeesayError(f"No {self.what} '{name}'{near} There are: {', '.join(self)}.") from None
 
     def __contains__(self, name: object) -> bool:
-        """Return whether something is registered under that name; imports nothing."""
+        """Return whether something is registered under that name; imports no plug-in."""
+        self._import_package()
         return name in self._known or name in self._entry_points()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names: shipped ones in order of registration, then those of installed packages."""
+        self._import_package()
         return iter(dict.fromkeys((*self._known, *self._entry_points())))
 
     def __len__(self) -> int:
         """Return how many names there are."""
         return len(list(iter(self)))
+
+    def _import_package(self) -> None:
+        if self._package is not None:
+            package, self._package = import_module(self._package), None
+            for module in iter_modules(package.__path__):
+                import_module(f"{package.__name__}.{module.name}")
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         if self._plugins is None:
@@ -147,6 +161,13 @@ class SettingsRegistry(Registry[Registered]):
         except ValidationError as failure:
             raise SeesayError(describe(failure, settings)) from failure
 
+    def validate(self, values: Any) -> Settings:
+        """Parse settings that are a field of other settings, with the errors that pydantic expects."""
+        try:
+            return self.parse(values)
+        except SeesayError as failure:
+            raise PydanticCustomError("settings", "{problem}", {"problem": str(failure)}) from failure
+
 
 def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     """Describe the first thing wrong with some settings: the key, what is wrong, and the nearest known key.
@@ -163,6 +184,9 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     first = failure.errors(include_url=False)[0]
     *parents, last = [str(part) for part in first["loc"]] or [""]
     message = first["msg"][:1].lower() + first["msg"][1:].rstrip(".") + "."
+    if first["type"] == "settings" and first["msg"].startswith("key '"):
+        inner = first["msg"].removeprefix("key '")
+        return f"key '{'.'.join([*parents, last, inner])}"
     if first["type"] == "extra_forbidden":
         message = f"no such key{did_you_mean(last, _fields(model, parents)) or '.'}"
     return f"key '{'.'.join([*parents, last])}': {message}" if last else message

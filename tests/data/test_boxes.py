@@ -1,10 +1,19 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seesay.data.boxes import area, as_boxes, clip, enclosing, iou, paired_iou
+from seesay.data.boxes import (
+    area,
+    as_boxes,
+    clip,
+    enclosing,
+    from_inclusive,
+    iou,
+    paired_iou,
+    to_inclusive,
+)
 from seesay.errors import SeesayError
 
 
@@ -28,18 +37,21 @@ def iou_by_pixels(a, b):
     return (mask(a) & mask(b)).sum() / either if either else 0.0
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes())
 def test_iou_counts_pixels(a, b):
     by_pixels = [[iou_by_pixels(x, y) for y in b] for x in a]
     np.testing.assert_allclose(iou(a, b), by_pixels, atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes())
 def test_inclusive_iou_is_that_of_boxes_a_pixel_longer(a, b):
     longer = [0, 0, 1, 1]
     np.testing.assert_allclose(iou(a, b, inclusive=True), iou(a + longer, b + longer), atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), boxes())
 def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
     scores = iou(a, b)
@@ -50,12 +62,14 @@ def test_iou_is_symmetric_within_bounds_and_free_of_scale_and_place(a, b):
     np.testing.assert_allclose(scores, iou(a * 3 + 5, b * 3 + 5), atol=1e-6)
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes())
 def test_a_box_is_itself_and_pairs_are_the_diagonal(a):
     np.testing.assert_array_equal(np.diag(iou(a, a)), (area(a) > 0).astype(np.float32))
     np.testing.assert_array_equal(paired_iou(a, a[::-1]), np.diag(iou(a, a[::-1])))
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes())
 def test_the_enclosing_box_holds_all_and_touches_each_side(a):
     x1, y1, x2, y2 = enclosing(a)
@@ -63,6 +77,7 @@ def test_the_enclosing_box_holds_all_and_touches_each_side(a):
     assert (area(a) <= area([[x1, y1, x2, y2]])[0]).all()
 
 
+@settings(max_examples=40, deadline=None)
 @given(boxes(), st.integers(1, 12), st.integers(1, 12))
 def test_clipping_keeps_the_part_inside(a, width, height):
     clipped = clip(a, width, height)
@@ -71,6 +86,26 @@ def test_clipping_keeps_the_part_inside(a, width, height):
     shared /= 1 + iou(a, frame)[:, 0]  # IoU = s / (A + B − s)
     np.testing.assert_allclose(area(clipped), shared, atol=1e-3)
     np.testing.assert_array_equal(clip(clipped, width, height), clipped)
+
+
+@settings(max_examples=40, deadline=None)
+@given(boxes(), boxes(), st.sampled_from([0, 1]))
+def test_plummers_iou_of_inclusive_boxes_is_that_of_continuous_ones(a, b, origin):
+    ours, theirs = from_inclusive(a, origin), from_inclusive(b, origin)
+    np.testing.assert_array_equal(to_inclusive(ours, origin), a)
+    np.testing.assert_allclose(iou(a, b, inclusive=True), iou(ours, theirs), atol=1e-6)
+
+
+def test_a_box_of_the_issue_by_three_conventions():
+    annotated, region = [[1, 1, 9, 10]], [[5, 0, 9, 10]]
+    box = from_inclusive(annotated)
+    assert iou(box, region).round(3) == np.float32(0.444)  # Plummer's
+    assert iou(to_inclusive(box), to_inclusive(region), inclusive=True).round(3) == np.float32(0.444)
+    assert iou(to_inclusive(box), region).round(3) == np.float32(0.474)  # MDETR's: 36 of 76
+    assert to_inclusive(box / 2, pixel=[0.5, 0.5]).tolist() == [
+        [0.5, 0.5, 4.5, 5]
+    ]  # the image at half its size
+    assert iou(box, region, inclusive=True) == 0.5  # wrong: a pixel too much
 
 
 def test_a_half_is_a_half():

@@ -1,30 +1,61 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from seesay.data.corpus import Corpus, CorpusImage, Issues, Sentence
+from seesay.data.phrases import Phrase, PhraseCorpus
 from seesay.errors import SeesayError
 
-
-def corpus():
-    images = (CorpusImage("a", "train"), CorpusImage("b", "test"), CorpusImage("c", "train"))
-    sentences = (Sentence("c0", 2), Sentence("a0", 0), Sentence("b0", 1), Sentence("c1", 2))
-    return Corpus("tiny", Path("/tiny"), images, sentences)
+IMAGES = (CorpusImage("a", "train"), CorpusImage("b", "test"), CorpusImage("c", "train"))
+CORPUS = Corpus(
+    "tiny",
+    Path("/tiny"),
+    IMAGES,
+    (Sentence("c0", 2), Sentence("a0", 0), Sentence("b0", 1), Sentence("c1", 2)),
+)
+PHRASES = PhraseCorpus(
+    "tiny",
+    Path("/tiny"),
+    Path("/tiny"),
+    IMAGES,
+    (
+        Phrase("x", 2, ((0, 0, 1, 1), (3, 2, 4, 5))),
+        Phrase("y", 1, ((0, 0, 1, 1),)),
+        Phrase("z", 0, ((0, 0, 2, 1),)),
+    ),
+    np.array([[1, 2], [3, 4], [5, 6]]),
+    pixels=np.array([[1, 1], [0.5, 0.5], [2, 2]]),
+)
 
 
 def test_a_split_renumbers_its_sentences():
-    train = corpus().split("train")
+    train = CORPUS.split("train")
     assert [image.name for image in train.images] == ["a", "c"]
     assert train.texts() == ["c0", "a0", "c1"]
     assert train.image_of_sentence().tolist() == [1, 0, 1]
 
 
-def test_an_empty_split_names_those_there():
+def test_a_split_renumbers_its_phrases():
+    train = PHRASES.split("train")
+    assert train.texts() == ["x", "z"]
+    assert train.image_of_phrase().tolist() == [1, 0]
+    assert train.sizes.tolist() == [[1, 2], [5, 6]]
+    assert train.pixels.tolist() == [[1, 1], [2, 2]]
+
+
+@pytest.mark.parametrize("corpus", [CORPUS, PHRASES], ids=["sentences", "phrases"])
+def test_an_empty_split_names_those_there(corpus):
     with pytest.raises(SeesayError, match=r"no image in split 'val'; splits there: test, train\."):
-        corpus().split("val")
+        corpus.split("val")
 
 
-def test_faults_keep_the_first_five_places():
+def test_several_boxes_are_joined():
+    assert PHRASES.phrases[0].box.tolist() == [0, 0, 4, 5]
+    assert PHRASES.enclosing_boxes().tolist() == [[0, 0, 4, 5], [0, 0, 1, 1], [0, 0, 2, 1]]
+
+
+def test_issues_keep_the_first_five_places():
     issues = Issues()
     for line in range(9):
         issues.add("empty sentence", f"x:{line}")

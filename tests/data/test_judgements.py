@@ -1,5 +1,6 @@
 """Judgement files in their published formats, and what is wrong with others."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from seesay.data.judgements import Names, read_answers, read_judgements, sentenc
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 
-FLICKR8K = Path(__file__).parents[3] / "shared" / "flickr8k"
 EXPERT = "a.jpg\tb.jpg#2\t1\t1\t2\na.jpg\ta.jpg#2\t4\t3\t4\n"
 CROWD = (
     "a.jpg\ta.jpg#2\t1\t3\t0\n"
@@ -62,7 +62,7 @@ def test_a_malformed_line_is_named(tmp_path, line, why):
     "cells", ["0.9\t1\t2", "0\t0\t0", "1\t1.5\t0", "inf\t1\t0", "-1\t-1\t0", "x\t1\t0", "2\t3\t4"]
 )
 def test_a_share_that_is_not_of_its_counts(tmp_path, cells):
-    with pytest.raises(SeesayError, match=r"judged\.txt:5: the share of yes"):
+    with pytest.raises(SeesayError, match=r"judged\.txt:5: expected the share of yes"):
         read_judgements(written(tmp_path, f"{CROWD}a.jpg\tb.jpg#2\t{cells}\n"))
 
 
@@ -74,40 +74,29 @@ def test_files_without_judgements(tmp_path):
 
 
 def test_names_of_sentences():
-    assert [sentence_number(n) for n in ("a.jpg#0", "a#b.jpg#12", "a.jpg", "#1", "a.jpg#-1", "a.jpg#²")] == [
-        *(0, 12),
-        *[None] * 4,
-    ]
+    names = ("a.jpg#0", "a#b.jpg#12", "a.jpg", "#1", "a.jpg#-1", "a.jpg#²")
+    assert [sentence_number(name) for name in names] == [0, 12, None, None, None, None]
 
 
 def test_where_images_and_sentences_stand():
     images = tuple(CorpusImage(name, "test") for name in ("x/a.jpg", "y/a.jpg", "y/b.jpg"))
     sentences = (Sentence("of b", 2), Sentence("of the first", 0), Sentence("also", 0))
     names = Names(Corpus("c", Path("c"), images, sentences))
-    assert [names.image(n) for n in ("x/a.jpg", "a.jpg", "b.jpg", "y/b.jpg", "c.jpg")] == [
-        0,
-        None,
-        2,
-        2,
-        None,
-    ]
+    found = [names.image(name) for name in ("x/a.jpg", "a.jpg", "b.jpg", "y/b.jpg", "c.jpg")]
+    assert found == [0, None, 2, 2, None]
     assert [names.sentence(n) for n in ("x/a.jpg#0", "x/a.jpg#1", "b.jpg#0")] == [1, 2, 0]
-    assert [names.sentence(n) for n in ("x/a.jpg#2", "a.jpg#0", "y/a.jpg#0", "b.jpg", "c.jpg#0")] == [
-        None
-    ] * 5
+    unknown = ("x/a.jpg#2", "a.jpg#0", "y/a.jpg#0", "b.jpg", "c.jpg#0")
+    assert not [name for name in unknown if names.sentence(name) is not None]
 
 
-@pytest.mark.skipif(not FLICKR8K.is_dir(), reason="needs Flickr8k in ../shared/flickr8k")
-def test_sentence_numbers_of_flickr8k_follow_the_sentids():
-    import json
-
-    corpus = read_corpus(FLICKR8K)
-    names = Names(corpus)
-    for record in json.loads((FLICKR8K / "dataset_flickr8k.json").read_text())["images"][::97]:
+def test_sentence_numbers_of_flickr8k_follow_the_sentids(flickr8k_corpus):
+    names = Names(flickr8k_corpus)
+    document = json.loads((flickr8k_corpus.root / "dataset_flickr8k.json").read_text())
+    for record in document["images"][::97]:
+        texts = {sentence["sentid"]: sentence["raw"] for sentence in record["sentences"]}
         for number, sentid in enumerate(sorted(record["sentids"])):
-            (text,) = [s["raw"] for s in record["sentences"] if s["sentid"] == sentid]
             at = names.sentence(f"{record['filename']}#{number}")
-            assert corpus.sentences[at].text == " ".join(text.split())
+            assert flickr8k_corpus.sentences[at].text == " ".join(texts[sentid].split())
 
 
 def test_token_files_number_their_sentences_so(tmp_path):
@@ -127,13 +116,13 @@ def test_right_answers(tmp_path):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[]", "an object is wanted"),
-        ("{}", "an object is wanted"),
-        ('{"a.jpg": "a.jpg#0"}', "'a.jpg': a list"),
-        ('{"a.jpg": []}', "'a.jpg': a list"),
-        ('{"a.jpg": [3]}', "'a.jpg': a list"),
-        ('{"a.jpg": ["b.jpg"]}', "'a.jpg': an image"),
-        ('{"a.jpg#0": ["b.jpg#0"]}', "'a.jpg#0': an image"),
+        ("[]", "expected an object"),
+        ("{}", "expected an object"),
+        ('{"a.jpg": "a.jpg#0"}', "'a.jpg': expected a list"),
+        ('{"a.jpg": []}', "'a.jpg': expected a list"),
+        ('{"a.jpg": [3]}', "'a.jpg': expected a list"),
+        ('{"a.jpg": ["b.jpg"]}', "'a.jpg': the answers"),
+        ('{"a.jpg#0": ["b.jpg#0"]}', "'a.jpg#0': the answers"),
         ('{"a.jpg"', "1:9: malformed JSON"),
     ],
 )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from seesay.data import pixels
-from seesay.data.pixels import content_key, decode, read_header
+from seesay.data.pixels import content_key, decode, read_header, source_size, upright_size
+from seesay.data.sources import FileSource
 from seesay.errors import ImageError
 
 
@@ -71,7 +72,7 @@ def test_cmyk_jpeg_keeps_its_colours():
     assert off(decode(encode(photo().convert("CMYK"), quality=95), "a"), photo()) < 20
 
 
-def test_ycck_jpeg_is_read(monkeypatch):
+def test_ycck_jpeg_is_read():
     # Adobe's marker with transform 2 says that a four-channel JPEG is YCCK.
     data = encode(photo().convert("CMYK"))
     adobe = data.index(b"Adobe")
@@ -254,13 +255,12 @@ def test_scaled_jpegs_are_turned_too():
     assert decode(encode(photo(1600, 1200), exif=exif), "a", min_side=224).shape == (600, 450, 3)
 
 
-def test_a_jpeg_that_libjpeg_warns_about_goes_to_pillow(monkeypatch):
-    def refuse(*_, **__):
-        raise ValueError("extraneous bytes before marker")
-
-    wanted = decode(encode(photo()), "a")
-    monkeypatch.setattr(simplejpeg, "decode_jpeg", refuse)
-    assert off(decode(encode(photo()), "a"), wanted) <= 6
+def test_a_jpeg_that_libjpeg_warns_about_goes_to_pillow():
+    data = encode(photo())
+    odd = data[:-2] + bytes(9) + data[-2:]  # extraneous bytes before the last marker
+    with pytest.raises(ValueError, match="extraneous"):
+        simplejpeg.decode_jpeg(odd)
+    assert off(decode(odd, "a"), decode(data, "a")) <= 6
 
 
 def test_content_key_is_of_the_bytes():
@@ -270,7 +270,7 @@ def test_content_key_is_of_the_bytes():
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 600), st.sampled_from(["JPEG", "PNG", "GIF", "WEBP", "TIFF"]))
 def test_damage_anywhere_gives_pixels_or_an_image_error(damage, at, format):
     data = bytearray(encode(photo(), format))
@@ -281,3 +281,33 @@ def test_damage_anywhere_gives_pixels_or_an_image_error(damage, at, format):
         return
     assert got.ndim == 3
     assert got.shape[2] == 3
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF"])
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_size_is_that_of_the_decoded_image(kind, orientation, tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(out, kind, exif=exif)
+    height, width = decode(out.getvalue(), "x").shape[:2]
+    assert upright_size(out.getvalue(), "x") == (width, height)
+    path = tmp_path / "image"
+    path.write_bytes(out.getvalue())
+    assert source_size(FileSource(path), "x") == (width, height)
+
+
+def test_a_header_beyond_the_first_bytes_is_read_whole(tmp_path):
+    image = Image.new("RGB", (40, 30))
+    out = io.BytesIO()
+    image.save(out, "JPEG", icc_profile=bytes(200_000))
+    path = tmp_path / "large.jpg"
+    path.write_bytes(out.getvalue())
+    assert source_size(FileSource(path), "large.jpg") == (40, 30)
+
+
+def test_no_image_is_an_error(tmp_path):
+    path = tmp_path / "text.jpg"
+    path.write_text("no image")
+    with pytest.raises(ImageError):
+        source_size(FileSource(path), "text.jpg")

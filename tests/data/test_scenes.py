@@ -4,9 +4,8 @@ import re
 import numpy as np
 import pytest
 
-from seesay.data.phrase_readers import read_phrases
 from seesay.data.pixels import decode
-from seesay.data.readers import read_corpus
+from seesay.data.readers import read_corpus, read_phrases
 from seesay.data.scenes import (
     COLOURS,
     GROUNDS,

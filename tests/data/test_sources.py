@@ -1,12 +1,12 @@
 import io
+import os
 import pickle
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from seesay.data import sources
-from seesay.data.sources import FileSource, TarMember, tar_members
+from seesay.data.sources import MAX_BYTES, FileSource, TarMember, tar_members
 from seesay.errors import ImageError, SeesayError
 
 
@@ -30,13 +30,19 @@ def test_missing_file_is_an_image_error_that_names_it(tmp_path):
         FileSource(tmp_path / "gone.jpg").read()
 
 
-def test_a_file_too_large_for_an_image_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "MAX_BYTES", 3)
-    (tmp_path / "a.jpg").write_bytes(b"four")
-    with pytest.raises(ImageError, match="at most 3"):
-        FileSource(tmp_path / "a.jpg").read()
-    with pytest.raises(ImageError, match="at most 3"):
-        TarMember(tmp_path / "a.jpg", 0, 4).read()
+def test_a_file_too_large_for_an_image_is_not_read(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"")
+    os.truncate(path, MAX_BYTES + 1)  # sparse
+    for source in (FileSource(path), TarMember(path, 0, MAX_BYTES + 1)):
+        with pytest.raises(ImageError, match=f"at most {MAX_BYTES}"):
+            source.read()
+
+
+def test_the_first_bytes_can_be_read_alone(tmp_path):
+    path = tmp_path / "a.jpg"
+    path.write_bytes(b"pixels")
+    assert FileSource(path).read(3) == TarMember(path, 0, 6).read(3) == b"pix"
 
 
 @pytest.mark.parametrize("fmt", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])

@@ -5,11 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.data import summary
-from seesay.data.phrase_readers import read_phrases
-from seesay.data.readers import read_corpus
-from seesay.data.readers._builder import EMPTY_SENTENCE
-from seesay.data.summary import summarise, summarise_phrases
+from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers.builder import EMPTY_SENTENCE
+from seesay.data.summary import BROKEN, LEAK, NOT_FINITE, SAME_CONTENT, summarise
 
 
 def picture(colour, size=(8, 6), format="JPEG", mode="RGB", **options):
@@ -39,35 +37,36 @@ def corpus(tmp_path):
 
 
 def test_counts_of_each_split(corpus):
-    told = summarise(corpus)
-    assert list(told["splits"]) == ["train", "test"]
-    assert told["splits"]["train"] == {
+    result = summarise(corpus).to_dict()
+    assert list(result["splits"]) == ["train", "test"]
+    assert result["splits"]["train"] == {
         "images": 5,
         "sentences": 6,
         "sentences_per_image": {"min": 1, "mean": 1.2, "max": 2},
         "words_per_sentence": {"min": 1, "mean": 1.5, "max": 3},
     }
-    assert told["images"] == 6
-    assert told["issues"][EMPTY_SENTENCE]["count"] == 1
-    assert "checked" not in told
-    assert json.loads(json.dumps(told)) == told
+    assert result["images"] == 6
+    assert result["issues"][EMPTY_SENTENCE]["count"] == 1
+    assert "checked" not in result
+    assert json.loads(json.dumps(result)) == result
 
 
-def test_checking_images_finds_broken_and_repeated_ones(corpus, monkeypatch):
-    monkeypatch.setattr(summary, "_BLOCK", 4)
+def test_checking_images_finds_broken_and_repeated_ones(corpus):
     calls = []
-    told = summarise(corpus, check_images=True, progress=lambda done, of: calls.append((done, of)))
-    assert calls == [(4, 6), (6, 6)]
-    assert told["checked"] == {
+    result = summarise(
+        corpus, check_images=True, progress=lambda done, of: calls.append((done, of))
+    ).to_dict()
+    assert calls == [(6, 6)]
+    assert result["checked"] == {
         "sizes": {"8×6": 4, "5×5": 1},
         "modes": {"JPEG RGB": 3, "PNG P": 1, "GIF P animated": 1},
     }
-    issues = told["issues"]
-    assert issues[summary.BROKEN]["count"] == 1
-    assert issues[summary.BROKEN]["examples"][0].startswith("d.jpg: truncated or damaged")
-    assert issues[summary.SAME_CONTENT]["examples"] == ["b.jpg (train), a.jpg (train)"]
-    assert issues[summary.LEAK]["examples"] == ["c.jpg (test), a.jpg (train)"]
-    assert summary.BROKEN not in corpus.issues.counts
+    issues = result["issues"]
+    assert issues[BROKEN]["count"] == 1
+    assert issues[BROKEN]["examples"][0].startswith("d.jpg: truncated or damaged")
+    assert issues[SAME_CONTENT]["examples"] == ["b.jpg (train), a.jpg (train)"]
+    assert issues[LEAK]["examples"] == ["c.jpg (test), a.jpg (train)"]
+    assert BROKEN not in corpus.issues.counts
 
 
 def test_features_are_checked_for_what_is_not_finite(tmp_path):
@@ -75,20 +74,24 @@ def test_features_are_checked_for_what_is_not_finite(tmp_path):
     rows[1, 2] = np.nan
     np.save(tmp_path / "test_ims.npy", rows)
     (tmp_path / "test_caps.txt").write_text("a\nb\nc\n")
-    told = summarise(read_corpus(tmp_path), check_images=True)
-    assert told["features"] == {"shape": [3, 4]}
-    assert told["issues"][summary.NOT_FINITE]["examples"] == ["test/1"]
+    result = summarise(read_corpus(tmp_path), check_images=True).to_dict()
+    assert result["features"] == {"shape": [3, 4]}
+    assert result["issues"][NOT_FINITE]["examples"] == ["test/1"]
 
 
 def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):
     (tmp_path / "a.jpg").write_bytes(picture("red"))
-    told = summarise(read_corpus(tmp_path))
-    assert told["splits"]["test"]["words_per_sentence"] == {"min": 0, "mean": 0.0, "max": 0}
+    result = summarise(read_corpus(tmp_path)).to_dict()
+    assert result["splits"]["test"]["words_per_sentence"] == {"min": 0, "mean": 0.0, "max": 0}
 
 
-def test_phrases_are_counted_with_their_faults(scenes):
+def test_phrases_are_counted_with_their_issues(scenes):
     corpus = read_phrases(scenes / "phrases.tsv", scenes)
-    told = summarise_phrases(corpus)
-    assert told["phrases"] == len(corpus.phrases) == sum(part["phrases"] for part in told["splits"].values())
-    assert told["splits"]["train"]["boxes"] >= told["splits"]["train"]["phrases"]
-    assert told["issues"] == {}
+    result = summarise(corpus).to_dict()
+    assert (
+        result["phrases"] == len(corpus.phrases) == sum(part["phrases"] for part in result["splits"].values())
+    )
+    train = result["splits"]["train"]
+    assert list(train) == ["images", "phrases", "boxes", "phrases_per_image", "words_per_phrase"]
+    assert train["boxes"] >= train["phrases"]
+    assert result["issues"] == {}

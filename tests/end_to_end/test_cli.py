@@ -14,22 +14,15 @@ from PIL import Image
 
 from seesay.data.readers import read_corpus
 from seesay.metrics import retrieval_metrics
+from tests.end_to_end.command import seesay
 
 KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image_retrieval", "mR"}
-
-
-def seesay(*arguments: object, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "seesay.cli", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
-    assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
 def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "run"
-    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch=60"]
+    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch_size=60"]
     options = [part for change in changes for part in ("--set", change)]
     done = seesay("train", "irmatch-s", "--data", scenes, "--out", out, *options, "--json")
     assert json.loads(done.stdout)["epochs"] == 2
@@ -76,7 +69,11 @@ def test_help_has_an_example_for_every_command() -> None:
 
 
 def test_lists() -> None:
-    assert "flickr8k/irmatch-s" in seesay("recipes").stdout
+    lines = seesay("recipes").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("irmatch-s ")]
+    assert line.endswith("(flickr8k, flickr30k, coco)")
+    recipes = json.loads(seesay("recipes", "--json").stdout)
+    assert [recipe["name"] for recipe in recipes] == sorted({line.split()[0] for line in lines})
     assert {"name": "efficientnet-lite0:ten"}.items() <= json.loads(seesay("encoders", "--json").stdout)[
         3
     ].items()

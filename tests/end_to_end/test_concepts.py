@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_cli import seesay
+from tests.end_to_end.command import seesay
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def test_of_a_corpus(scenes: Path) -> None:
     assert min(counts) >= 5
     done = seesay("concepts", scenes)
     for line, concept in zip(done.stdout.splitlines(), told["concepts"], strict=True):
-        assert line.split() == [str(concept["count"]), concept["part"], concept["word"]]
+        assert line.split() == [str(concept["count"]), concept["part_of_speech"], concept["word"]]
     assert f"{len(counts)} concepts of {told['sentences']} training sentences" in done.stderr
     assert "Fewer than the 256 wanted" in done.stderr
     assert "Fewer" not in seesay("concepts", scenes, "-k", 3).stderr
@@ -46,7 +46,7 @@ def test_of_an_image_the_best_ten(run: Path, scenes: Path, options: tuple[str, .
     assert len(found) == 10
     assert scores == sorted(scores, reverse=True)
     first = seesay("concepts", run, image, "-k", 1, *options).stdout.split()
-    assert first == [f"{scores[0]:.3f}", found[0]["part"], found[0]["word"]]
+    assert first == [f"{scores[0]:.3f}", found[0]["part_of_speech"], found[0]["word"]]
 
 
 def test_a_run_is_measured_by_its_own_protocol(run: Path) -> None:

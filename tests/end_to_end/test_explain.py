@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seesay.cli import main
 from seesay.data.readers import read_corpus
 from seesay.recipes.load import load_recipe
 from seesay.training.train import train
-from tests.end_to_end.test_cli import seesay
+from tests.end_to_end.command import seesay
 
 TEXT = "a red circle and a blue square zzyx"
 SMALL = (
@@ -26,7 +25,7 @@ SMALL = (
     "matcher.image=16",
     "matcher.hidden=16",
     "schedule.epochs=1",
-    "batch=60",
+    "batch_size=60",
 )
 
 
@@ -87,8 +86,8 @@ def test_shipped_weights_explain_by_words(image: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("RUN", "IMAGE", "?!"), "no words there"),
-        (("RUN", "IMAGE", "a dog", "--out", "why.gif"), r"why\.gif: written are"),
+        (("RUN", "IMAGE", "?!"), "there are no words"),
+        (("RUN", "IMAGE", "a dog", "--out", "why.gif"), r"why\.gif: the name must end in"),
         (("RUN", "nothing.jpg", "a dog"), r"nothing\.jpg"),
         (("RUN", __file__, "a dog"), "no image"),
         (("nowhere", "IMAGE", "a dog"), "nowhere: no run there"),
@@ -96,22 +95,12 @@ def test_shipped_weights_explain_by_words(image: Path) -> None:
     ],
 )
 def test_mistakes_are_one_line(
-    run: Path,
-    image: Path,
-    tmp_path: Path,
-    arguments: tuple[str, ...],
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Path, image: Path, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    given = [str({"RUN": run, "IMAGE": image}.get(argument, argument)) for argument in arguments]
-    monkeypatch.setattr(sys, "argv", ["seesay", "explain", *given])
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    told = capsys.readouterr().err
-    assert re.search(words, told)
-    assert len(told.splitlines()) == 1
+    filled = [{"RUN": run, "IMAGE": image}.get(argument, argument) for argument in arguments]
+    message = seesay("explain", *filled, code=2, cwd=tmp_path).stderr
+    assert re.search(words, message)
+    assert len(message.splitlines()) == 1
     assert not list(tmp_path.iterdir())
 
 

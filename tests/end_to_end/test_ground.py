@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.end_to_end.test_cli import seesay
+from tests.end_to_end.command import seesay
 
 TEXT = "a red circle and a blue square, zzyx"
 
@@ -56,7 +56,7 @@ def test_nothing_found_exits_1(image: Path, grounding_run: Path) -> None:
     ("more", "words"),
     [
         (("--run", "nowhere"), "nowhere: no run there"),
-        (("--out", "boxed.gif"), r"boxed\.gif: written are"),
+        (("--out", "boxed.gif"), r"boxed\.gif: the name must end in"),
     ],
 )
 def test_mistakes_are_one_line(image: Path, tmp_path: Path, more: tuple[str, ...], words: str) -> None:

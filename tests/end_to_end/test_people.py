@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seesay.cli import main
 from seesay.data.readers import read_corpus
+from tests.end_to_end.command import seesay
 
-Evaluate = Callable[..., str]
 
-
-@pytest.fixture
-def evaluate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Evaluate:
-    """The command in this process: what it prints, on standard error where it fails."""
-
-    def run(*arguments: object, code: int = 0) -> str:
-        monkeypatch.setattr("sys.argv", ["seesay", "evaluate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        assert end.value.code == code, printed
-        return printed.err if code else printed.out
-
-    return run
+def evaluate(*arguments: object, code: int = 0) -> str:
+    """What `seesay evaluate` prints, on standard error if it fails."""
+    done = seesay("evaluate", *arguments, code=code)
+    return done.stderr if code else done.stdout
 
 
 @pytest.fixture(params=["test"])
@@ -41,7 +29,7 @@ def given(scenes: Path, tmp_path: Path, request: pytest.FixtureRequest) -> tuple
     return files, "--data", scenes, "--split", request.param, "--protocol"
 
 
-def test_agreement(evaluate: Evaluate, given: tuple[object, ...], scenes: Path, tmp_path: Path) -> None:
+def test_agreement(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> None:
     names = [image.name for image in read_corpus(scenes).split("test").images]
     lines = [f"{a}\t{b}#0\t{int(a == b)}\t{3 * (a == b)}\t{3 * (a != b)}" for a in names for b in names]
     judged = tmp_path / "CrowdFlowerAnnotations.txt"
@@ -57,9 +45,7 @@ def test_agreement(evaluate: Evaluate, given: tuple[object, ...], scenes: Path, 
     assert f"{judged}:1: five columns" in evaluate(*given, "agreement", "--judgements", judged, code=2)
 
 
-def test_graded_relevance(
-    evaluate: Evaluate, given: tuple[object, ...], scenes: Path, tmp_path: Path
-) -> None:
+def test_graded_relevance(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> None:
     own = json.loads(evaluate(*given, "graded", "--json"))["by direction"]
     assert own["sentence retrieval"]["mAP@R"] == own["image retrieval"]["R@1"] == 100
     names = [image.name for image in read_corpus(scenes).split("test").images]
@@ -74,7 +60,7 @@ def test_graded_relevance(
 
 
 @pytest.mark.parametrize("given", ["train"], indirect=True)
-def test_image_to_image(evaluate: Evaluate, given: tuple[object, ...], tmp_path: Path) -> None:
+def test_image_to_image(given: tuple[object, ...], tmp_path: Path) -> None:
     measured = json.loads(evaluate(*given, "image-to-image", "--json"))
     assert 2 <= measured["queries"] <= measured["images"]
     np.save(tmp_path / "scores.npy", np.ones((measured["images"], 5 * measured["images"])))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_cli import KEYS, seesay
+from tests.end_to_end.command import seesay
+from tests.end_to_end.test_cli import KEYS
 
 TEXT = "a red circle is above a blue square"
 

@@ -12,10 +12,18 @@ import pytest
 from PIL import Image, ImageColor
 
 from seesay.errors import ImageError, SeesayError
-from seesay.explain.colours import AGAINST, FOR, terminal_style, tint
-from seesay.explain.draw import check_out, draw_explanation, write_explanation
-from seesay.explain.explanation import Explanation, Reading, Window, Word
-from seesay.explain.page import page
+from seesay.explain.draw import FORMATS, draw_explanation, html_page, write_explanation
+from seesay.explain.explanation import (
+    AGAINST,
+    FOR,
+    Explanation,
+    Reading,
+    Window,
+    Word,
+    terminal_style,
+    tint,
+)
+from seesay.paths import check_output
 
 NASTY = "<script>alert('x')</script> & \"dog\" $x^2$ {title}"
 
@@ -62,7 +70,7 @@ class Page(HTMLParser):
 
 
 def test_the_page_is_whole_and_escaped() -> None:
-    found = Page(page(picture(), '"><script>evil</script>.jpg', "<b>run</b>", explained(NASTY)))
+    found = Page(html_page(picture(), '"><script>evil</script>.jpg', "<b>run</b>", explained(NASTY)))
     tags = {tag for tag, _ in found.elements}
     assert not tags & {"script", "link", "iframe", "b", "a"}
     assert not any(key.startswith("on") for _, attributes in found.elements for key in attributes)
@@ -76,7 +84,7 @@ def test_the_page_is_whole_and_escaped() -> None:
 
 
 def test_bars_and_colours_are_the_contributions() -> None:
-    found = Page(page(picture(), "x.jpg", "run", explained("red dog here", 0.3, -0.1, 0.0)))
+    found = Page(html_page(picture(), "x.jpg", "run", explained("red dog here", 0.3, -0.1, 0.0)))
     words = [(a["class"], a["style"]) for tag, a in found.elements if tag == "mark"]
     assert words == [("for", "--s: 1.00"), ("against", "--s: 0.33"), ("against", "--s: 0.00")]
     bars = [(a["class"], a["style"]) for tag, a in found.elements if tag == "i" and "style" in a]
@@ -93,10 +101,10 @@ def test_a_page_has_a_section_for_each_reading() -> None:
     both = Explanation(
         one.sentence, one.words, 3, (one.readings[0], explained("a dog", 0.3, 0.4).readings[0])
     )
-    text = page(picture((3000, 1500)), "x.jpg", "run", both)
+    text = html_page(picture((3000, 1500)), "x.jpg", "run", both)
     assert text.count("<section>") == 2
     assert "scores 3.000" in text
-    assert "3 behind the thirtieth word" in text
+    assert "The last 3 words were cut off" in text
     data = re.search(r"base64,([^\"]+)", text)
     assert data is not None
     with Image.open(io.BytesIO(base64.b64decode(data[1]))) as shown:
@@ -128,10 +136,10 @@ def test_the_figure_has_both_colours(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match=r"why\.gif: written are \.html, \.png"):
-        check_out(tmp_path / "why.gif")
+    with pytest.raises(SeesayError, match=r"why\.gif: the name must end in \.html, \.png"):
+        check_output(tmp_path / "why.gif", FORMATS)
     with pytest.raises(SeesayError, match="nowhere: no such folder"):
-        check_out(tmp_path / "nowhere" / "why.png")
+        check_output(tmp_path / "nowhere" / "why.png", FORMATS)
     for name in ("why.html", "why.png"):
         (tmp_path / name).mkdir()
         with pytest.raises(SeesayError, match="cannot be written"):

@@ -14,19 +14,17 @@ from PIL import Image
 
 from seesay.cli.printing import print_explanation
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.sentences.encoder import MiniLM
+from seesay.encoders.sentences.base import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word
 from seesay.matchers.build import build_matcher
 from seesay.matchers.ensemble import Ensemble
 from seesay.matchers.mcnn import LEVELS, MatchingCNN
-from seesay.matchers.sentences import prepare_sentences
 from seesay.recipes.load import load_recipe
 from seesay.recipes.matchers import McnnSettings
 from seesay.runs.run import Run, join_features
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import Vocabulary
+from seesay.text.vocabulary import Vocabulary, tokenize
 
 WORDS = tokenize("a two dog dogs man red ball chases plays on in the grass snow with and's jumps over water")
 SENTENCE = "Two dogs, a man: plays on the grass with a red ball zyxw in the SNOW!"
@@ -73,7 +71,7 @@ def small_run() -> Run:
 def score(run: Run, text: str) -> float:
     """Of the image and a sentence, as search and evaluation compute it."""
     features = join_features(run.recipe, encode_images(run.encoders, [png()], ["x"]).arrays)
-    return float(run.scores(features, prepare_sentences([text], run.vocabulary, run.sentence_encoder))[0, 0])
+    return float(run.scores(features, run.prepare([text]))[0, 0])
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
@@ -136,13 +134,13 @@ def test_a_word_has_the_mean_of_its_windows() -> None:
 
 
 @pytest.mark.parametrize("level", ["wd", "st"])
-def test_what_stands_behind_the_thirtieth_word_is_cut(level: str) -> None:
+def test_words_beyond_the_thirtieth_are_cut_off(level: str) -> None:
     long = " ".join(WORDS * 2)
     found = explain(run_of(level), png(), "x", long)
     assert found.cut == len(WORDS) * 2 - 30
     assert len(found.words) == len(WORDS) * 2
     assert len(found.readings[0].words) == 30
-    assert f"{found.cut} behind the thirtieth" in found.notes()[0]
+    assert f"The last {found.cut} words were cut off: m-CNN reads 30." in found.notes()[0]
     assert "".join(text for text, _ in found.pieces(found.readings[0])) == long
     short = explain(run_of(level), png(), "x", " ".join((WORDS * 2)[:30]))
     assert short.readings == found.readings
@@ -154,9 +152,9 @@ def test_a_matcher_that_reads_everything_cuts_nothing() -> None:
     assert (found.cut, len(found.readings[0].words)) == (0, 2 * len(WORDS))
 
 
-def test_unknown_words_are_told() -> None:
+def test_unknown_words_are_listed() -> None:
     assert explain(run_of("wd"), png(), "x", SENTENCE).unknown == ["zyxw"]
-    assert explain(run_of("wd"), png(), "x", "a castle").notes() == ["Not known to the run: castle."]
+    assert explain(run_of("wd"), png(), "x", "a castle").notes() == ["Unknown to the run: castle."]
     assert explain(small_run(), png(), "x", "a castle").unknown == []  # MiniLM reads it
 
 
@@ -171,12 +169,12 @@ def test_odd_sentences_keep_their_places(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", ["", "  ", "?!"])
-def test_a_sentence_without_words_is_told(sentence: str) -> None:
-    with pytest.raises(SeesayError, match="no words there"):
+def test_a_sentence_without_words_is_an_error(sentence: str) -> None:
+    with pytest.raises(SeesayError, match="there are no words"):
         explain(run_of("wd"), png(), "x", sentence)
 
 
-def test_an_image_that_is_none_is_told() -> None:
+def test_a_broken_image_is_an_error() -> None:
     with pytest.raises(ImageError, match=r"notes\.jpg"):
         explain(run_of("wd"), b"no image", "notes.jpg", "a dog")
 
@@ -187,7 +185,7 @@ def test_plain_values() -> None:
     found = Explanation("a dog zz", words, 0, (reading,))
     assert reading.best(1) == [Window(0, 3, -0.5)]
     assert reading.strengths() == [-1, -0.25, -0.25]
-    plain = found.as_json()
+    plain = found.to_dict()
     assert (plain["score"], plain["unknown"], plain["cut"]) == (1.2346, ["zz"], 0)
     (level,) = plain["readings"]
     assert level["windows"][1] == {"text": "dog zz", "start": 2, "end": 8, "contribution": 0.25}

@@ -13,13 +13,14 @@ from PIL import Image, ImageColor
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding.draw import (
     COLOURS,
-    check_out,
+    FORMATS,
     colour,
     draw_grounding,
     text_colour,
     write_grounding,
 )
 from seesay.grounding.ground import GroundedPhrase, Grounding, Place
+from seesay.paths import check_output
 
 Box = tuple[float, float, float, float]
 
@@ -125,9 +126,9 @@ def test_a_picture_is_written_in_the_format_of_its_name(tmp_path: Path, name: st
 
 def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match=r"boxed\.gif.*\.png"):
-        check_out(tmp_path / "boxed.gif")
+        check_output(tmp_path / "boxed.gif", FORMATS)
     with pytest.raises(SeesayError, match="nowhere: no such folder"):
-        check_out(tmp_path / "nowhere" / "boxed.png")
+        check_output(tmp_path / "nowhere" / "boxed.png", FORMATS)
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(SeesayError, match="cannot be written"):
         write_grounding(png((9, 9)), "photo", grounding((9, 9)), tmp_path / "folder.png")

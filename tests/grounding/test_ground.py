@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seesay.data.boxes import iou
-from seesay.data.phrase_readers import read_phrases
 from seesay.data.phrases import PhraseCorpus
 from seesay.data.pixels import decode
+from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene
-from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.proposals import Proposals, propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Place, best_places, can_ground
-from seesay.matchers.sentences import prepare_sentences
 from seesay.runs.run import Run
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
@@ -69,7 +68,7 @@ def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -
     pixels = decode(scene, "scene")
     boxes = propose(pixels, 60).boxes
     features = load_region_encoder(run.recipe.encoders[0]).encode(pixels, boxes)
-    sentences = prepare_sentences(["a red circle"], run.vocabulary, run.sentence_encoder)
+    sentences = run.prepare(["a red circle"])
     scores = run.scores(features, sentences)[:, 0]
     (phrase,) = grounder.ground(scene, "scene", "a red circle", best=500).phrases
     first = phrase.places[0]
@@ -88,12 +87,12 @@ def test_any_text_is_a_phrase(grounder: Grounder, scene: bytes, text: str) -> No
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-def test_no_text_is_told(grounder: Grounder, scene: bytes, text: str) -> None:
+def test_an_empty_text_is_an_error(grounder: Grounder, scene: bytes, text: str) -> None:
     with pytest.raises(SeesayError, match="name what to point at"):
         grounder.ground(scene, "scene", text)
 
 
-def test_a_broken_image_is_told_by_its_name(grounder: Grounder, scene: bytes) -> None:
+def test_a_broken_image_is_named(grounder: Grounder, scene: bytes) -> None:
     for data in (b"", b"no image", scene[: len(scene) // 2]):
         with pytest.raises(ImageError, match=r"photo\.jpg"):
             grounder.ground(data, "photo.jpg", "a red circle")
@@ -183,7 +182,7 @@ def test_an_encoder_that_reads_any_letters_knows_no_word_in_all_of_them() -> Non
     """MiniLM has a vector for whatever is typed; neither the train split nor GloVe has "xqzzk"."""
     run = Run.load("seesay-ground")
     texts = ["xqzzk", "a xqzzk dog", "dachshund", "..."]
-    sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder)
+    sentences = run.prepare(texts)
     assert sentences.vectors.any(dim=1).all()
     assert grounding._known(texts, sentences) == [False, True, True, False]
 

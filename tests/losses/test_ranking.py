@@ -7,7 +7,9 @@ from scipy.optimize import linprog
 from scipy.stats import entropy
 from torch import Tensor
 
-from seesay.losses.ranking import contrastive, distillation, hard_margin, soft_margin
+from seesay.losses.contrastive import ContrastiveLoss, DistillationLoss
+from seesay.losses.pairs import PairMarginLoss
+from seesay.losses.ranking import MarginLoss, SoftMarginLoss
 
 MARGIN = 0.5
 
@@ -37,7 +39,7 @@ BATCHES = st.builds(batch, st.integers(0, 10_000), st.integers(2, 7), st.integer
 def test_hard_margin_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     total = sum(max(0.0, MARGIN - s + t) for s, negatives in queries(scores, images) for t in negatives)
-    assert hard_margin(scores, images, MARGIN).item() == pytest.approx(total / len(scores))
+    assert MarginLoss(MARGIN)(scores, images).item() == pytest.approx(total / len(scores))
 
 
 def cheapest_slack(matching: float, negatives: list[float], price: float) -> float:
@@ -57,19 +59,21 @@ def cheapest_slack(matching: float, negatives: list[float], price: float) -> flo
 def test_soft_margin_is_the_linear_program(drawn: tuple[Tensor, Tensor], price: int) -> None:
     scores, images = drawn
     total = sum(cheapest_slack(s, negatives, price) for s, negatives in queries(scores, images))
-    assert soft_margin(scores, images, MARGIN, price).item() == pytest.approx(total / len(scores), abs=1e-7)
+    assert SoftMarginLoss(MARGIN, price)(scores, images).item() == pytest.approx(
+        total / len(scores), abs=1e-7
+    )
 
 
 @given(BATCHES)
 def test_between_the_hard_margin_and_the_largest_violation(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     assert torch.isclose(
-        soft_margin(scores, images, MARGIN, len(scores)), hard_margin(scores, images, MARGIN)
+        SoftMarginLoss(MARGIN, len(scores))(scores, images), MarginLoss(MARGIN)(scores, images)
     )
     largest = sum(
         max([0.0, *(MARGIN - s + t for t in negatives)]) for s, negatives in queries(scores, images)
     )
-    assert soft_margin(scores, images, MARGIN, 1).item() == pytest.approx(largest / len(scores))
+    assert SoftMarginLoss(MARGIN, 1)(scores, images).item() == pytest.approx(largest / len(scores))
 
 
 @given(BATCHES)
@@ -79,7 +83,7 @@ def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
     for matching, negatives in queries(scores, images):
         chances = np.exp(10 * np.array([matching, *negatives]))
         total -= np.log(chances[0] / chances.sum())
-    assert contrastive(scores, images, 10.0).item() == pytest.approx(total / (2 * len(scores)))
+    assert ContrastiveLoss(10.0)(scores, images).item() == pytest.approx(total / (2 * len(scores)))
 
 
 @settings(deadline=None)
@@ -92,14 +96,14 @@ def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float)
         had, wanted = (np.exp(times * np.array([s, *t])) for times, (s, t) in ((1, ours), (scale, theirs)))
         total += entropy(wanted, had)  # of the shares: it normalises
     expected = total / (2 * len(scores))
-    assert distillation(scores, teacher, images, scale).item() == pytest.approx(expected, abs=1e-8)
+    assert DistillationLoss(scale)(scores, images, teacher).item() == pytest.approx(expected, abs=1e-8)
 
 
 @given(BATCHES)
 def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     pupil = (scores * 3).requires_grad_()
-    value = distillation(pupil, scores, images, 3.0)
+    value = DistillationLoss(3.0)(pupil, images, scores)
     value.backward()
     assert value.item() == pytest.approx(0, abs=1e-9)
     assert pupil.grad is not None
@@ -107,7 +111,7 @@ def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Ten
 
 
 @pytest.mark.parametrize(
-    "loss", [lambda s, i: hard_margin(s, i, MARGIN), lambda s, i: soft_margin(s, i, MARGIN, 2)]
+    "loss", [MarginLoss(), SoftMarginLoss(top_k=2), PairMarginLoss(), PairMarginLoss(negatives="hardest")]
 )
 def test_sentences_of_one_image_are_not_negatives(loss) -> None:
     scores = torch.tensor([[0.1, 0.9], [0.9, 0.1]], requires_grad=True)

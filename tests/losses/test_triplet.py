@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
-from seesay.recipes.schema import TripletSettings
+from seesay.losses.pairs import LogisticLoss
+from seesay.losses.triplet import Relations, TripletLoss
 
 
 def units(rows: int, seed: int, dim: int = 6) -> Tensor:
@@ -65,11 +65,14 @@ def test_equals_the_loop_on_sentences(
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     owners = torch.randint(images, (sentences,), generator=generator)
-    who = Relations.of_owners(torch.arange(images), owners)
+    who = Relations.from_owners(torch.arange(images), owners)
     x, y = units(images, seed), units(sentences, seed + 1)
-    given_settings = TripletSettings(margin=0.3, keep=keep, weights=weights)
-    value = triplet_loss(x, y, who, given_settings)
-    assert float(value) == pytest.approx(loop(x, y, who, 0.3, keep, weights), abs=1e-5)
+    loss = TripletLoss(0.3, keep, weights)
+    assert float(loss(x, y, relations=who)) == pytest.approx(loop(x, y, who, 0.3, keep, weights), abs=1e-5)
+    present = owners.unique()
+    who = Relations.from_owners(present, owners)
+    by_pairs = loss(x[owners], y, owners)
+    assert float(by_pairs) == pytest.approx(loop(x[present], y, who, 0.3, keep, weights), abs=1e-5)
 
 
 @settings(deadline=None, max_examples=40)
@@ -81,26 +84,26 @@ def test_equals_the_loop_when_some_are_neither(seed: int, keep: int) -> None:
     who = Relations(kind == 0, kind == 1, (kind == 1) | (kind == 2))
     x, y = units(9, seed), units(5, seed + 1)
     weights = (1.0, 4.0, 0.1, 0.1)
-    value = triplet_loss(x, y, who, TripletSettings(margin=0.2, keep=keep, weights=weights))
+    value = TripletLoss(0.2, keep, weights)(x, y, relations=who)
     assert float(value) == pytest.approx(loop(x, y, who, 0.2, keep, weights), abs=1e-5)
 
 
 def test_gradients_are_finite_where_vectors_coincide() -> None:
     x = units(3, 1).float().requires_grad_()
     y = x.detach().clone().requires_grad_()
-    who = Relations.of_owners(torch.arange(3), torch.arange(3))
-    triplet_loss(x, y, who, TripletSettings(margin=2.0, weights=(1, 1, 1, 1))).backward()
+    who = Relations.from_owners(torch.arange(3), torch.arange(3))
+    TripletLoss(margin=2.0, weights=(1, 1, 1, 1))(x, y, relations=who).backward()
     assert x.grad is not None
     assert torch.isfinite(x.grad).all()
 
 
 def test_without_negatives_there_is_nothing_to_learn() -> None:
-    who = Relations.of_owners(torch.zeros(1), torch.zeros(4))
-    value = triplet_loss(units(1, 0), units(4, 1), who, TripletSettings(weights=(1, 1, 1, 1)))
+    who = Relations.from_owners(torch.zeros(1), torch.zeros(4))
+    value = TripletLoss(weights=(1, 1, 1, 1))(units(1, 0), units(4, 1), relations=who)
     assert float(value) == 0
 
 
 def test_logistic_loss_is_equation_seven() -> None:
     scores, labels = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1.0, -1.0, -1.0])
     by_hand = [math.log(1 + math.exp(-z * p)) for p, z in zip(scores.tolist(), labels.tolist(), strict=True)]
-    assert float(logistic_loss(scores, labels)) == pytest.approx(sum(by_hand) / 3, abs=1e-6)
+    assert float(LogisticLoss()(scores, labels)) == pytest.approx(sum(by_hand) / 3, abs=1e-6)

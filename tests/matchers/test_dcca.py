@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seesay.losses.total_correlation import total_correlation
+from seesay.losses.correlation import TotalCorrelationLoss
 from seesay.matchers.dcca import DCCA
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import DccaSettings
 
 N, P, Q, K = 200, 6, 5, 3
 
@@ -31,7 +30,7 @@ def pairs() -> tuple[Tensor, Tensor]:
 @pytest.fixture
 def matcher() -> DCCA:
     torch.manual_seed(1)
-    return DCCA(DccaSettings(hidden=(16, 8), dim=K), P, Q).eval()
+    return DCCA(P, Q, hidden=(16, 8), dim=K).eval()
 
 
 def test_outputs_are_the_perceptrons_of_inputs_of_one_length(
@@ -58,7 +57,7 @@ def test_the_projections_are_those_that_the_objective_sees(
     matcher.fit_projections(batches, ridge)
     with torch.inference_mode():
         h = matcher.outputs(pairs[0], sentences(pairs[1]))
-    expected = total_correlation(*h, ridge * N / (N - 1))  # `Covariances` divides by m, not by m - 1
+    expected = -TotalCorrelationLoss(ridge * N / (N - 1))(*h)  # `Covariances` divides by m, not by m - 1
     got = matcher.projections.get_buffer("correlations").sum()
     assert float(got) == pytest.approx(float(expected), rel=1e-4)
 
@@ -83,6 +82,6 @@ def test_scores_are_cosines_of_projections(matcher: DCCA, pairs: tuple[Tensor, T
         held = matcher.projections
         sides.append((h - held.get_buffer(f"{side}_mean")) @ held.get_buffer(f"{side}_map"))
     expected = torch.nn.functional.cosine_similarity(sides[0][:, None], sides[1][None], dim=2)
-    torch.testing.assert_close(matcher.score(pairs[0], texts), expected, atol=1e-5, rtol=0)
-    scores = matcher.score(pairs[0], texts).detach()
+    torch.testing.assert_close(matcher(pairs[0], texts), expected, atol=1e-5, rtol=0)
+    scores = matcher(pairs[0], texts).detach()
     assert scores.diagonal().mean() > scores.mean() + 0.2

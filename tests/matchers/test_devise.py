@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from seesay.losses.ranking import loss_value
+from seesay.losses.ranking import HingeRankLoss
 from seesay.matchers.devise import DeViSE
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.schema import HingeRankSettings
 
 MARGIN, N, D, Q = 0.1, 6, 5, 4
 
@@ -30,7 +29,7 @@ def test_the_loss_is_the_printed_one(drawn: tuple[DeViSE, Tensor, Tensor]) -> No
     matcher, images, vectors = drawn
     owners = [0, 1, 2, 2, 3, 4]
     scores = matcher.training_scores(images, sentences(vectors))
-    loss = loss_value(HingeRankSettings(margin=MARGIN), scores[0], torch.tensor(owners))
+    loss = HingeRankLoss(MARGIN)(scores[0], torch.tensor(owners))
     m = matcher.image_map.weight.detach().double().numpy()
     v = [image / np.linalg.norm(image) for image in images.double().numpy()]
     t = [vector / np.linalg.norm(vector) for vector in vectors.double().numpy()]
@@ -47,7 +46,7 @@ def test_scores_are_cosines_and_rank_sentences_as_the_products_do(
     drawn: tuple[DeViSE, Tensor, Tensor],
 ) -> None:
     matcher, images, vectors = drawn
-    scores = matcher.score(images, sentences(vectors))
+    scores = matcher(images, sentences(vectors))
     products = matcher.training_scores(images, sentences(vectors))[0]
     mapped = images @ matcher.image_map.weight.T
     cosines = torch.nn.functional.cosine_similarity(mapped[:, None], vectors[None], dim=2)
@@ -57,4 +56,4 @@ def test_scores_are_cosines_and_rank_sentences_as_the_products_do(
 
 def test_a_sentence_of_unknown_words_has_a_finite_score(drawn: tuple[DeViSE, Tensor, Tensor]) -> None:
     matcher, images, _ = drawn
-    assert torch.isfinite(matcher.score(images, sentences(torch.zeros(1, Q)))).all()
+    assert torch.isfinite(matcher(images, sentences(torch.zeros(1, Q)))).all()

@@ -11,20 +11,18 @@ from torch import Tensor
 
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.matchers import dvsa
 from seesay.matchers.dvsa import DVSA
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import DvsaSettings
 from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.pretrained import PretrainedVectors
 
 COUNT, F, DIM, HIDDEN, MAX_LENGTH, WORDS = 5, 7, 6, 4, 8, 20
 
 
 def matcher(seed: int = 0) -> DVSA:
     torch.manual_seed(seed)
-    chosen = DvsaSettings(dim=DIM, hidden=HIDDEN, instances=COUNT, max_length=MAX_LENGTH)
-    built = DVSA(chosen, COUNT * F, WORDS).eval()
+    built = DVSA(COUNT * F, WORDS, instances=COUNT, dim=DIM, hidden=HIDDEN, max_length=MAX_LENGTH).eval()
     for weights in built.parameters():  # from chance biases are zero: then a loop without them would do
         torch.nn.init.normal_(weights, std=0.5)
     return built
@@ -63,7 +61,7 @@ def words_by_a_loop(built: DVSA, words: list[int]) -> list[np.ndarray]:
 def test_eq_1_to_8_against_a_loop(seed: int, there: int) -> None:
     built, lengths = matcher(seed), [3, 1, MAX_LENGTH, 2]
     images, sentences = probabilities(seed, there=there), numbered(lengths, seed)
-    scores = built.score(images, sentences).detach()
+    scores = built(images, sentences).detach()
     w = {key: value.double().numpy() for key, value in built.image_map.state_dict().items()}
     texts = [words.tolist() for words in sentences.words.split(lengths)]
     for i, image in enumerate(images.double().numpy().reshape(-1, COUNT, F)):
@@ -74,18 +72,17 @@ def test_eq_1_to_8_against_a_loop(seed: int, there: int) -> None:
 
 
 @settings(deadline=None, max_examples=15)
-@given(seed=st.integers(0, 10_000), there=st.integers(1, COUNT), at_once=st.integers(1, 7))
-def test_neither_order_nor_blocks_nor_the_other_sentences_change_a_score(
-    seed: int, there: int, at_once: int
-) -> None:
-    built, images, sentences = matcher(), probabilities(seed, there=there), numbered([2, 5, 1], seed)
-    with torch.inference_mode(), pytest.MonkeyPatch.context() as patched:
-        whole = built.score(images, sentences)
-        patched.setattr(dvsa, "_WORDS", at_once)
+@given(seed=st.integers(0, 10_000), there=st.integers(1, COUNT), more=st.sampled_from([0, 40]))
+def test_neither_order_nor_the_other_sentences_change_a_score(seed: int, there: int, more: int) -> None:
+    """Of few sentences, and of so many that their words meet the regions in blocks."""
+    lengths = [2, 5, 1, *[MAX_LENGTH] * more]
+    built, images, sentences = matcher(), probabilities(seed, there=there), numbered(lengths, seed)
+    with torch.inference_mode():
+        whole = built(images, sentences)
         shuffled = images.reshape(-1, COUNT, F)[:, torch.randperm(COUNT)].reshape(len(images), -1)
-        torch.testing.assert_close(built.score(shuffled, sentences), whole, atol=1e-4, rtol=1e-4)
-        alone = [built.score(images, sentences.take(torch.tensor([j]))) for j in range(3)]
-        torch.testing.assert_close(torch.cat(alone, dim=1), whole, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(built(shuffled, sentences), whole, atol=1e-4, rtol=1e-4)
+        alone = [built(images, sentences.take(torch.tensor([j]))) for j in range(3)]
+        torch.testing.assert_close(torch.cat(alone, dim=1), whole[:, :3], atol=1e-4, rtol=1e-4)
 
 
 def test_pairs_side_by_side_and_all_pairs_in_blocks_agree() -> None:
@@ -105,12 +102,12 @@ def test_a_sentence_is_cut_after_the_longest() -> None:
 
 def test_word_vectors_are_gloves_and_stay() -> None:
     words = ["dog", "grass", "xqzzy"]
-    built = DVSA(DvsaSettings(instances=COUNT, dim=DIM, hidden=HIDDEN), COUNT * F, len(words) + 1)
-    built.prepare(Vocabulary(words))
+    built = DVSA(COUNT * F, len(words) + 1, instances=COUNT, dim=DIM, hidden=HIDDEN)
+    built.prepare(PretrainedVectors(Vocabulary(words)))
     table = built.reader.embedding.weight
     torch.testing.assert_close(table[1:], torch.from_numpy(word_vectors(words)[0]))
     assert table.any(dim=1).tolist() == [False, True, True, False]
-    built.score(
+    built(
         probabilities(1), Sentences(torch.tensor([1, 2]), torch.tensor([2]), torch.zeros(1, 0))
     ).sum().backward()
     assert table.grad is None
@@ -132,4 +129,4 @@ def test_scores_have_the_gradient_of_finite_differences() -> None:
 
 def test_features_that_are_not_so_many_instances_are_refused() -> None:
     with pytest.raises(SeesayError, match="36 numbers are not 5 instances"):
-        DVSA(DvsaSettings(instances=COUNT), 36, WORDS)
+        DVSA(36, WORDS, instances=COUNT)

@@ -8,30 +8,24 @@ import torch
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.build import build_matcher
-from seesay.matchers.fusion import Gate, MetricFusion
+from seesay.matchers.base import MatcherInputs
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
+from seesay.matchers.sco import SCOSettings
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import (
-    EmbeddingNetworkSettings,
-    FusionSettings,
-    GateSettings,
-    ScoSettings,
-)
+from seesay.matchers.two_branch import TwoBranchEmbeddingSettings
 from seesay.search.index import Index
 
-UNCOMMON = EmbeddingNetworkSettings(dim=6, image_hidden=9, sentence_hidden=9)
-COMMON = ScoSettings(dim=8, word_dim=5, fusion="context")
+UNCOMMON = TwoBranchEmbeddingSettings(dim=6, image_hidden=9, sentence_hidden=9)
+COMMON = SCOSettings(dim=8, word_dim=5, fusion="context")
 WORDS, VECTOR, N, M = 12, 7, 20, 30
 
 
-def fusion(gate: GateSettings | None) -> MetricFusion:
+def fusion(gate: GateSettings | None) -> GVSE:
     """Of three arrays of an image the first member takes the last, the second the other two."""
     torch.manual_seed(0)
-    settings = FusionSettings(
-        members=("u", "c"), gate=gate, matchers=(UNCOMMON, COMMON), parts=((2,), (0, 1))
-    )
-    built = build_matcher(settings, [4, 3, 5], WORDS, VECTOR)
-    assert isinstance(built, MetricFusion)
+    settings = GVSESettings(members=("u", "c"), gate=gate, matchers=(UNCOMMON, COMMON), parts=((2,), (0, 1)))
+    built = settings.build(MatcherInputs((4, 3, 5), WORDS, VECTOR))
+    assert isinstance(built, GVSE)
     for each in (built.image_gate, built.sentence_gate):
         if each is not None:
             torch.nn.init.normal_(each.score.weight)
@@ -73,8 +67,8 @@ def gate_by_hand(gate: Gate, vectors: torch.Tensor) -> torch.Tensor:
 def test_the_sum_is_the_sum_of_the_metrics(images, sentences):
     matcher = fusion(None)
     (first, second), _, _ = two_metrics(matcher, images, sentences)
-    assert torch.allclose(matcher.score(images, sentences), first + second, atol=1e-6)
-    assert not matcher.asks
+    assert torch.allclose(matcher(images, sentences), first + second, atol=1e-6)
+    assert not matcher.asymmetric
     assert torch.equal(matcher.query_images(images), matcher.embed_images(images))
     assert (matcher.image_weights(images) == 0.5).all()
 
@@ -114,7 +108,7 @@ class Prepared:
         return embed(self.sentences.take(torch.tensor([int(text) for text in sentences]))).numpy()
 
     @torch.inference_mode()
-    def embed_images(self, images, names, query=False):
+    def embed_image_files(self, images, names, query=False):
         embed = self.matcher.query_images if query else self.matcher.embed_images
         return embed(self.images[[int(image) for image in images]]).numpy(), [None] * len(images)
 
@@ -125,7 +119,7 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     _, x, y = two_metrics(matcher, images, sentences)
     embedder = Prepared(matcher, images, sentences)
     index = Index.create(tmp_path / "index", embedder)
-    index.add_sentences([str(i) for i in range(M)], embedder)
+    index.add_sentences([str(i) for i in range(M)])
     with index.store.write() as writer:
         for row, vector in enumerate(embedder.embed_images(range(N), range(N))[0]):
             writer.put_vector("image", str(row), vector)
@@ -133,11 +127,11 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]
     by_sentence = gate_by_hand(matcher.sentence_gate, y)[:, None]
     for row, expected in enumerate(by_the_formula(by_image, x, y)):
-        hits = index.sentences_for(str(row).encode(), embedder, M)
+        hits = index.sentences_for(str(row).encode(), M)
         assert [int(hit.text) for hit in hits] == (-expected).argsort().tolist()
         assert np.allclose([hit.score for hit in hits], expected.sort(descending=True).values, atol=1e-5)
     for row, expected in enumerate(by_the_formula(by_sentence, y, x)):
-        hits = index.search(str(row), embedder, N)
+        hits = index.search(str(row), N)
         assert [int(hit.path.removesuffix(".jpg")) for hit in hits] == (-expected).argsort().tolist()
 
 
@@ -150,4 +144,4 @@ def by_the_formula(t, queries, candidates):
 
 def test_settings_that_are_not_resolved():
     with pytest.raises(SeesayError, match="u, c come with the settings of 0 matchers"):
-        build_matcher(FusionSettings(members=("u", "c")), [4], WORDS, VECTOR)
+        GVSESettings(members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))

@@ -16,7 +16,6 @@ from seesay.errors import SeesayError
 from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import UncommonVseSettings
 from seesay.runs.run import Run
 from seesay.training.train import train
 
@@ -25,8 +24,7 @@ COUNT, F, H, T, S = 5, 7, 6, 3, 4  # instances, their width, dim, steps, sentenc
 
 def matcher(steps: int = T, seed: int = 0) -> UncommonVSE:
     torch.manual_seed(seed)
-    settings = UncommonVseSettings(dim=H, instances=COUNT, steps=steps, attention=8)
-    return UncommonVSE(settings, COUNT * F, S).eval()
+    return UncommonVSE(COUNT * F, S, instances=COUNT, dim=H, steps=steps, attention=8).eval()
 
 
 def probabilities(seed: int, images: int = 3, there: int = COUNT) -> Tensor:
@@ -92,8 +90,7 @@ def test_without_relation_it_is_a_map_of_the_mean() -> None:
 def test_neither_padding_nor_the_order_of_instances_changes_a_vector(
     seed: int, there: int, steps: int
 ) -> None:
-    short = UncommonVseSettings(dim=H, instances=there, steps=steps, attention=8)
-    padded, bare = matcher(steps), UncommonVSE(short, there * F, S)
+    padded, bare = matcher(steps), UncommonVSE(there * F, S, there, H, steps, attention=8)
     bare.load_state_dict(padded.state_dict())
     images = probabilities(seed, there=there)
     alone = images.reshape(-1, COUNT, F)[:, :there].reshape(len(images), -1)
@@ -119,12 +116,12 @@ def test_scores_are_cosines_of_a_linear_map_of_the_frozen_vector() -> None:
     mapped = vectors @ built.sentence_map.weight.T + built.sentence_map.bias
     images = built.embed_images(probabilities(2))
     expected = torch.nn.functional.cosine_similarity(images[:, None], mapped[None], dim=2)
-    torch.testing.assert_close(built.score(probabilities(2), sentences), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(built(probabilities(2), sentences), expected, atol=1e-5, rtol=0)
 
 
 def test_features_that_are_not_so_many_instances_are_refused() -> None:
     with pytest.raises(SeesayError, match="36 numbers are not 5 instances"):
-        UncommonVSE(UncommonVseSettings(instances=COUNT), 36, S)
+        UncommonVSE(36, S, instances=COUNT)
 
 
 SMALL = [
@@ -133,11 +130,11 @@ SMALL = [
     "matcher.attention=16",
     "matcher.instances=6",
     "encoders=[precomputed]",
-    "loss.top_k=null",  # all violations: a few epochs are enough
+    "loss={kind: margin, margin: 0.2}",  # all violations: a few epochs are enough
     "optimizer.grad_clip=2",
     "optimizer.lr=0.01",
     "schedule.epochs=6",
-    "batch=20",
+    "batch_size=20",
     "schedule.shape=constant",
 ]
 

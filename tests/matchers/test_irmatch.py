@@ -34,14 +34,14 @@ NUMBERS = st.lists(st.lists(st.integers(0, 19), min_size=1, max_size=9), min_siz
 @given(NUMBERS)
 def test_sentence_cnn_is_the_plain_one(numbers: list[list[int]]) -> None:
     torch.manual_seed(0)
-    cnn = SentenceCNN(words=20, word_dim=5, dim=12, widths=(1, 2, 3, 6))
+    cnn = SentenceCNN(vocabulary_size=20, word_dim=5, dim=12, widths=(1, 2, 3, 6))
     expected = torch.stack([plain(cnn, words) for words in numbers])
     torch.testing.assert_close(cnn(sentences(numbers)), expected, atol=1e-6, rtol=1e-5)
 
 
 def test_gradients_are_those_of_the_plain_one() -> None:
     torch.manual_seed(0)
-    cnn = SentenceCNN(words=20, word_dim=5, dim=12, widths=(1, 2, 3)).double()
+    cnn = SentenceCNN(vocabulary_size=20, word_dim=5, dim=12, widths=(1, 2, 3)).double()
     numbers = [[3, 4, 3], [7], [1, 2, 3, 4, 5]]
     weight = torch.randn(3, 12, dtype=torch.float64)
     (cnn(sentences(numbers)) * weight).sum().backward()
@@ -59,7 +59,7 @@ def test_gradients_are_those_of_the_plain_one() -> None:
 
 def test_other_sentences_of_the_batch_change_nothing() -> None:
     torch.manual_seed(0)
-    matcher = IRMatch(image_dim=4, words=20, dim=12, word_dim=5, widths=(1, 2, 3), dropout=0.0)
+    matcher = IRMatch(image_dim=4, vocabulary_size=20, dim=12, word_dim=5, widths=(1, 2, 3), dropout=0.0)
     alone = matcher.embed_sentences(sentences([[3, 4]]))
     among = matcher.embed_sentences(sentences([[1], [3, 4], [4, 5, 6, 7, 8]]))
     torch.testing.assert_close(among[1], alone[0])
@@ -67,13 +67,13 @@ def test_other_sentences_of_the_batch_change_nothing() -> None:
 
 def test_scores_are_cosines() -> None:
     torch.manual_seed(0)
-    matcher = IRMatch(image_dim=4, words=20, dim=12, word_dim=5, widths=(1, 2, 3), dropout=0.0)
+    matcher = IRMatch(image_dim=4, vocabulary_size=20, dim=12, word_dim=5, widths=(1, 2, 3), dropout=0.0)
     images, texts = torch.randn(3, 4), sentences([[1, 2], [3]])
     mapped = images @ matcher.image_map.weight.T + matcher.image_map.bias
     expected = functional.cosine_similarity(mapped[:, None], matcher.sentence_cnn(texts)[None], dim=2)
-    torch.testing.assert_close(matcher.score(images, texts), expected)
+    torch.testing.assert_close(matcher(images, texts), expected)
 
 
 def test_outputs_that_do_not_divide_are_refused() -> None:
     with pytest.raises(SeesayError, match=r"matcher\.dim"):
-        SentenceCNN(words=5, word_dim=2, dim=10, widths=(1, 2, 3))
+        SentenceCNN(vocabulary_size=5, word_dim=2, dim=10, widths=(1, 2, 3))

@@ -12,12 +12,11 @@ from pydantic import ValidationError
 from torch.nn import functional
 
 from seesay.encoders.sentences.word_vectors import word_vectors
-from seesay.matchers.build import build_matcher
-from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import McnnSettings
 from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.pretrained import PretrainedVectors
 
 Array = NDArray[np.float64]
 IMAGE, WORDS = 7, 40
@@ -26,7 +25,7 @@ IMAGE, WORDS = 7, 40
 def network(level: str, **changes: object) -> MatchingCNN:
     torch.manual_seed(LEVELS.index(level))
     small = {"level": level, "image": 6, "maps": (4, 5, 8), "hidden": 9, **changes}
-    model = MatchingCNN(McnnSettings.model_validate(small), IMAGE, WORDS)
+    model = MatchingCNN(IMAGE, WORDS, **small)  # type: ignore[arg-type]
     with torch.no_grad():
         for layer in (model.image_map, *model.layers):
             layer.bias.uniform_(-0.5, 0.5)  # else the gate would have nothing to silence
@@ -89,7 +88,7 @@ def test_scores_are_those_of_the_equations(level: str) -> None:
     ]
     assert np.ptp(expected) > 0.1
     with torch.inference_mode():
-        assert np.allclose(model.score(images, texts), expected, atol=1e-5)
+        assert np.allclose(model(images, texts), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -98,7 +97,7 @@ def test_all_pairs_are_the_pairs_one_by_one(level: str) -> None:
     with torch.inference_mode():
         x, y = model.encode_images(images), model.encode_sentences(texts)
         alone = [
-            [model.score(image[None], texts.take(torch.tensor([j]))).item() for j in range(len(texts))]
+            [model(image[None], texts.take(torch.tensor([j]))).item() for j in range(len(texts))]
             for image in images
         ]
         for block in (1, 6, 1000):
@@ -112,17 +111,17 @@ def test_all_pairs_are_the_pairs_one_by_one(level: str) -> None:
 def test_what_stands_beside_a_sentence_never_changes_its_score(lengths: list[int], level: str) -> None:
     model, texts, images = network(level), sentences(*lengths), torch.ones(2, IMAGE)
     with torch.inference_mode():
-        together = model.score(images, texts)
+        together = model(images, texts)
         for j in range(len(texts)):
-            alone = model.score(images, texts.take(torch.tensor([j])))
+            alone = model(images, texts.take(torch.tensor([j])))
             assert torch.allclose(together[:, j], alone[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_no_images_or_no_sentences_make_an_empty_matrix(level: str) -> None:
     model, some, none = network(level), sentences(3, 40), sentences(3).take(torch.arange(0))
-    assert model.score(torch.randn(0, IMAGE), some).shape == (0, 2)
-    assert model.score(torch.randn(5, IMAGE), none).shape == (5, 0)
+    assert model(torch.randn(0, IMAGE), some).shape == (0, 2)
+    assert model(torch.randn(5, IMAGE), none).shape == (5, 0)
     assert model.encode_sentences(none).shape[1:] == model.encode_sentences(some).shape[1:]
     assert model.score_pairs(
         model.encode_images(torch.randn(0, IMAGE)), model.encode_sentences(none)
@@ -133,7 +132,7 @@ def test_words_behind_the_thirtieth_are_cut() -> None:
     model, long = network("wd"), sentences(35)
     short = Sentences(long.words[:30], torch.tensor([30]), long.vectors)
     images = torch.randn(2, IMAGE)
-    assert torch.equal(model.score(images, long), model.score(images, short))
+    assert torch.equal(model(images, long), model(images, short))
 
 
 @pytest.mark.parametrize(
@@ -146,8 +145,7 @@ def test_words_behind_the_thirtieth_are_cut() -> None:
     ],
 )
 def test_shapes_are_those_of_table_1(level: str, inputs: list[int], encoded: tuple[int, int]) -> None:
-    model = build_matcher(McnnSettings.model_validate({"level": level}), [1000, 280], WORDS, 0)
-    assert isinstance(model, MatchingCNN)
+    model = MatchingCNN(1280, WORDS, level)  # type: ignore[arg-type]
     shapes = [tuple(layer.weight.shape) for layer in model.layers]
     assert shapes == list(zip((200, 300, 300, 400), inputs, strict=True))
     assert tuple(model.image_map.weight.shape) == (256, 1280)
@@ -184,7 +182,7 @@ def test_gradients_are_those_of_small_steps(level: str) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_half_precision_trains_and_scores_about_the_same(level: str) -> None:
     model, texts, images = network(level), sentences(*LENGTHS), torch.randn(3, IMAGE)
-    exact = model.score(images, texts).detach()
+    exact = model(images, texts).detach()
     with torch.autocast("cpu", torch.bfloat16):
         encoded, read = model.encode_images(images), model.encode_sentences(texts)
         matrix = model.score_encoded(encoded, read)
@@ -196,9 +194,9 @@ def test_half_precision_trains_and_scores_about_the_same(level: str) -> None:
 
 def test_words_start_from_glove_and_the_unknown_from_zero() -> None:
     vocabulary = Vocabulary(["dog", "xqzzyq", "grass"])
-    model = MatchingCNN(McnnSettings(), 5, len(vocabulary))
+    model = MatchingCNN(5, len(vocabulary))
     drawn = model.words.weight[2].clone()
-    model.prepare(vocabulary)
+    model.prepare(PretrainedVectors(vocabulary))
     expected, known = word_vectors(vocabulary.words)
     assert known.tolist() == [True, False, True]
     assert np.array_equal(model.words.weight.detach()[[1, 3]], expected[[0, 2]])
@@ -209,8 +207,8 @@ def test_words_start_from_glove_and_the_unknown_from_zero() -> None:
 
 def test_words_start_from_a_sentence_encoder() -> None:
     vocabulary = Vocabulary(["dog", "puppy", "street", "road", "xqzzyq"])
-    model = MatchingCNN(McnnSettings(word_vectors="minilm"), 5, len(vocabulary))
-    model.prepare(vocabulary)
+    model = MatchingCNN(5, len(vocabulary), word_vectors="minilm")
+    model.prepare(PretrainedVectors(vocabulary))
     dog, puppy, street, road, _ = functional.normalize(model.words.weight[1:].detach(), dim=1)
     assert model.words.weight.shape == (6, 384)
     assert torch.isclose(model.words.weight[1:].std(), torch.tensor(0.7), atol=0.01)
@@ -221,11 +219,9 @@ def test_words_start_from_a_sentence_encoder() -> None:
 
 def started_as_product(level: str) -> MatchingCNN:
     torch.manual_seed(LEVELS.index(level))
-    settings = McnnSettings.model_validate(
-        {"level": level, "image": 6, "maps": (8, 12, 20), "hidden": 16, "start": "product"}
-    )
-    model = MatchingCNN(settings, IMAGE, WORDS).eval()
-    model.prepare(Vocabulary([f"word{i}" for i in range(WORDS - 1)]))
+    widths = {"level": level, "image": 6, "maps": (8, 12, 20), "hidden": 16}
+    model = MatchingCNN(IMAGE, WORDS, start="product", **widths).eval()  # type: ignore[arg-type]
+    model.prepare(PretrainedVectors(Vocabulary([f"word{i}" for i in range(WORDS - 1)])))
     return model
 
 
@@ -261,7 +257,7 @@ def test_the_product_of_a_whole_sentence_is_that_of_the_equation() -> None:
 
 def test_a_product_needs_widths_in_four() -> None:
     with pytest.raises(ValidationError, match="divisible by four"):
-        McnnSettings(start="product", maps=(8, 10, 12))
+        MatchingCNNSettings(start="product", maps=(8, 10, 12))
 
 
 def test_a_window_of_padding_does_not_see_the_image() -> None:
@@ -316,7 +312,7 @@ def test_a_window_left_out_is_one_that_the_gate_silences(level: str, length: int
     with torch.inference_mode():
         encoded = model.encode_without_windows(text)
         scores = model.score_pairs(model.encode_images(image).expand(len(encoded), -1), encoded)
-        assert torch.allclose(scores[0], model.score(image, text)[0, 0], atol=1e-5)
+        assert torch.allclose(scores[0], model(image, text)[0, 0], atol=1e-5)
         for left_out, score in enumerate(scores[1:]):
             assert score.item() == pytest.approx(silenced(model, image, text.words[:30], left_out), abs=1e-5)
     assert len(scores) == 1 + len(model.windows(length))

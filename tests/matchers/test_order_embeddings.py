@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from seesay.matchers import order_embeddings as order
 from seesay.matchers.order_embeddings import OrderEmbeddings
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import OrderSettings
 from seesay.runs.all_pairs import score_all_pairs
 
 
@@ -24,17 +22,15 @@ def vectors(seed: int, rows: int, width: int = 7) -> Tensor:
 @pytest.fixture
 def matcher() -> OrderEmbeddings:
     torch.manual_seed(0)
-    return OrderEmbeddings(OrderSettings(dim=7, word_dim=5), image_dim=4, words=20).eval()
+    return OrderEmbeddings(image_dim=4, vocabulary_size=20, dim=7, word_dim=5).eval()
 
 
 @settings(deadline=None)
-@given(seed=st.integers(0, 10_000), n=st.integers(1, 6), m=st.integers(0, 9), few=st.integers(1, 4))
-def test_scores_are_the_plain_loop(seed: int, n: int, m: int, few: int) -> None:
-    matcher = OrderEmbeddings(OrderSettings(dim=7, word_dim=2), image_dim=3, words=4)
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 6), m=st.integers(0, 9))
+def test_scores_are_the_plain_loop(seed: int, n: int, m: int) -> None:
+    matcher = OrderEmbeddings(image_dim=3, vocabulary_size=4, dim=7, word_dim=2)
     images, sentences = vectors(seed, n), vectors(seed + 1, m)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(order, "pairs_at_once", lambda _: few)
-        scores = matcher.score_encoded(images, sentences)
+    scores = matcher.score_encoded(images, sentences)
     assert scores.shape == (n, m)
     for i, image in enumerate(images.double().numpy()):
         for j, sentence in enumerate(sentences.double().numpy()):
@@ -44,10 +40,11 @@ def test_scores_are_the_plain_loop(seed: int, n: int, m: int, few: int) -> None:
 
 @given(st.integers(0, 10_000))
 def test_what_claims_nothing_beyond_the_image_costs_nothing(seed: int) -> None:
+    matcher = OrderEmbeddings(image_dim=3, vocabulary_size=4, dim=7, word_dim=2)
     image = vectors(seed, 1)
     above, below = image * 1.1, image * 0.9
-    assert float(order._score(image, below)) == 0
-    assert float(order._score(image, above)) < 0  # so that the order has a direction
+    assert float(matcher.score_pairs(image, below)) == 0
+    assert float(matcher.score_pairs(image, above)) < 0  # so that the order has a direction
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
@@ -58,7 +55,7 @@ def test_gradients_are_those_of_finite_differences() -> None:
         return -violated.square().sum(dim=2)
 
     assert torch.autograd.gradcheck(scores, (images, sentences))
-    matcher = OrderEmbeddings(OrderSettings(dim=7, word_dim=2), image_dim=3, words=4)
+    matcher = OrderEmbeddings(image_dim=3, vocabulary_size=4, dim=7, word_dim=2)
     weights = torch.rand(3, 3)
     got = torch.autograd.grad(
         (matcher.score_encoded(images.float(), sentences.float()) * weights).sum(), (images, sentences)
@@ -75,7 +72,7 @@ def test_both_sides_are_unit_vectors_without_a_negative_component(matcher: Order
 
 
 def test_pairs_side_by_side_and_all_pairs_in_blocks_agree(matcher: OrderEmbeddings) -> None:
-    images, sentences = vectors(3, 5), vectors(4, 8)
+    images, sentences = vectors(3, 64, width=512), vectors(4, 70, width=512)  # so many that they are split
     whole = matcher.score_encoded(images, sentences)
-    np.testing.assert_array_equal(score_all_pairs(matcher, images, sentences, block=16), whole.detach())
-    torch.testing.assert_close(matcher.score_pairs(images, sentences[:5]), whole.diagonal())
+    np.testing.assert_array_equal(score_all_pairs(matcher, images, sentences, block=16), whole)
+    torch.testing.assert_close(matcher.score_pairs(images, sentences[:64]), whole.diagonal())

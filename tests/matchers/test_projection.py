@@ -3,15 +3,15 @@ from torch.nn import functional
 
 from seesay.matchers.projection import Projection
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import ProjectionSettings
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.pretrained import PretrainedVectors
 
 
 def matcher(members: int, class_names: float) -> Projection:
     torch.manual_seed(0)
-    settings = ProjectionSettings(dim=8, hidden=6, word_dim=4, members=members, class_names=class_names)
-    built = Projection(settings, [5, 1000, 7, 1000], words=20, sentence_dim=384).eval()
-    built.prepare(Vocabulary([]))
+    small = {"dim": 8, "hidden": 6, "word_dim": 4, "members": members}
+    built = Projection((5, 1000, 7, 1000), 20, 384, class_names=class_names, **small).eval()
+    built.prepare(PretrainedVectors(Vocabulary([])))
     return built
 
 
@@ -28,7 +28,7 @@ def test_score_is_the_weighted_mean_of_the_parts_cosines() -> None:
     members = torch.stack(model.training_scores(images, sentences)).mean(dim=0)
     chances = (images[:, 5:1005].softmax(1) + images[:, 1012:].softmax(1)) / 2
     classes = functional.normalize(chances @ model.get_buffer("classes"), dim=1) @ sentences.vectors.T
-    torch.testing.assert_close(model.score(images, sentences), 0.75 * members + 0.25 * classes)
+    torch.testing.assert_close(model(images, sentences), 0.75 * members + 0.25 * classes)
 
 
 def test_vectors_have_unit_length() -> None:
@@ -43,4 +43,4 @@ def test_class_logits_do_not_reach_the_members() -> None:
     model = matcher(members=1, class_names=0.0)
     other = images.clone()
     other[:, 5:1005] += 3.0
-    torch.testing.assert_close(model.score(images, sentences), model.score(other, sentences))
+    torch.testing.assert_close(model(images, sentences), model(other, sentences))

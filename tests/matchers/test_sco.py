@@ -8,10 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.matchers.build import build_matcher
-from seesay.matchers.sco import SCO, cut
+from seesay.matchers.base import MatcherInputs
+from seesay.matchers.sco import SCO, SCOSettings
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import ScoSettings
 
 CONTEXT, CONCEPTS, DIM, WORDS = 7, 4, 6, 9
 Array = NDArray[np.float64]
@@ -19,10 +18,10 @@ Array = NDArray[np.float64]
 
 def network(fusion: str = "gate", parts: tuple[int, ...] = (CONTEXT, CONCEPTS), **generation: object) -> SCO:
     torch.manual_seed(5)
-    settings = ScoSettings.model_validate(
-        {"dim": DIM, "word_dim": 5, "fusion": fusion, "longest": 6, "generation": generation or None}
+    settings = SCOSettings.model_validate(
+        {"dim": DIM, "word_dim": 5, "fusion": fusion, "max_length": 6, "generation": generation or None}
     )
-    model = build_matcher(settings, parts, WORDS, 0)
+    model = settings.build(MatcherInputs(parts, WORDS))
     assert isinstance(model, SCO)
     return model
 
@@ -88,14 +87,14 @@ def test_sentence_vector_is_the_state_behind_the_last_word() -> None:
 
 def test_sentences_are_cut() -> None:
     words = torch.arange(1, 13)
-    short = cut(Sentences(words, torch.tensor([5, 1, 6]), torch.zeros(3, 0)), 3)
+    short = Sentences(words, torch.tensor([5, 1, 6]), torch.zeros(3, 0)).truncated(3)
     assert short.words.tolist() == [1, 2, 3, 6, 7, 8, 9]
     assert short.lengths.tolist() == [3, 1, 3]
 
 
 def test_generation_teaches_the_image_vector_and_weighs() -> None:
     model, (images, sentences) = network(weight=2.5), pairs()
-    loss = model.generation_loss(images, sentences, passed=0.0)
+    loss = model.auxiliary_loss(images, sentences, progress=0.0)
     decoder, words = model.decoder, model.written_words
     assert decoder is not None
     assert words is not None
@@ -111,7 +110,7 @@ def test_generation_teaches_the_image_vector_and_weighs() -> None:
 def test_a_shared_embedding_is_one_and_both_tasks_teach_it() -> None:
     model, (images, sentences) = network(shared=True), pairs()
     assert model.written_words is None
-    model.generation_loss(images, sentences, passed=0.0).backward()  # type: ignore[no-untyped-call]
+    model.auxiliary_loss(images, sentences, progress=0.0).backward()  # type: ignore[no-untyped-call]
     table = model.reader.embedding.weight
     assert table.shape == (WORDS + 1, 5)
     assert table.grad is not None
@@ -122,8 +121,8 @@ def test_scheduled_sampling_grows_from_nothing() -> None:
     sampled, forced = network(sampling=1.0), network(sampling=0.0)
     forced.load_state_dict(sampled.state_dict())
     images, sentences = pairs(20)
-    at = [sampled.generation_loss(images, sentences, passed).item() for passed in (0.0, 1.0)]
-    assert at[0] == forced.generation_loss(images, sentences, 1.0).item()
+    at = [sampled.auxiliary_loss(images, sentences, passed).item() for passed in (0.0, 1.0)]
+    assert at[0] == forced.auxiliary_loss(images, sentences, 1.0).item()
     assert at[1] != at[0]
 
 

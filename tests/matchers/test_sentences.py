@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
+from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e"])

@@ -6,8 +6,7 @@ import torch
 from torch.nn import functional
 
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
-from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
+from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.runs.all_pairs import score_all_pairs
 
 
@@ -17,12 +16,10 @@ def sentences(*lengths: int, dim: int = 7) -> Sentences:
     return Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), dim, generator=generator))
 
 
-def network(**changes: object) -> EmbeddingNetwork:
+def network(**changes: object) -> TwoBranchEmbedding:
     torch.manual_seed(1)
-    settings = EmbeddingNetworkSettings.model_validate(
-        {"image_hidden": 12, "sentence_hidden": 10, "dim": 8, "word_dim": 5, **changes}
-    )
-    return EmbeddingNetwork(settings, 9, 20, 7).eval()
+    small = {"image_hidden": 12, "sentence_hidden": 10, "dim": 8, "word_dim": 5, **changes}
+    return TwoBranchEmbedding(9, 7, 20, **small).eval()  # type: ignore[arg-type]
 
 
 def test_branch_is_two_layers_batch_normalisation_and_unit_length() -> None:
@@ -49,13 +46,12 @@ def test_lstm_reads_words_whatever_stands_beside_them() -> None:
 
 def test_similarity_network_scores_pairs_as_one_by_one() -> None:
     torch.manual_seed(2)
-    settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
-    model = SimilarityNetwork(settings, 9, 20, 7).eval()
+    model = SimilarityNetwork(9, 7, image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4)).eval()
     images, texts = torch.randn(5, 9), sentences(2, 3, 4)
     with torch.inference_mode():
         x, y = model.encode_images(images), model.encode_sentences(texts)
         one_by_one = torch.stack([torch.stack([model.head(a * b)[0] for b in y]) for a in x])
-        assert torch.allclose(model.score(images, texts), one_by_one, atol=1e-6)
+        assert torch.allclose(model(images, texts), one_by_one, atol=1e-6)
         for block in (1, 4, 100):
             assert torch.allclose(score_all_pairs(model, x, y, block), one_by_one, atol=1e-6)
         assert torch.allclose(model.score_pairs(x[:3], y), one_by_one.diagonal(), atol=1e-6)

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.data.phrase_readers import read_phrases
-from seesay.data.readers import read_corpus
+from seesay.data.readers import read_corpus, read_phrases
 from seesay.errors import SeesayError
 from seesay.metrics import grounding_recall
 from seesay.protocols.base import Options

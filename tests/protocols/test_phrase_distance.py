@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from seesay.data.pixels import decode
 from seesay.data.readers import read_corpus
 from seesay.data.sources import FileSource
-from seesay.encoders.regions.encoder import load_region_encoder
+from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
 from seesay.protocols.phrase_distance import combined, mean_over_phrases, nearest_regions

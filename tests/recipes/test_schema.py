@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from seesay.recipes.load import dump_recipe, parse_recipe
-from seesay.recipes.matchers import (
-    EnsembleSettings,
-    IRMatchSettings,
-    McnnSettings,
-    ProjectionSettings,
-    VsePlusPlusSettings,
-)
-from seesay.recipes.schema import (
-    ContrastiveSettings,
-    DistillationSettings,
-    MarginSettings,
-    OptimizerSettings,
-    PairMarginSettings,
-    Recipe,
-    ScheduleSettings,
-)
+from seesay.errors import SeesayError
+from seesay.losses.contrastive import ContrastiveSettings, DistillationSettings
+from seesay.losses.ranking import MarginSettings, SoftMarginSettings
+from seesay.matchers.composed import EnsembleSettings
+from seesay.matchers.irmatch import IRMatchSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.matchers.projection import ProjectionSettings
+from seesay.matchers.vsepp import VSEPlusPlusSettings
+from seesay.recipes.load import dump_recipe, load_recipe, parse_recipe
+from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 
 counts = st.integers(1, 5000)
 positive = st.floats(1e-6, 1e3)
 text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 mcnns = st.builds(
-    McnnSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
+    MatchingCNNSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
 )
 matchers = st.one_of(
     st.builds(IRMatchSettings, dim=counts, word_dim=counts, widths=st.lists(counts, min_size=1).map(tuple)),
-    st.builds(VsePlusPlusSettings, dim=counts, word_dim=counts),
+    st.builds(VSEPlusPlusSettings, dim=counts, word_dim=counts),
     mcnns,
     st.builds(
         EnsembleSettings,
@@ -43,9 +38,9 @@ matchers = st.one_of(
     st.builds(ProjectionSettings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
 )
 losses = st.one_of(
-    st.builds(MarginSettings, margin=positive, slack=st.none() | counts),
+    st.builds(MarginSettings, margin=positive),
+    st.builds(SoftMarginSettings, margin=positive, top_k=counts),
     st.builds(ContrastiveSettings, scale=positive),
-    st.builds(PairMarginSettings, margin=positive),
     st.builds(DistillationSettings, teacher=text, scale=positive),
 )
 recipes = st.builds(
@@ -58,10 +53,10 @@ recipes = st.builds(
     matcher=matchers,
     loss=losses,
     optimizer=st.builds(
-        OptimizerSettings, kind=st.sampled_from(["adam", "sgd"]), rate=positive, clip=st.none() | positive
+        OptimizerSettings, kind=st.sampled_from(["adam", "sgd"]), lr=positive, grad_clip=st.none() | positive
     ),
     schedule=st.builds(ScheduleSettings, epochs=counts, patience=st.none() | counts),
-    batch=st.integers(2, 999),
+    batch_size=st.integers(2, 999),
     seed=st.integers(0, 2**31),
     departures=st.lists(text, max_size=3).map(tuple),
 )
@@ -82,3 +77,24 @@ def test_a_recipe_is_not_changed_after_it_was_read() -> None:
 def test_values_outside_their_range_are_refused(margin: float) -> None:
     with pytest.raises(ValidationError, match="greater than 0"):
         MarginSettings(margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("matcher={kind: mcn}", "key 'matcher': no matcher 'mcn'; did you mean 'mcnn'?"),
+        ("matcher={kind: mcnn, dropout: 2}", "key 'matcher.dropout': input should be less than 1."),
+        ("matcher={kind: mcnn, drop: 0}", "key 'matcher.drop': no such key"),
+        ("loss.margin=-1", "key 'loss.margin': input should be greater than 0."),
+        ("loss.kind=tripel", "key 'loss': no loss 'tripel'; did you mean 'triplet'?"),
+        (
+            "loss={kind: triplet}",
+            "triplet needs a matcher with embed_images, embed_sentences, which mcnn lacks",
+        ),
+        ("sampler=round", "no sampler 'round'; did you mean 'rounds'?; there are rounds, random"),
+        ("loss={kind: multi-label}", "multi-label is what concepts are learned with"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_key(change: str, message: str) -> None:
+    with pytest.raises(SeesayError, match=re.escape(message)):
+        load_recipe("mcnn-wd", changes=[change])

@@ -127,7 +127,7 @@ def test_rows_stand_under_headings(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(
         "name: mine\ntitle: t\ncorpus: flickr8k\nprotocol: standard\nrows:\n"
-        "  Ours: [seesay-small, {name: v, recipe: vse++, changes: [batch=64]}]\n  Theirs: [cca-mean]\n",
+        "  Ours: [seesay-small, {name: v, recipe: vse++, changes: [batch_size=64]}]\n  Theirs: [cca-mean]\n",
         encoding="utf-8",
     )
     table = load_table(str(path))
@@ -137,7 +137,7 @@ def test_rows_stand_under_headings(tmp_path: Path) -> None:
         ("Theirs", "cca-mean"),
     ]
     assert table.of is None
-    assert table.recipe("vse++", "flickr8k", table.rows[1].changes, seed=2).batch == 64
+    assert table.recipe("vse++", "flickr8k", table.rows[1].changes, seed=2).batch_size == 64
 
 
 def test_what_is_a_table() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.data.phrase_readers import read_phrases
-from seesay.data.readers import read_corpus
+from seesay.data.readers import read_corpus, read_phrases
 from seesay.recipes.load import load_recipe
 from seesay.report.write import write_report
 from seesay.runs.run import Run

@@ -28,7 +28,7 @@ DEFINITION = TableDefinition(
     rows={
         "IRMatch": [
             "irmatch-s",
-            {"name": "wide", "recipe": "irmatch-s", "changes": ["matcher.dim=9", "batch=7"]},
+            {"name": "wide", "recipe": "irmatch-s", "changes": ["matcher.dim=9", "batch_size=7"]},
         ],
         "Two branches": [
             "two-branch-full",
@@ -43,8 +43,8 @@ def results(tmp_path):
     rows = [
         row("irmatch-s"),
         row("irmatch-s", 42.0, seed=2, changes=["seed=2"]),
-        row("irmatch-s", 50.0, changes=["batch=7", "matcher.dim=9"]),
-        row("irmatch-s", 60.0, changes=["batch=7"]),
+        row("irmatch-s", 50.0, changes=["batch_size=7", "matcher.dim=9"]),
+        row("irmatch-s", 60.0, changes=["batch_size=7"]),
         row("irmatch-s", 70.0, split="val"),
         row("irmatch-s", 80.0, protocol="coco-1k"),
         row("irmatch-s", 90.0, shortlist=100),

@@ -32,7 +32,7 @@ def test_rows_are_kept_sorted_and_a_new_measurement_replaces_the_old(tmp_path):
         {"split": "val"},
         {"protocol": "coco-1k"},
         {"crops": "ten"},
-        {"changes": ["batch=100"]},
+        {"changes": ["batch_size=100"]},
     ],
 )
 def test_what_tells_rows_apart(tmp_path, changed):

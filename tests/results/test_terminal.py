@@ -3,7 +3,7 @@ import io
 import numpy as np
 from rich.console import Console
 
-from seesay.protocols.retrieval import evaluate_scores
+from seesay.metrics import retrieval_metrics
 from seesay.results.terminal import print_report
 
 

@@ -15,14 +15,13 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers.composed import Ensemble, EnsembleSettings
+from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import EnsembleSettings, McnnSettings, SimilarityNetworkSettings
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
@@ -30,6 +29,7 @@ from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
 MATCHERS = (*LEVELS, "similarity", "ensemble")
+SMALL = {"image_hidden": 12, "sentence_hidden": 10, "dim": 8, "head": (6, 4)}
 
 
 def matcher_named(name: str) -> PairMatcher:
@@ -37,10 +37,9 @@ def matcher_named(name: str) -> PairMatcher:
     if name == "ensemble":
         return Ensemble([matcher_named(level) for level in LEVELS], IMAGE, VECTOR)
     if name == "similarity":
-        settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
-        return SimilarityNetwork(settings, IMAGE, 0, VECTOR).eval()
+        return SimilarityNetwork(IMAGE, VECTOR, **SMALL).eval()
     small = {"level": name, "image": 6, "maps": (4, 5, 8), "hidden": 9}
-    model = MatchingCNN(McnnSettings.model_validate(small), IMAGE, WORDS)
+    model = MatchingCNN(IMAGE, WORDS, **small)
     for layer in (model.image_map, *model.layers):
         torch.nn.init.uniform_(layer.bias, -0.5, 0.5)
     return model.eval()
@@ -65,7 +64,7 @@ def one_by_one(matcher: PairMatcher, images: int, lengths: list[int]) -> Tensor:
     texts = sentences(lengths)
     return torch.tensor(
         [
-            [float(matcher.score(image[None], texts.take(torch.tensor([j])))) for j in range(len(texts))]
+            [float(matcher(image[None], texts.take(torch.tensor([j])))) for j in range(len(texts))]
             for image in features
         ]
     )
@@ -153,8 +152,7 @@ class Counting(SimilarityNetwork):
     """Counts what it scores, and stops when told to."""
 
     def __init__(self) -> None:
-        settings = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=10, dim=8, head=(6, 4))
-        super().__init__(settings, IMAGE, 0, VECTOR)
+        super().__init__(IMAGE, VECTOR, **SMALL)
         self.pairs, self.most = 0, 10**9
         self.eval()
 
@@ -293,7 +291,7 @@ def test_an_ensemble_finds_what_its_members_have_scored(
 ) -> None:
     other = matcher_named("phl")
     assert isinstance(run.matcher, PairMatcher)
-    settings = [McnnSettings.model_validate({"level": level}) for level in ("st", "phl")]
+    settings = [MatchingCNNSettings.model_validate({"level": level}) for level in ("st", "phl")]
     whole = EnsembleSettings(members=("a", "b"), matchers=tuple(settings))
     members = Ensemble([run.matcher, other], IMAGE, 0)
     recipe = run.recipe.model_copy(update={"matcher": whole})

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import torch
 
+from seesay.matchers.composed import EnsembleSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.matchers.sco import SCOSettings
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.two_branch import SimilarityNetworkSettings
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import EnsembleSettings, McnnSettings, ScoSettings, SimilarityNetworkSettings
-from seesay.runs.cut import count_cut, max_length
+from seesay.runs.cut import count_cut
 
 
 def sentences(*lengths: int) -> Sentences:
@@ -16,12 +19,12 @@ def sentences(*lengths: int) -> Sentences:
 
 def test_longer_sentences_are_counted() -> None:
     some = sentences(30, 31, 5, 60)
-    assert count_cut(McnnSettings(), some) == {"cut_sentences": 2, "max_length": 30}
-    assert count_cut(ScoSettings(longest=50), some) == {"cut_sentences": 1, "max_length": 50}
+    assert count_cut(MatchingCNNSettings(), some) == {"cut_sentences": 2, "max_length": 30}
+    assert count_cut(SCOSettings(max_length=50), some) == {"cut_sentences": 1, "max_length": 50}
     assert count_cut(load_recipe("irmatch-s").matcher, some) == {}
 
 
 def test_an_ensemble_reads_what_all_its_members_read() -> None:
-    members = (SimilarityNetworkSettings(), McnnSettings())
-    assert max_length(EnsembleSettings(members=("a", "b"), matchers=members)) == 30
-    assert max_length(EnsembleSettings(members=("a", "b"), matchers=members[:1] * 2)) is None
+    members = (SimilarityNetworkSettings(), MatchingCNNSettings())
+    assert EnsembleSettings(members=("a", "b"), matchers=members).max_words == 30
+    assert EnsembleSettings(members=("a", "b"), matchers=members[:1] * 2).max_words is None

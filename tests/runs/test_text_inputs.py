@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.recipes.load import load_recipe
 from seesay.runs import text_inputs
 from seesay.runs.text_inputs import fitted_sentence_encoder, sentence_vectors

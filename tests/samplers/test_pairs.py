@@ -2,14 +2,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.samplers.pairs import pair_batches, random_batches
+from seesay.samplers import SAMPLERS, neighbourhood, rounds
 
 OWNERS = st.lists(st.integers(0, 8), min_size=2, max_size=60).map(lambda xs: np.array(xs, np.int64))
 
 
 @given(OWNERS, st.integers(2, 20), st.integers(0, 5), st.integers(1, 3))
 def test_every_sentence_once_with_its_image(owners, batch: int, seed: int, epoch: int) -> None:
-    batches = list(pair_batches(owners, batch, seed, epoch))
+    batches = list(rounds(owners, batch, seed, epoch))
     seen = np.concatenate([sentences for _, sentences in batches])
     assert len(set(seen)) == len(seen)
     assert len(owners) - len(seen) <= 1  # a last batch of one pair has no negatives
@@ -21,7 +21,7 @@ def test_order_depends_on_seed_and_epoch_alone() -> None:
     owners = np.repeat(np.arange(10), 5)
 
     def order(seed: int, epoch: int) -> list[int]:
-        return [s for _, sentences in pair_batches(owners, 7, seed, epoch) for s in sentences]
+        return [s for _, sentences in rounds(owners, 7, seed, epoch) for s in sentences]
 
     assert order(1, 1) == order(1, 1)
     assert order(1, 1) != order(1, 2)
@@ -30,21 +30,19 @@ def test_order_depends_on_seed_and_epoch_alone() -> None:
 
 def test_a_batch_within_a_round_holds_different_images() -> None:
     owners = np.repeat(np.arange(100), 5)
-    for images, _ in pair_batches(owners, 50, seed=3, epoch=1):
+    for images, _ in rounds(owners, 50, seed=3, epoch=1):
         assert len(set(images)) == 50
 
 
 def test_rounds_mix_images_anew_each_time() -> None:
     owners = np.repeat(np.arange(100), 2)
-    first, second = (images for images, _ in pair_batches(owners, 100, seed=3, epoch=1))
+    first, second = (images for images, _ in rounds(owners, 100, seed=3, epoch=1))
     assert list(first) != list(second)
 
 
-@given(OWNERS, st.integers(2, 20), st.integers(0, 5), st.booleans())
-def test_random_batches_hold_every_sentence_with_its_image(
-    owners, batch: int, seed: int, neighbours: bool
-) -> None:
-    batches = list(random_batches(owners, batch, seed, 1, neighbours))
+@given(OWNERS, st.integers(2, 20), st.integers(0, 5), st.sampled_from(["random", "neighbourhood"]))
+def test_random_batches_hold_every_sentence_with_its_image(owners, batch: int, seed: int, name: str) -> None:
+    batches = list(SAMPLERS[name](owners, batch, seed, 1))
     order = np.random.default_rng([seed, 1]).permutation(len(owners))
     sets = [order[start : start + batch] for start in range(0, len(owners), batch)]
     # What has no negative cannot be learned from, nor normalised.
@@ -60,7 +58,7 @@ def test_random_batches_hold_every_sentence_with_its_image(
 
 @given(OWNERS, st.integers(2, 20), st.integers(0, 5))
 def test_neighbours_give_each_image_a_second_sentence(owners, batch: int, seed: int) -> None:
-    for images, _ in random_batches(owners, batch, seed, 1, neighbours=True):
+    for images, _ in neighbourhood(owners, batch, seed, 1):
         for image in set(images):
             assert (images == image).sum() >= min(2, (owners == image).sum())
 
@@ -70,7 +68,7 @@ def test_second_sentences_are_drawn_from_all_others() -> None:
     drawn = {
         (int(image), int(sentence))
         for epoch in range(60)
-        for images, sentences in random_batches(owners, 2, 1, epoch, neighbours=True)
+        for images, sentences in neighbourhood(owners, 2, 1, epoch)
         for image, sentence in zip(images[2:], sentences[2:], strict=True)
     }
     assert drawn == {(int(owner), sentence) for sentence, owner in enumerate(owners)}

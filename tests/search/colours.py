@@ -11,6 +11,7 @@ from PIL import Image
 
 from seesay.data.pixels import decode
 from seesay.errors import ImageError
+from seesay.search import Index
 
 RGB = {
     "red": (220, 20, 20),
@@ -42,6 +43,11 @@ def gallery(folder: Path, *names: str) -> Path:
     return folder
 
 
+def opened(folder: Path) -> Index:
+    """The index in a folder, which a `Colours` made."""
+    return Index.open(folder, Colours())
+
+
 class Colours:
     """Histograms of 4 × 4 × 4 colours, square roots so that they are unit rows."""
 
@@ -58,7 +64,7 @@ class Colours:
         histogram = np.bincount(bins, minlength=64).astype(np.float32)
         return np.sqrt(histogram / histogram.sum()).astype(np.float32)
 
-    def embed_images(
+    def embed_image_files(
         self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
         rows, errors = np.zeros((len(images), 64), np.float32), [None] * len(images)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seesay.search import ann
 from seesay.search.ann import Neighbours
 from seesay.search.store import Store
 
@@ -23,10 +22,9 @@ def store(tmp_path: Path):
     made.close()
 
 
-@pytest.fixture
-def few_are_many(monkeypatch) -> None:
-    monkeypatch.setattr(ann, "EXACT_UP_TO", 500)
-    monkeypatch.setattr(ann, "_PROBED", 1)  # every list: what is left is the bookkeeping
+def neighbours(store: Store, tmp_path: Path, probe_divisor: int = 1) -> Neighbours:
+    """Lists above 500 items; every list is searched, so that the answers must be exact."""
+    return Neighbours(store, "image", tmp_path / "v.faiss", 500, probe_divisor)
 
 
 def put(store: Store, vectors: NDArray[np.float32], name: str = "a") -> None:
@@ -49,7 +47,7 @@ def assert_exact(near: Neighbours, store: Store, query: NDArray[np.float32], k: 
 @pytest.mark.parametrize("count", [1, 7, 400])
 def test_few_are_exact(store: Store, tmp_path: Path, count: int) -> None:
     put(store, unit(count))
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
     for query in unit(5, seed=1):
         assert_exact(near, store, query)
@@ -58,7 +56,7 @@ def test_few_are_exact(store: Store, tmp_path: Path, count: int) -> None:
 
 
 def test_nothing_is_found_in_nothing(store: Store, tmp_path: Path) -> None:
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
     ids, scores = near.search(unit(1)[0], 5)
     assert len(ids) == len(scores) == 0
@@ -66,15 +64,15 @@ def test_nothing_is_found_in_nothing(store: Store, tmp_path: Path) -> None:
 
 def test_ties_come_in_order_of_ids(store: Store, tmp_path: Path) -> None:
     put(store, np.repeat(unit(1), 6, axis=0))
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
     assert near.search(unit(1)[0], 6)[0].tolist() == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("count", [300, 900])
-def test_additions_changes_and_removals_are_taken_up(store, tmp_path, few_are_many, count) -> None:
+def test_additions_changes_and_removals_are_taken_up(store, tmp_path, count) -> None:
     put(store, unit(count))
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
     put(store, unit(50, seed=2), "b")  # new
     put(store, unit(20, seed=3), "a")  # the first twenty, changed
@@ -86,15 +84,15 @@ def test_additions_changes_and_removals_are_taken_up(store, tmp_path, few_are_ma
         assert_exact(near, store, query)
 
 
-def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path, few_are_many) -> None:
+def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path) -> None:
     put(store, unit(900))
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
     near.save()
     put(store, unit(30, seed=5), "late")
-    again = Neighbours(store, "image", tmp_path / "v.faiss")
-    again._build = None  # type: ignore[assignment, method-assign]  # a rebuild would fail
+    again = neighbours(store, tmp_path)
     again.refresh()
+    assert again.trained == 900  # loaded: a rebuild would train on 930
     for query in unit(5, seed=6):
         assert_exact(again, store, query)
 
@@ -116,54 +114,51 @@ def corrupt_tail(file: Path) -> None:
     ],
     ids=["corrupt", "empty", "other", "cut", "lost"],
 )
-def test_a_lost_or_damaged_cache_is_made_again(store, tmp_path, few_are_many, harm) -> None:
+def test_a_lost_or_damaged_cache_is_made_again(store, tmp_path, harm) -> None:
     put(store, unit(900))
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
     near.save()
     harm(tmp_path / "v.faiss")
-    again = Neighbours(store, "image", tmp_path / "v.faiss")
+    again = neighbours(store, tmp_path)
     again.refresh()
     assert_exact(again, store, unit(1, seed=7)[0])
 
 
-def test_the_cache_of_another_index_is_not_taken(store, tmp_path, few_are_many) -> None:
+def test_the_cache_of_another_index_is_not_taken(store, tmp_path) -> None:
     other = Store.create(tmp_path / "other.sqlite", "noise", "1", DIM)
     put(other, unit(900, seed=8))
-    near = Neighbours(other, "image", tmp_path / "v.faiss")
+    near = neighbours(other, tmp_path)
     near.refresh()
     near.save()
     put(store, unit(900))
-    again = Neighbours(store, "image", tmp_path / "v.faiss")
+    again = neighbours(store, tmp_path)
     again.refresh()
     assert_exact(again, store, unit(1, seed=9)[0])
 
 
-def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(
-    store, tmp_path, few_are_many
-) -> None:
+def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(store, tmp_path) -> None:
     put(store, unit(600))
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path)
     near.refresh()
-    assert near._trained == 600
+    assert near.trained == 600
     put(store, unit(900, seed=10), "more")
     near.refresh()
-    assert near._trained == 1500
+    assert near.trained == 1500
     with store.write() as writer:
         writer.delete(range(1, 1200))
     near.refresh()
-    assert near._trained == 0
+    assert near.trained == 0
     assert_exact(near, store, unit(1, seed=11)[0])
 
 
-def test_recall_of_lists_with_the_probes_that_ship(store, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(ann, "EXACT_UP_TO", 500)
+def test_recall_of_lists_that_are_probed_in_part(store, tmp_path) -> None:
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((60, DIM))
     rows = (centres[rng.integers(0, 60, 4000)] + 0.7 * rng.standard_normal((4000, DIM))).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     put(store, rows)
-    near = Neighbours(store, "image", tmp_path / "v.faiss")
+    near = neighbours(store, tmp_path, probe_divisor=8)
     near.refresh()
     queries = rows[:100] + 0.05 * rng.standard_normal((100, DIM)).astype(np.float32)
     best = np.argsort(-(queries @ rows.T), axis=1)[:, :10] + 1

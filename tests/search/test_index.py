@@ -21,10 +21,14 @@ def photos(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(tmp_path: Path):
-    made = Index.create(tmp_path / "index", Colours())
-    yield made
-    made.close()
+def matcher() -> Colours:
+    return Colours()
+
+
+@pytest.fixture
+def index(tmp_path: Path, matcher: Colours):
+    with Index.create(tmp_path / "index", matcher) as made:
+        yield made
 
 
 def counts(report) -> dict[str, int]:
@@ -33,13 +37,12 @@ def counts(report) -> dict[str, int]:
 
 
 def test_a_sentence_finds_its_image(index: Index, photos: Path) -> None:
-    matcher = Colours()
-    assert counts(index.update_images(photos, matcher)) == {"added": 4}
-    hits = index.search("something green", matcher, k=2)
+    assert counts(index.update_images(photos)) == {"added": 4}
+    hits = index.search("something green", k=2)
     assert [hit.path for hit in hits] == ["sub/green.png", hits[1].path]
     assert hits[0].score == pytest.approx(1.0, abs=1e-3)
     assert (hits[0].width, hits[0].height) == (60, 40)
-    both = [hit.path for hit in index.search("red and blue", matcher)]
+    both = [hit.path for hit in index.search("red and blue")]
     assert both[0] == "red-blue.png"
     assert len(both) == 4
 
@@ -47,85 +50,85 @@ def test_a_sentence_finds_its_image(index: Index, photos: Path) -> None:
 def test_an_index_that_nobody_can_write_is_searched(
     index: Index, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index.update_images(photos, Colours())
+    index.update_images(photos)
     index.close()
     folder = tmp_path / "copy"
     folder.mkdir()
     shutil.copy(tmp_path / "index" / "index.sqlite", folder)
     # The tests may run as root, whom no permission stops.
     monkeypatch.setattr(schema.os, "access", lambda path, mode: False)
-    opened = Index.open(folder)
-    assert opened.search("something green", Colours(), k=1)[0].path == "sub/green.png"
+    opened = Index.open(folder, Colours())
+    assert opened.search("something green", k=1)[0].path == "sub/green.png"
     (photos / "new.png").write_bytes(picture("green"))
     with pytest.raises(SeesayError, match="readonly"):
-        opened.update_images(photos, Colours())
+        opened.update_images(photos)
     opened.close()
     assert not list(folder.glob("index.sqlite-*"))
 
 
-def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Path) -> None:
-    matcher = Colours()
-    index.update_images(photos, matcher)
+def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Path, matcher: Colours) -> None:
+    index.update_images(photos)
     query = matcher.embed_sentences(["red blue"])[0]
-    for hit in index.search("red blue", matcher):
-        row = matcher.embed_images([(photos / str(hit.path)).read_bytes()], ["x"])[0][0]
+    for hit in index.search("red blue"):
+        row = matcher.embed_image_files([(photos / str(hit.path)).read_bytes()], ["x"])[0][0]
         expected = np.float32(row.astype(np.float16).astype(np.float32) @ query)
         assert hit.score == pytest.approx(expected, abs=1e-6)
 
 
-def test_an_update_embeds_only_what_is_new(index: Index, photos: Path) -> None:
-    index.update_images(photos, Colours())
-    matcher = Colours()
-    assert counts(index.update_images(photos, matcher)) == {"unchanged": 4}
+def test_an_update_embeds_only_what_is_new(index: Index, photos: Path, matcher: Colours) -> None:
+    index.update_images(photos)
+    matcher.embedded.clear()
+    assert counts(index.update_images(photos)) == {"unchanged": 4}
     os.utime(photos / "red.png", (1, 1))  # touched, same content
     (photos / "blue.png").write_bytes(picture("yellow"))  # changed
     (photos / "sub/green.png").rename(photos / "lawn.png")  # moved
     (photos / "red-blue.png").unlink()  # deleted
     gallery(photos, "white.png")  # added
     shutil.copy(photos / "white.png", photos / "copy.png")  # identical
-    was = {hit.path: hit.id for hit in index.search("green", matcher)}
-    report = index.update_images(photos, matcher)
+    was = {hit.path: hit.id for hit in index.search("green")}
+    report = index.update_images(photos)
     assert counts(report) == {"added": 2, "changed": 1, "moved": 1, "deleted": 1, "unchanged": 1}
     assert sorted(matcher.embedded) == ["blue.png", "copy.png"]
-    hits = index.search("green", matcher)
+    hits = index.search("green")
     assert hits[0].path == "lawn.png"
     assert hits[0].id == was["sub/green.png"]
     assert {hit.path for hit in hits} == {"red.png", "blue.png", "lawn.png", "white.png", "copy.png"}
-    assert index.search("yellow", matcher)[0].path == "blue.png"
-    assert {hit.path for hit in index.search("white", matcher, k=2)} == {"white.png", "copy.png"}
-    assert counts(index.update_images(photos, matcher)) == {"unchanged": 5}
+    assert index.search("yellow")[0].path == "blue.png"
+    assert {hit.path for hit in index.search("white", k=2)} == {"white.png", "copy.png"}
+    assert counts(index.update_images(photos)) == {"unchanged": 5}
 
 
-def test_swapped_files_are_embedded_not_again(index: Index, photos: Path) -> None:
-    index.update_images(photos, Colours())
+def test_swapped_files_are_not_embedded_again(index: Index, photos: Path, matcher: Colours) -> None:
+    index.update_images(photos)
+    matcher.embedded.clear()
     (photos / "red.png").rename(photos / "x")
     (photos / "blue.png").rename(photos / "red.png")
     (photos / "x").rename(photos / "blue.png")
     for name in ("red.png", "blue.png"):
         os.utime(photos / name, (5, 5))
-    matcher = Colours()
-    assert counts(index.update_images(photos, matcher)) == {"changed": 2, "unchanged": 2}
+    assert counts(index.update_images(photos)) == {"changed": 2, "unchanged": 2}
     assert matcher.embedded == []
-    assert index.search("blue", matcher)[0].path == "red.png"
+    assert index.search("blue")[0].path == "red.png"
 
 
-def test_broken_images_are_skipped_listed_and_tried_again_only_when_they_change(index, photos) -> None:
+def test_broken_images_are_skipped_listed_and_tried_again_only_when_they_change(
+    index: Index, photos: Path, matcher: Colours
+) -> None:
     (photos / "broken.jpg").write_bytes(b"no image at all")
     (photos / "empty.png").touch()
     (photos / "notes.txt").write_text("not an image, not listed")
-    matcher = Colours()
-    report = index.update_images(photos, matcher)
+    report = index.update_images(photos)
     assert counts(report) == {"added": 4}
     assert {path for path, _ in report.skipped} == {"broken.jpg", "empty.png"}
     assert all(reason and path not in reason for path, reason in report.skipped)
     matcher.embedded.clear()
-    again = index.update_images(photos, matcher)
+    again = index.update_images(photos)
     assert sorted(again.skipped) == sorted(report.skipped)
     assert matcher.embedded == []
     (photos / "broken.jpg").write_bytes(picture("black"))
-    assert counts(index.update_images(photos, matcher)) == {"added": 1, "unchanged": 4}
+    assert counts(index.update_images(photos)) == {"added": 1, "unchanged": 4}
     (photos / "red.png").write_bytes(b"broken now")
-    report = index.update_images(photos, matcher)
+    report = index.update_images(photos)
     assert counts(report) == {"deleted": 1, "unchanged": 4}
     assert {path for path, _ in report.skipped} == {"empty.png", "red.png"}
 
@@ -139,7 +142,7 @@ def test_hidden_files_links_and_loops(index: Index, photos: Path, tmp_path: Path
     (photos / "out.png").symlink_to(outside / "black.png")
     (photos / "out").symlink_to(outside, target_is_directory=True)
     (photos / "dangling.png").symlink_to(tmp_path / "nowhere")
-    report = index.update_images(photos, Colours())
+    report = index.update_images(photos)
     assert counts(report) == {"added": 5}
     assert {path for path, _ in report.skipped} == {"out", "out.png", "dangling.png"}
 
@@ -148,14 +151,14 @@ def test_an_index_inside_the_photos_does_not_index_itself(photos: Path) -> None:
     index = Index.create(photos / "index", Colours())
     (photos / "index" / "thumbnails").mkdir()
     (photos / "index" / "thumbnails" / "x.png").write_bytes(picture("black"))
-    assert counts(index.update_images(photos, Colours())) == {"added": 4}
+    assert counts(index.update_images(photos)) == {"added": 4}
     index.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such file names")
 def test_a_name_that_is_not_utf8_is_skipped(index: Index, photos: Path) -> None:
     (Path(os.fsdecode(os.fsencode(photos) + b"/\xe9.png"))).write_bytes(picture("red"))
-    report = index.update_images(photos, Colours())
+    report = index.update_images(photos)
     assert report.skipped == [("\\udce9.png", "its name is not valid UTF-8; rename it")]
 
 
@@ -163,68 +166,80 @@ def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, t
     with pytest.raises(SeesayError, match="holds other files"):
         Index.create(photos, Colours())
     with pytest.raises(SeesayError, match="not a folder"):
-        index.update_images(tmp_path / "nowhere", Colours())
-    index.update_images(photos, Colours())
-    with pytest.raises(SeesayError, match="an index of its own"):
-        index.update_images(gallery(tmp_path / "others", "red.png"), Colours())
+        index.update_images(tmp_path / "nowhere")
+    index.update_images(photos)
+    with pytest.raises(SeesayError, match="make another index"):
+        index.update_images(gallery(tmp_path / "others", "red.png"))
     shutil.rmtree(photos)
     photos.mkdir()
-    with pytest.raises(SeesayError, match="stays as it was"):
-        index.update_images(photos, Colours())
+    with pytest.raises(SeesayError, match="the index is unchanged"):
+        index.update_images(photos)
     assert index.count("image") == 4
 
 
 def test_a_moved_folder_is_the_same(index: Index, photos: Path, tmp_path: Path) -> None:
-    index.update_images(photos, Colours())
+    index.update_images(photos)
     photos.rename(tmp_path / "elsewhere")
-    assert counts(index.update_images(tmp_path / "elsewhere", Colours())) == {"unchanged": 4}
+    assert counts(index.update_images(tmp_path / "elsewhere")) == {"unchanged": 4}
     assert index.root() == tmp_path / "elsewhere"
 
 
-def test_another_matcher_is_refused(index: Index, photos: Path) -> None:
-    index.update_images(photos, Colours())
-    for ask in (
-        lambda other: index.update_images(photos, other),
-        lambda other: index.search("red", other),
-        lambda other: index.similar(picture("red"), other),
-        lambda other: index.add_sentences(["red"], other),
-    ):
+def test_another_run_is_refused(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    for open_ in (Index.open, Index.open_or_create):
         with pytest.raises(SeesayError, match="index again"):
-            ask(Colours(fingerprint="2"))
+            open_(index.folder, Colours(fingerprint="2"))
+
+
+def test_the_run_that_it_names_is_loaded_once_and_when_first_needed(tmp_path: Path, photos: Path) -> None:
+    Index.create(tmp_path / "unknown", Colours()).close()
+    with Index.open(tmp_path / "unknown") as unknown:
+        assert unknown.run_name == "colours"
+        assert unknown.count("image") == 0
+        with pytest.raises(SeesayError, match="colours: no run there"):
+            unknown.search("red")
+    with Index.open_or_create(tmp_path / "shipped") as shipped:
+        shipped.add_sentences(["a dog runs", "a red car"])
+    with Index.open_or_create(str(tmp_path / "shipped")) as again:
+        assert again.sentences_for(photos / "red.png", k=1)[0].text == "a red car"
+        assert again.run is again.run
+        assert again.run.name == again.run_name == "seesay-small"
+    with pytest.raises(SeesayError, match="index again"):
+        Index.open(tmp_path / "shipped", Colours())
 
 
 def test_similar_images_and_sentences(index: Index, photos: Path) -> None:
-    matcher = Colours()
-    index.update_images(photos, matcher)
-    assert index.add_sentences(["a red wall", " a  red wall ", "", "blue sky", "green grass"], matcher) == 3
-    assert index.add_sentences(["blue sky", "black night"], matcher) == 1
-    assert index.similar(picture("blue", "red"), matcher, k=1)[0].path == "red-blue.png"
-    hit = index.sentences_for(picture("blue"), matcher, k=1)[0]
+    index.update_images(photos)
+    assert index.add_sentences(["a red wall", " a  red wall ", "", "blue sky", "green grass"]) == 3
+    assert index.add_sentences(["blue sky", "black night"]) == 1
+    assert index.similar(picture("blue", "red"), k=1)[0].path == "red-blue.png"
+    hit = index.sentences_for(picture("blue"), k=1)[0]
     assert (hit.text, hit.path) == ("blue sky", None)
-    assert all(hit.path for hit in index.search("blue", matcher, k=100))
-    with pytest.raises(ImageError):
-        index.similar(b"no image", matcher)
-    assert counts(index.update_images(photos, matcher)) == {"unchanged": 4}
+    assert all(hit.path for hit in index.search("blue", k=100))
+    with pytest.raises(ImageError, match="the image: "):
+        index.similar(b"no image")
+    with pytest.raises(ImageError, match=r"nowhere\.png"):
+        index.similar("nowhere.png")
+    assert counts(index.update_images(photos)) == {"unchanged": 4}
     assert index.count("sentence") == 4
 
 
 def test_questions_that_are_none(index: Index) -> None:
-    assert index.search("red", Colours()) == []
+    assert index.search("red") == []
     with pytest.raises(SeesayError, match="empty"):
-        index.search("  ", Colours())
+        index.search("  ")
     with pytest.raises(SeesayError, match="at least one"):
-        index.search("red", Colours(), k=0)
+        index.search("red", k=0)
 
 
 def test_a_reader_sees_what_another_process_wrote(index: Index, photos: Path) -> None:
-    matcher = Colours()
-    index.update_images(photos, matcher)
-    reader = Index.open(index.folder)
-    assert len(reader.search("white", matcher)) == 4
+    index.update_images(photos)
+    reader = Index.open(index.folder, Colours())
+    assert len(reader.search("white")) == 4
     gallery(photos, "white.png")
     (photos / "red.png").unlink()
-    index.update_images(photos, matcher)
-    paths = [hit.path for hit in reader.search("white", matcher)]
+    index.update_images(photos)
+    paths = [hit.path for hit in reader.search("white")]
     assert paths[0] == "white.png"
     assert "red.png" not in paths
     reader.close()
@@ -233,14 +248,14 @@ def test_a_reader_sees_what_another_process_wrote(index: Index, photos: Path) ->
 def test_two_updates_at_once_are_refused(index: Index, photos: Path) -> None:
     def meanwhile(done: int, total: int) -> None:
         with pytest.raises(SeesayError, match="another update"):
-            Index.open(index.folder).update_images(photos, Colours())
+            Index.open(index.folder, Colours()).update_images(photos)
 
-    index.update_images(photos, Colours(), progress=meanwhile)
+    index.update_images(photos, progress=meanwhile)
 
 
 def test_progress_counts_the_files_to_do(index: Index, photos: Path) -> None:
     said: list[tuple[int, int]] = []
-    index.update_images(photos, Colours(), progress=lambda done, total: said.append((done, total)))
+    index.update_images(photos, progress=lambda done, total: said.append((done, total)))
     assert said == [(0, 4), (4, 4)]
 
 
@@ -248,19 +263,20 @@ UPDATE = """
 import sys, time
 from pathlib import Path
 from seesay.search import walk
-from seesay.search import schema
 from seesay.search.index import Index
 from tests.search.colours import Colours
 walk._BATCH_FILES = 5
 class Slow(Colours):
-    def embed_images(self, images, names):
+    def embed_image_files(self, images, names):
         time.sleep(0.02)
-        return super().embed_images(images, names)
-Index.open(Path(sys.argv[1])).update_images(Path(sys.argv[2]), Slow(), lambda *at: print(at[0], flush=True))
+        return super().embed_image_files(images, names)
+Index.open(sys.argv[1], Slow()).update_images(sys.argv[2], lambda *at: print(at[0], flush=True))
 """
 
 
-def test_a_killed_update_keeps_its_batches_and_is_taken_up_again(index: Index, tmp_path: Path) -> None:
+def test_a_killed_update_keeps_its_batches_and_is_continued(
+    index: Index, matcher: Colours, tmp_path: Path
+) -> None:
     photos = tmp_path / "many"
     photos.mkdir()
     for i in range(200):
@@ -277,7 +293,6 @@ def test_a_killed_update_keeps_its_batches_and_is_taken_up_again(index: Index, t
     kept = index.count("image")
     assert 15 <= kept < 200
     assert kept % 5 == 0
-    matcher = Colours()
-    assert counts(index.update_images(photos, matcher)) == {"added": 200 - kept, "unchanged": kept}
+    assert counts(index.update_images(photos)) == {"added": 200 - kept, "unchanged": kept}
     assert len(matcher.embedded) == 200 - kept
-    assert len(index.search("red", matcher, k=500)) == 200
+    assert len(index.search("red", k=500)) == 200

@@ -11,9 +11,7 @@ import pytest
 
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import prepare_sentences
 from seesay.runs.run import Run, join_features
-from seesay.search import rerank
 from seesay.search.index import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered
 from tests.search.colours import Colours, picture
@@ -29,7 +27,7 @@ def run(pair_run: Path) -> Run:
 
 @pytest.fixture(autouse=True)
 def own_stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rerank, "stores_folder", lambda: tmp_path / "stores")
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -43,21 +41,21 @@ def photos(scenes: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def index(photos: Path, tmp_path: Path):
     made = Index.create(tmp_path / "index", Colours())
-    made.update_images(photos, Colours())
-    made.add_sentences(TEXTS, Colours())
+    made.update_images(photos)
+    made.add_sentences(TEXTS)
     yield made
     made.close()
 
 
 def plain_scores(run: Run, images: list[bytes], texts: list[str]) -> np.ndarray:
     encoded = encode_images(run.encoders, images, ["image"] * len(images))
-    sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder)
+    sentences = run.prepare(texts)
     return run.scores(join_features(run.recipe, encoded.arrays), sentences)
 
 
 def test_images_are_ordered_by_the_run(index: Index, photos: Path, run: Run) -> None:
-    before = index.search(TEXT, Colours(), 12)
-    found = Reranker(run).search(index, TEXT, Colours(), 5)
+    before = index.search(TEXT, 12)
+    found = Reranker(run).search(index, TEXT, 5)
     paths = [str(hit.path) for hit in before]
     scores = plain_scores(run, [(photos / path).read_bytes() for path in paths], [TEXT])[:, 0]
     order = np.argsort(-scores)[:5]
@@ -66,100 +64,97 @@ def test_images_are_ordered_by_the_run(index: Index, photos: Path, run: Run) -> 
     assert [hit.score for hit in found.hits] == pytest.approx(scores[order], rel=5e-3, abs=5e-3)
     assert [hit.shortlist_rank for hit in found.hits] == (order + 1).tolist()
     assert [hit.shortlist_score for hit in found.hits] == [before[i].score for i in order]
-    assert (found.compared, found.encoded, found.left) == (12, 12, [])
+    assert (found.compared, found.encoded, found.issues) == (12, 12, [])
 
 
 def test_a_shortlist_is_the_indexs_best_and_never_shorter_than_k(index: Index, run: Run) -> None:
-    best = {hit.path for hit in index.search(TEXT, Colours(), 4)}
+    best = {hit.path for hit in index.search(TEXT, 4)}
     reranker = Reranker(run, shortlist=4)
-    assert {hit.path for hit in reranker.search(index, TEXT, Colours(), 4).hits} == best
-    assert [hit.path in best for hit in reranker.search(index, TEXT, Colours(), 2).hits] == [True, True]
-    assert reranker.search(index, TEXT, Colours(), 7).compared == 7
+    assert {hit.path for hit in reranker.search(index, TEXT, 4).hits} == best
+    assert [hit.path in best for hit in reranker.search(index, TEXT, 2).hits] == [True, True]
+    assert reranker.search(index, TEXT, 7).compared == 7
 
 
-def test_features_are_computed_once_and_found_by_the_next(
-    index: Index, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_are_computed_once_and_found_by_the_next(index: Index, run: Run) -> None:
     first = Reranker(run, shortlist=5)
     other = Reranker(run)
-    whole = first.search(index, TEXT, Colours(), 5)
+    whole = first.search(index, TEXT, 5)
     assert whole.encoded == 5
-    with monkeypatch.context() as patch:
-        patch.setattr(Index, "file_of", lambda *_: pytest.fail("a file was looked for"))
-        again = first.search(index, TEXT, Colours(), 5)
+    again = first.search(index, TEXT, 5)
     assert again.encoded == 0
     assert again.hits == whole.hits
-    assert other.search(index, TEXT, Colours(), 12).encoded == 7
-    assert Reranker(run).search(index, TEXT, Colours(), 12).encoded == 0
+    assert other.search(index, TEXT, 12).encoded == 7
+    assert Reranker(run).search(index, TEXT, 12).encoded == 0
 
 
-def test_what_cannot_be_looked_at_stands_behind_as_it_was(index: Index, photos: Path, run: Run) -> None:
-    before = index.search(TEXT, Colours(), 12)
+def test_what_cannot_be_looked_at_stands_behind_in_its_old_order(
+    index: Index, photos: Path, run: Run
+) -> None:
+    before = index.search(TEXT, 12)
     gone, broken = before[0], before[3]
     (photos / str(gone.path)).unlink()
     (photos / str(broken.path)).write_bytes(b"\xff\xd8 nothing")
-    found = Reranker(run).search(index, TEXT, Colours(), 12)
+    found = Reranker(run).search(index, TEXT, 12)
     assert found.hits[-2:] == [gone, broken]
     assert all(hit.shortlist_rank for hit in found.hits[:-2])
-    told = sorted(str(error) for error in found.left)
+    told = sorted(str(error) for error in found.issues)
     assert len(told) == 2
     assert any(f"{gone.path}: the file is gone" in line for line in told)
     assert any(str(broken.path) in line for line in told)
     for path in photos.iterdir():
         path.unlink()
-    kept = Reranker(run).search(index, TEXT, Colours(), 3)  # features outlive their files
+    kept = Reranker(run).search(index, TEXT, 3)  # features outlive their files
     assert [hit.path for hit in kept.hits] == [hit.path for hit in found.hits[:3]]
 
 
 def test_no_image_at_all(tmp_path: Path, index: Index, photos: Path, run: Run) -> None:
     empty = Index.create(tmp_path / "empty", Colours())
-    assert Reranker(run).search(empty, TEXT, Colours()).hits == []
-    assert Reranker(run).sentences_for(empty, picture("red"), Colours()).hits == []
+    assert Reranker(run).search(empty, TEXT).hits == []
+    assert Reranker(run).sentences_for(empty, picture("red")).hits == []
     empty.close()
-    before = index.search(TEXT, Colours(), 3)
+    before = index.search(TEXT, 3)
     for path in photos.iterdir():
         path.unlink()
-    assert Reranker(run).search(index, TEXT, Colours(), 3).hits == before
+    assert Reranker(run).search(index, TEXT, 3).hits == before
 
 
 def test_a_file_that_leads_out_of_the_folder_is_not_read(
     index: Index, photos: Path, tmp_path: Path, run: Run
 ) -> None:
-    first = index.search(TEXT, Colours(), 1)[0]
+    first = index.search(TEXT, 1)[0]
     (tmp_path / "secret.png").write_bytes(picture("black"))
     (photos / str(first.path)).unlink()
     (photos / str(first.path)).symlink_to(tmp_path / "secret.png")
-    found = Reranker(run).search(index, TEXT, Colours(), 12)
+    found = Reranker(run).search(index, TEXT, 12)
     assert found.hits[-1] == first
-    assert len(found.left) == 1
+    assert len(found.issues) == 1
 
 
 def test_a_file_that_changed_is_compared_as_it_is_now(index: Index, photos: Path, run: Run) -> None:
-    first, second = index.search(TEXT, Colours(), 2)
+    first, second = index.search(TEXT, 2)
     shutil.copy(photos / str(second.path), photos / str(first.path))
-    found = {hit.path: hit.score for hit in Reranker(run).search(index, TEXT, Colours(), 12).hits}
+    found = {hit.path: hit.score for hit in Reranker(run).search(index, TEXT, 12).hits}
     assert found[first.path] == found[second.path]
 
 
 def test_sentences_are_ordered_by_the_run(index: Index, photos: Path, run: Run) -> None:
     image = min(photos.iterdir()).read_bytes()
-    before = [str(hit.text) for hit in index.sentences_for(image, Colours())]
+    before = [str(hit.text) for hit in index.sentences_for(image)]
     scores = plain_scores(run, [image], before)[0]
-    found = Reranker(run).sentences_for(index, image, Colours(), 3)
+    found = Reranker(run).sentences_for(index, image, 3)
     order = np.argsort(-scores)[:3]
     assert [hit.text for hit in found.hits] == [before[i] for i in order]
     assert [hit.score for hit in found.hits] == pytest.approx(scores[order], rel=1e-5)
     assert found.compared == 4
     with pytest.raises(ImageError):
-        Reranker(run).sentences_for(index, b"no image", Colours())
+        Reranker(run).sentences_for(index, b"no image")
 
 
 def test_many_threads_ask_at_once(index: Index, run: Run) -> None:
     reranker = Reranker(run)
     answers: list[list[Hit]] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(reranker.search(index, TEXT, Colours()).hits))
-        for _ in range(6)
+        threading.Thread(target=lambda: answers.append(reranker.search(index, TEXT).hits)) for _ in range(6)
     ]
     for thread in threads:
         thread.start()
@@ -177,8 +172,10 @@ def test_equal_scores_keep_the_order_of_the_shortlist() -> None:
 
 def test_an_embedding_run_re_ranks_too(index: Index, photos: Path) -> None:
     small = Run.load("seesay-small")
-    found = Reranker(small).search(index, TEXT, Colours(), 3)
-    vectors, _ = small.embed_images([(photos / str(hit.path)).read_bytes() for hit in found.hits], ["x"] * 3)
+    found = Reranker(small).search(index, TEXT, 3)
+    vectors, _ = small.embed_image_files(
+        [(photos / str(hit.path)).read_bytes() for hit in found.hits], ["x"] * 3
+    )
     cosines = vectors @ small.embed_sentences([TEXT])[0]
     assert [hit.score for hit in found.hits] == pytest.approx(cosines, abs=2e-3)
 
@@ -193,7 +190,9 @@ def test_runs_that_cannot(grounding_run: Path, pair_run: Path) -> None:
         Reranker(Run.load(str(grounding_run)))
 
 
-def test_damaged_weights_are_told(index: Index, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "scores", lambda features, _: np.full((len(features), 1), np.nan, np.float32))
+def test_damaged_weights_are_an_error(index: Index, pair_run: Path) -> None:
+    damaged = Run.load(str(pair_run))
+    for weights in damaged.matcher.parameters():
+        weights.data.fill_(np.nan)
     with pytest.raises(SeesayError, match="not finite"):
-        Reranker(run).search(index, TEXT, Colours())
+        Reranker(damaged).search(index, TEXT)

@@ -188,7 +188,7 @@ def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> 
     assert not Store.exists(path)
     Store.create(path, "colours", "1", 4).close()
     assert Store.exists(path)
-    with pytest.raises(SeesayError, match="exists already"):
+    with pytest.raises(SeesayError, match="already exists"):
         Store.create(path, "colours", "1", 4)
 
 

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import UNKNOWN, Vocabulary, vocabulary_summary
+from seesay.text.rare_words import vocabulary_summary
+from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize
 
 
 def test_frequent_first_ties_by_alphabet_and_seldom_left_out() -> None:
-    vocabulary = Vocabulary.of(["b a c", "b a", "b d"], least=2)
+    vocabulary = Vocabulary.from_texts(["b a c", "b a", "b d"], min_count=2)
     assert vocabulary.words == ("b", "a")
     assert vocabulary.encode("a zebra b") == [2, UNKNOWN, 1]
     assert len(vocabulary) == 3
@@ -46,4 +46,4 @@ def test_tokens_are_lower_case_words(text: str) -> None:
 def test_words_come_from_the_train_split_only(scenes: Path) -> None:
     corpus = read_corpus(scenes)
     summary = vocabulary_summary(corpus)
-    assert summary["words"] == len(Vocabulary.of(corpus.split("train").texts(), least=1).words)
+    assert summary["words"] == len(Vocabulary.from_texts(corpus.split("train").texts(), min_count=1).words)

@@ -13,9 +13,10 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
+from seesay.losses.correlation import TotalCorrelationSettings
+from seesay.losses.ranking import HingeRankSettings, MarginSettings
+from seesay.matchers.vsepp import VSEPlusPlusSettings
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import VsePlusPlusSettings
-from seesay.recipes.schema import HingeRankSettings, MarginSettings, TotalCorrelationSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.train import train
@@ -26,7 +27,13 @@ _FAST = ("schedule.patience=null", "schedule.shape=constant")
 SMALL = {
     "devise": ("schedule.epochs=3", "optimizer.lr=0.1"),
     "order-embeddings": ("matcher.dim=32", "matcher.word_dim=16", "schedule.epochs=5", "optimizer.lr=0.01"),
-    "dcca": ("matcher.hidden=[32]", "matcher.dim=7", "schedule.epochs=5", "sentence_dim=10", "batch=100"),
+    "dcca": (
+        "matcher.hidden=[32]",
+        "matcher.dim=7",
+        "schedule.epochs=5",
+        "sentence_dim=10",
+        "batch_size=100",
+    ),
     "cca-mean": ("matcher.dim=7",),
     "dvsa": (
         *("matcher.dim=32", "matcher.hidden=16", "matcher.instances=4", "matcher.dropout=0"),
@@ -57,7 +64,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
 @pytest.mark.parametrize("name", SMALL)
 def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, name: str) -> None:
     """Of 20 images a sentence's own is among its first five more often than by chance."""
-    changes = ("encoders=[precomputed]", "batch=20", *_FAST, *SMALL[name])
+    changes = ("encoders=[precomputed]", "batch_size=20", *_FAST, *SMALL[name])
     trained = train(load_recipe(name, changes=changes), corpus, tmp_path / "run")
     run = Run.load(str(tmp_path / "run"))
     inputs = split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
@@ -88,7 +95,7 @@ def test_an_objective_of_another_matcher_is_refused(corpus: Corpus, tmp_path: Pa
 def test_recipes_hold_the_papers_objectives(corpus_name: str) -> None:
     recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0", "mnlm")}
     assert recipes["vse0"].loss == recipes["mnlm"].loss == MarginSettings(margin=0.2)
-    assert isinstance(recipes["vse0"].matcher, VsePlusPlusSettings)
+    assert isinstance(recipes["vse0"].matcher, VSEPlusPlusSettings)
     assert recipes["order-embeddings"].loss == MarginSettings(margin=0.05)
     assert recipes["devise"].loss == HingeRankSettings(margin=0.1)
     assert isinstance(recipes["dcca"].loss, TotalCorrelationSettings)

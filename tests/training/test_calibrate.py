@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.matchers.fusion import Gate
+from seesay.matchers.gvse import Gate
 from seesay.training.calibrate import SCALES, SHIFTS, calibrate
 
 

@@ -15,15 +15,16 @@ from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
+from seesay.matchers.composed import EnsembleSettings
 from seesay.recipes.load import load_recipe, member_recipes, read_recipe
-from seesay.recipes.matchers import EnsembleSettings
 from seesay.recipes.table import load_table
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training import loop
 from seesay.training import table as table_of_runs
 from seesay.training.composed import MEMBERS, put_together
-from seesay.training.runs import list_runs, read_report
+from seesay.training.summarize import list_runs
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
 
@@ -34,7 +35,7 @@ SMALL = (
     "matcher.image=8",
     "matcher.hidden=8",
     "schedule.epochs=2",
-    "batch=60",
+    "batch_size=60",
 )
 TWO = (*SMALL, "matcher.members=[mcnn-phs, mcnn-st]")
 
@@ -97,7 +98,7 @@ def test_the_run_is_whole_without_its_members(
     again = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
     assert np.array_equal(again, before)
     (line,) = [line for line in list_runs(ensemble) if line["name"] == str(ensemble)]
-    report = read_report(ensemble)
+    report = TrainingSummary.load(ensemble)
     assert line["about"] == f"mcnn-ens on flickr8k, seed 1, val mR {report['best_val']['mR']:.1f}"
     assert list(report["members"]) == ["mcnn-phs", "mcnn-st"]
     assert report["train"]["cut_sentences"] == 0

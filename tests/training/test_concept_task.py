@@ -3,58 +3,31 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.concepts import image_concepts
 from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
-from seesay.training.concept_task import multi_label_loss
 from seesay.training.train import train
 
-CHANGES = ["encoders=[efficientnet-lite0]", "matcher.hidden=64", "schedule.epochs=15", "batch=16", "least=2"]
+CHANGES = [
+    "encoders=[efficientnet-lite0]",
+    "matcher.hidden=64",
+    "schedule.epochs=15",
+    "batch_size=16",
+    "min_count=2",
+]
 CHANGES.append("optimizer.lr=0.01")
-ROWS = st.lists(
-    st.lists(st.tuples(st.floats(-20, 20), st.booleans()), min_size=3, max_size=3), min_size=1, max_size=5
-)
-
-
-@given(ROWS)
-def test_the_loss_is_eq_1_with_signs_and_logits(rows: list[list[tuple[float, bool]]]) -> None:
-    logits = torch.tensor([[z for z, _ in row] for row in rows], dtype=torch.float64)
-    targets = torch.tensor([[y for _, y in row] for row in rows])
-    one = [sum(math.log(1 + math.exp(-z if y else z)) for z, y in row) for row in rows]
-    assert multi_label_loss(logits, targets).item() == pytest.approx(sum(one) / len(one))
-
-
-def test_the_loss_of_large_logits_is_finite() -> None:
-    logits = torch.tensor([[1e4, -1e4], [-1e4, 1e4]], requires_grad=True)
-    loss = multi_label_loss(logits, torch.tensor([[True, False], [True, False]]))
-    assert loss.item() == pytest.approx(1e4)
-    loss.backward()
-    assert torch.isfinite(logits.grad).all()  # type: ignore[arg-type]
-
-
-def test_as_printed_an_absent_concept_costs_the_same_whatever_its_score() -> None:
-    """Why the loss departs from the print: log(1 + exp(-0 · score)) has no gradient."""
-    score = torch.sigmoid(torch.tensor([-3.0, 0.0, 3.0], requires_grad=True))
-    printed = torch.log(1 + torch.exp(-0 * score))
-    np.testing.assert_allclose(printed.detach(), math.log(2), rtol=1e-6)
-    (gradient,) = torch.autograd.grad(multi_label_loss(score[None], torch.zeros(1, 3)), score)
-    assert (gradient > 0).all()
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +52,7 @@ def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
 
 def test_the_run_holds_its_concepts(run: Run, corpus: Corpus) -> None:
     kept = ConceptVocabulary.load(run.folder / "concepts.json")
-    assert kept == ConceptVocabulary.of(corpus.split("train").texts(), 256, 2)
+    assert kept == ConceptVocabulary.from_texts(corpus.split("train").texts(), 256, 2)
     assert tuple(concept.word for concept in kept.concepts) == run.vocabulary.words
 
 
@@ -87,7 +60,11 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
     """The interface of SCO's matchers: the last array is of the concepts' scores."""
     recipe = load_recipe(
         "vse++",
-        changes=[f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']", "schedule.epochs=1", "batch=16"],
+        changes=[
+            f"encoders=[efficientnet-lite0, 'concepts:{run.folder}']",
+            "schedule.epochs=1",
+            "batch_size=16",
+        ],
     )
     matching = train(recipe, corpus, run.folder.parent / "matching")
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
@@ -112,7 +89,7 @@ def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
 def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
-    encoder = load_encoder(f"concepts:{run.folder}")
+    encoder = load_image_encoder(f"concepts:{run.folder}")
     from seesay.encoders.images.encode import encode_images
 
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]

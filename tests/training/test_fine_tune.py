@@ -12,24 +12,25 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import soft_margin
 from seesay.matchers.build import build_matcher
-from seesay.matchers.sentences import number_words
-from seesay.matchers.vsepp import VsePlusPlus
+from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.sco import SCOSettings
+from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
-from seesay.recipes.matchers import FineTunedSettings, ScoSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
+from seesay.runs.sentences import number_words
+from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import loop
 from seesay.training.composed import MEMBERS
 from seesay.training.fine_tune import FromPixels
-from seesay.training.runs import read_report
 from seesay.training.train import train
 
 SMALL = (
@@ -76,7 +77,7 @@ class Tiny(torch.nn.Module):
 
 def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
     torch.manual_seed(0)
-    network, matcher = Tiny(), VsePlusPlus(6, 20, 5, 4)
+    network, matcher = Tiny(), VSEPlusPlus(6, 20, 5, 4)
     pixels = torch.randint(0, 256, (10, 2, 2, 3), dtype=torch.uint8)
     sentences = number_words([f"w{i} w{i + 1}" for i in range(10)], Vocabulary([f"w{i}" for i in range(12)]))
     gradients = []
@@ -84,12 +85,12 @@ def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
         module = FromPixels(network, matcher, ("pooled",), at_once).train()
         assert not network.norm.training
         module.zero_grad()
-        soft_margin(module.score(pixels, sentences), torch.arange(10), 0.2, 1).backward()
+        soft_margin(module(pixels, sentences), torch.arange(10), 0.2, 1).backward()
         gradients.append([parameter.grad.clone() for parameter in module.parameters()])
     for first, second in zip(*gradients, strict=True):
         assert torch.allclose(first, second, atol=1e-6)
-    plain = matcher.score(network(pixels)[0], sentences)
-    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3).score(pixels, sentences), plain)
+    plain = matcher(network(pixels)[0], sentences)
+    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3)(pixels, sentences), plain)
     assert any(gradient.abs().max() > 0 for gradient in gradients[0][:2])  # the CNN learns
 
 
@@ -97,7 +98,7 @@ def test_the_run_names_its_encoder_and_measures_as_training_did(corpus: Corpus, 
     run = Run.load(str(tuned))
     (name,) = run.recipe.encoders
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
-    report = read_report(tuned)
+    report = TrainingSummary.load(tuned)
     assert evaluate(run, corpus, "standard", "val", resamples=0).to_dict() == report["best_val"]
     assert (report["epochs"], list(report["members"])) == (1, ["gvse-common"])
     assert not (tuned / "checkpoint.safetensors").exists()
@@ -125,18 +126,18 @@ def test_a_run_brings_its_encoder_along(
     expected, _ = Run.load(str(tuned)).embed_images([image], ["image"])
     moved = Path(shutil.copytree(tuned, tmp_path / "moved"))
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     name = read_recipe(moved / "recipe.yaml").encoders[0]
     with pytest.raises(SeesayError, match="load that run"):
-        load_encoder(name)
+        load_image_encoder(name)
     run = Run.load(str(moved))
     assert np.allclose(run.embed_images([image], ["image"])[0], expected, atol=1e-5)
     photos = tmp_path / "photos"
     photos.mkdir()
     (photos / "a.png").write_bytes(image)
     index = Index.create(tmp_path / "index", run)
-    index.update_images(photos, run)
-    assert index.similar(image, run, 1)[0].score == pytest.approx(1.0, abs=1e-2)
+    index.update_images(photos)
+    assert index.similar(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
     (moved / f"encoder-{name.partition('@')[2]}.safetensors").unlink()
     shutil.rmtree(tmp_path / "cache" / "encoders")
     with pytest.raises(SeesayError, match="the fine-tuned encoder's weights cannot be had"):
@@ -148,7 +149,7 @@ def test_a_damaged_encoder_is_told(tuned: Path, tmp_path: Path, monkeypatch: pyt
     (file,) = copy.glob("encoder-*.safetensors")
     file.write_bytes(b"nothing")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     with pytest.raises(SeesayError, match="damaged"):
         Run.load(str(copy))
 
@@ -256,4 +257,4 @@ def test_settings_that_are_not_resolved() -> None:
     with pytest.raises(SeesayError, match="gvse-common come with the settings of 0 matchers"):
         build_matcher(settings, [4], 10, 0)
     resolved = load_recipe(RECIPE).matcher
-    assert isinstance(resolved.matchers[0], ScoSettings)
+    assert isinstance(resolved.matchers[0], SCOSettings)

@@ -12,29 +12,30 @@ import torch
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import load_encoder
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
-from seesay.matchers.concepts import ConceptPredictor
+from seesay.losses.multi_label import MultiLabelLoss
+from seesay.matchers.concepts import ConceptClassifier
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import load_recipe, parse_recipe, read_recipe
 from seesay.runs.concepts import image_concepts, run_concepts
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training.composed import MEMBERS
-from seesay.training.concept_task import ConceptTask, multi_label_loss
+from seesay.training.concept_task import ConceptTask
 from seesay.training.fine_tune import FineTuneTask, FromPixels
 from seesay.training.loop import Loop
-from seesay.training.runs import read_report
 from seesay.training.train import train
 
 SMALL = (
     "encoders=[efficientnet-lite0]",
     "matcher.hidden=16",
     "matcher.dropout=0",
-    "least=1",
-    "batch=8",
+    "min_count=1",
+    "batch_size=8",
     "schedule.epochs=1",
     "optimizer.lr=0.001",
 )
@@ -60,7 +61,7 @@ def tuned(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) -> None:
-    run, report = Run.load(str(tuned)), read_report(tuned)
+    run, report = Run.load(str(tuned)), TrainingSummary.load(tuned)
     (name,) = run.recipe.encoders
     assert untuned(name) == "efficientnet-lite0" != name
     assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
@@ -68,14 +69,9 @@ def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) 
     assert default_protocol(run.recipe) == "concepts"
     assert (report["monitor"], report["best_epoch"], list(report["members"])) == ("mAP", 1, ["concepts"])
     assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
-    measured = evaluate(
-        run, corpus, "concepts", "val", resamples=0
-    ).to_dict()  # of features stored in half precision
+    measured = evaluate(run, corpus, "concepts", "val", resamples=0).to_dict()  # of features stored in half precision
     assert measured["mAP"] == pytest.approx(report["best_val"]["mAP"], abs=1)
-    assert (
-        measured["mAP"]
-        != evaluate(first_step(tuned), corpus, "concepts", "val", resamples=0).to_dict()["mAP"]
-    )
+    assert measured["mAP"] != evaluate(first_step(tuned), corpus, "concepts", "val", resamples=0).to_dict()["mAP"]
 
 
 def test_its_concepts_are_those_of_the_first_step(corpus: Corpus, tuned: Path) -> None:
@@ -105,17 +101,18 @@ def test_the_loss_is_that_of_the_cnns_features(corpus: Corpus, tuned: Path) -> N
     first, recipe = first_step(tuned), read_recipe(tuned / MEMBERS / "concepts" / "recipe.yaml")
     inner = ConceptTask.of(recipe, corpus, first.vocabulary)
     task, network, head = FineTuneTask(recipe, inner, "efficientnet-lite0"), Thinned(), first.matcher
-    assert isinstance(head, ConceptPredictor)
+    assert isinstance(head, ConceptClassifier)
     module = FromPixels(network, head, ("pooled",), at_once=2).train()
     batch = task.batches(1)[0][:3]
-    (loss,) = task.losses(module, batch, "cpu")
+    loss_of = MultiLabelLoss()
+    (loss,) = task.losses(loss_of, module, batch, "cpu")
     features, _ = network(task._squares(batch, "cpu"))
-    expected = multi_label_loss(head.logits(features), inner.targets[batch])
+    expected = loss_of(head(features), inner.targets[batch])
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     loss.backward()
     assert network.layer.weight.grad.abs().max() > 0  # the CNN learns
     task.batches(2)
-    assert task.losses(module, batch, "cpu")[0].item() != loss.item()
+    assert task.losses(loss_of, module, batch, "cpu")[0].item() != loss.item()
 
 
 MATCHING = """
@@ -123,10 +120,10 @@ name: matching
 corpus: flickr8k
 about: context of a CNN as it was, concepts of the one that was fine-tuned
 encoders: ["efficientnet-lite0", "concepts:RUN"]
-matcher: {kind: sco, dim: 8, word_dim: 4, longest: 8, fusion: gate}
+matcher: {kind: sco, dim: 8, word_dim: 4, max_length: 8, fusion: gate}
 loss: {kind: margin, margin: 0.2}
 schedule: {epochs: 1}
-batch: 16
+batch_size: 16
 """
 
 
@@ -138,11 +135,11 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     source = Path(shutil.copytree(tuned, tmp_path / "concepts"))
     matching = train(parse_recipe(MATCHING.replace("RUN", str(source)), "x"), corpus, tmp_path / "sco")
     tuned_name = read_recipe(tuned / "recipe.yaml").encoders[0]
-    features = encode_images([load_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
+    features = encode_images([load_image_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
     head = Run.load(str(tuned)).matcher
-    assert isinstance(head, ConceptPredictor)
+    assert isinstance(head, ConceptClassifier)
     with torch.inference_mode():
-        expected = torch.sigmoid(head.logits(torch.from_numpy(features)))
+        expected = torch.sigmoid(head(torch.from_numpy(features)))
     (scores,) = encode_images([matching.encoders[1]], [image], ["a"]).arrays
     np.testing.assert_allclose(scores["pooled"], expected, atol=1e-5)
     vectors, _ = matching.embed_images([image], ["a"])
@@ -150,13 +147,13 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     shutil.move(tmp_path / "sco", tmp_path / "moved")
     shutil.rmtree(source)
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     moved = Run.load(str(tmp_path / "moved"))
     np.testing.assert_allclose(moved.embed_images([image], ["a"])[0], vectors, atol=1e-5)
     assert len(list((tmp_path / "moved").glob("encoder-*"))) == 2  # the CNN and the head
 
     (tmp_path / "cache" / "encoders" / f"encoder-{tuned_name.partition('@')[2]}.safetensors").unlink()
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     assert Run.load(str(tmp_path / "moved")).fingerprint == moved.fingerprint
 
 

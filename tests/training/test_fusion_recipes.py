@@ -11,18 +11,17 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import MetricFusion
+from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import Ranks, ranks
 from seesay.metrics.recall import metrics_of
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, member_recipes
-from seesay.recipes.matchers import FusionSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
-from seesay.training.runs import read_report
 from seesay.training.train import train
 
 UNCOMMON = """
@@ -87,7 +86,7 @@ def fused(corpus: Corpus, recipes: Path, tmp_path_factory: pytest.TempPathFactor
 
 def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
-    assert isinstance(run.matcher, MetricFusion)
+    assert isinstance(run.matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
     metrics = []
     for name in ("uncommon", "common"):
@@ -104,13 +103,11 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     first = ranks(by_image * metrics[0] + (1 - by_image) * metrics[1], owners)
     second = ranks(by_sentence * metrics[0] + (1 - by_sentence) * metrics[1], owners)
     expected = metrics_of(Ranks(first.sentence, second.image)).mean_recall
-    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(
-        expected, abs=1e-3
-    )
+    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(expected, abs=1e-3)
 
 
 def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:
-    report = read_report(fused)
+    report = TrainingSummary.load(fused)
     assert list(report["members"]) == ["uncommon", "common"]
     assert set(report["gates"]) == {"image", "sentence"}
     told = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0).to_dict()
@@ -120,9 +117,9 @@ def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> N
 def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path: Path) -> None:
     run = Run.load(str(fused))
     index = Index.create(tmp_path / "index", run)
-    assert index.update_images(scenes, run).added == len(corpus.images)
+    assert index.update_images(scenes).added == len(corpus.images)
     text = corpus.texts()[0]
-    found = [hit.score for hit in index.search(text, run, 5)]
+    found = [hit.score for hit in index.search(text, 5)]
     splits = (
         split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
         for split in ("train", "val", "test")
@@ -134,7 +131,7 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
 
 def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
-    with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
+    with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         Reranker(run)
     with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
         evaluate(run, corpus, rerank=run, shortlist=5)
@@ -142,19 +139,19 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate=null"])
-    assert isinstance(recipe.matcher, FusionSettings)
+    assert isinstance(recipe.matcher, GVSESettings)
     assert recipe.matcher.gate is None
     assert recipe.matcher.parts == ((0,), (1,))
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]
     run = train(recipe, corpus, tmp_path / "sum")
     assert not any("gate" in key for key in run.matcher.state_dict())
-    assert "gates" not in read_report(tmp_path / "sum")
+    assert "gates" not in TrainingSummary.load(tmp_path / "sum")
 
 
 def test_no_uncommon_words_leave_the_sum(corpus: Corpus, recipes: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate.uncommon=0"])
     train(recipe, corpus, tmp_path / "run")
-    gates = read_report(tmp_path / "run")["gates"]
+    gates = TrainingSummary.load(tmp_path / "run").gates
     assert gates["sentence"] == {"epoch": 0, "why": "no train sentence holds uncommon words"}
 
 

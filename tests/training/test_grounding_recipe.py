@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seesay.data.phrase_readers import read_phrases
+from seesay.data.readers import read_phrases
 from seesay.protocols.evaluate import measure_inputs
 from seesay.runs.phrase_inputs import phrase_inputs
 from seesay.runs.run import Run
-from seesay.training.runs import list_runs, read_report
+from seesay.runs.summary import TrainingSummary
+from seesay.training.summarize import list_runs
 
 
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:
@@ -16,12 +17,12 @@ def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path
     inputs = phrase_inputs(run.recipe, corpus, "val", run.vocabulary, run.sentence_encoder)
     measured = measure_inputs(run, inputs, "val").to_dict()
     floor = measured["baselines"]["random proposal"]
-    assert measured == read_report(grounding_run)["best_val"]
+    assert measured == TrainingSummary.load(grounding_run).best_val
     assert measured["upper bound"] == floor["upper bound"]
     assert measured["R@1"] > 5 * floor["R@1"]
     assert measured["R@5"] > 2 * floor["R@5"]
 
 
 def test_its_run_is_told_by_its_measure(grounding_run: Path) -> None:
-    assert read_report(grounding_run)["monitor"] == "R@1"
+    assert TrainingSummary.load(grounding_run).monitor == "R@1"
     assert any("val R@1" in row["about"] for row in list_runs(grounding_run.parent))

@@ -13,13 +13,14 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
+from seesay.losses.pairs import PairMarginSettings
+from seesay.matchers.mcnn import MatchingCNNSettings
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.matchers import McnnSettings
-from seesay.recipes.schema import OptimizerSettings, PairMarginSettings
+from seesay.recipes.schema import OptimizerSettings
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training.optimizer import new_optimizer
-from seesay.training.runs import read_report
 from seesay.training.train import train
 
 SMALL = (
@@ -30,7 +31,7 @@ SMALL = (
     "optimizer.lr=0.1",
     "schedule.epochs=30",
     "schedule.patience=null",
-    "batch=20",
+    "batch_size=20",
 )
 
 
@@ -43,7 +44,7 @@ def corpus(scenes: Path) -> Corpus:
 @pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
 def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) -> None:
     recipe = load_recipe(f"{corpus_name}/mcnn-{level}")
-    assert recipe.matcher == McnnSettings.model_validate({"level": level})
+    assert recipe.matcher == MatchingCNNSettings.model_validate({"level": level})
     assert recipe.matcher.maps == (200, 300, 300)
     assert (recipe.matcher.image, recipe.matcher.hidden, recipe.matcher.dropout) == (256, 400, 0.1)
     assert recipe.loss == PairMarginSettings(margin=0.5)
@@ -65,7 +66,7 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     assert (matching > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(tmp_path / "run"))
     assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
-    report = read_report(tmp_path / "run")
+    report = TrainingSummary.load(tmp_path / "run")
     assert report["train"]["cut_sentences"] == 0
     start, known = word_vectors(run.vocabulary.words)
     table = run.matcher.get_parameter("words.weight").detach().numpy()[1:]
@@ -88,13 +89,13 @@ def test_resumed_it_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -
 
 def test_an_embedding_matcher_does_not_learn_by_pairs(corpus: Corpus, tmp_path: Path) -> None:
     changes = [SMALL[0], "loss={kind: pair-margin}"]
-    with pytest.raises(SeesayError, match="loss 'pair-margin' does not go with matcher 'irmatch'"):
+    with pytest.raises(SeesayError, match=r"pair-margin needs a matcher with .*, which irmatch lacks"):
         train(load_recipe("irmatch-h", changes=changes), corpus, tmp_path / "run")
 
 
 def test_sgd_steps_along_the_gradient() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
-    optimizer = new_optimizer(OptimizerSettings(kind="sgd", rate=0.1), [weight])
+    optimizer = new_optimizer(OptimizerSettings(kind="sgd", lr=0.1), [weight])
     for _ in range(2):
         optimizer.zero_grad()
         weight.square().sum().backward()

@@ -13,9 +13,11 @@ from seesay.data.phrases import Phrase, PhraseCorpus
 from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import EmbeddingNetwork, SimilarityNetwork
+from seesay.matchers.two_branch import (
+    SimilarityNetwork,
+    TwoBranchEmbedding,
+)
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.phrase_inputs import PhraseInputs
 from seesay.training.phrase_task import PhraseTask
@@ -67,15 +69,15 @@ def test_phrases_of_broken_images_are_in_no_pair(broken: frozenset[int]) -> None
 @pytest.mark.parametrize("name", ["ground-full", "ground-similarity"])
 def test_a_last_phrase_alone_is_left_out(name: str) -> None:
     """Batch normalisation takes no batch of one."""
-    recipe = load_recipe(name, changes=["batch=7"])
+    recipe = load_recipe(name, changes=["batch_size=7"])
     learned = task(recipe)
     batches = learned.batches(1)
     assert [len(batch.phrases) for batch in batches] == [7]
     if name == "ground-similarity":
-        matcher = SimilarityNetwork(SimilarityNetworkSettings(dim=8), DIM, 2, 3)
+        matcher = SimilarityNetwork(DIM, 3, dim=8)
     else:
-        matcher = EmbeddingNetwork(EmbeddingNetworkSettings(dim=8), DIM, 2, 3)
-    (loss,) = learned.losses(matcher, batches[0], "cpu")
+        matcher = TwoBranchEmbedding(DIM, 3, dim=8)
+    (loss,) = learned.losses(recipe.loss.build(), matcher, batches[0], "cpu")
     assert torch.isfinite(loss)
 
 

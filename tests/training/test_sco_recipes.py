@@ -14,13 +14,13 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.encoder import load_encoder
+from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.build import build_matcher
+from seesay.losses.ranking import MarginSettings
+from seesay.matchers.base import MatcherInputs
+from seesay.matchers.sco import GenerationSettings, SCOSettings
 from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.recipes.matchers import GenerationSettings, ScoSettings
-from seesay.recipes.schema import MarginSettings
 from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -47,13 +47,13 @@ TABLE_1 = {
 }
 SMALL = (
     "encoders=[efficientnet-lite0]",
-    "least=1",
+    "min_count=1",
     "matcher.dim=48",
     "matcher.word_dim=24",
     "optimizer.lr=5e-3",
     "schedule.epochs=6",
     "schedule.patience=null",
-    "batch=30",
+    "batch_size=30",
 )
 # Logits stand for the scores of concepts: as many numbers of an image, behind its context.
 GATED = (*SMALL, "arrays=[pooled, logits]")
@@ -76,7 +76,7 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     recipe = load_recipe(f"{corpus_name}/sco-{name}")
     fusion, encoders, generation = TABLE_1[name]
     small = corpus_name == "flickr8k"
-    assert recipe.matcher == ScoSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
+    assert recipe.matcher == SCOSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
@@ -90,14 +90,14 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
 def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) -> None:
     """Eq. 4: the sum over mismatched pairs and that over words, each a mean over the pairs of a batch."""
     recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3"])
-    vocabulary = Vocabulary.of(corpus.split("train").texts(), 1)
+    vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
     task = SentenceTask.of(recipe, corpus, vocabulary, None)
     torch.manual_seed(1)
-    matcher = build_matcher(recipe.matcher, (1280, 1000), len(vocabulary), 0)
+    matcher = recipe.matcher.build(MatcherInputs((1280, 1000), len(vocabulary)))
     images, chosen = task.batches(1)[0]
-    (loss,) = task.losses(matcher, (images, chosen), "cpu")
+    (loss,) = task.losses(recipe.loss.build(), matcher, (images, chosen), "cpu")
     features, sentences = task.data.features[images], task.data.sentences.take(torch.from_numpy(chosen))
-    scores = matcher.score(features, sentences).detach().numpy()
+    scores = matcher(features, sentences).detach().numpy()
     matching = sum(
         max(0, 0.2 - scores[i, i] + scores[i, k]) + max(0, 0.2 - scores[i, i] + scores[k, i])
         for i in range(len(images))
@@ -107,7 +107,7 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     generation = 0.0
     for row in range(len(images)):
         one = sentences.take(torch.tensor([row]))
-        generation += matcher.generation_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
+        generation += matcher.auxiliary_loss(features[row : row + 1], one, 0.0).item()  # type: ignore[operator]
     assert loss.item() == pytest.approx((matching + generation) / len(images), rel=1e-4)
     by_chance = np.log(len(vocabulary) + 1) * (sentences.lengths + 1).sum().item()
     assert generation == pytest.approx(3 * by_chance, rel=0.05)
@@ -162,7 +162,7 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     train(recipe, corpus, tmp_path / "run")
     shutil.rmtree(tmp_path / "concepts")
     moved = (tmp_path / "run").rename(tmp_path / "moved")
-    load_encoder.cache_clear()
+    load_image_encoder.cache_clear()
     run = Run.load(str(moved))
     data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
     vectors, errors = run.embed_images([data, b"none"], [name, "b"])

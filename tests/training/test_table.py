@@ -31,7 +31,7 @@ CHANGES = (
     "matcher.sentence_hidden=32",
     "matcher.dim=16",
     "schedule.epochs=2",
-    "batch=60",
+    "batch_size=60",
 )
 ROWS = ("two-branch-linear", "two-branch")
 NAMES = [f"{row}-seed{seed}" for row in ROWS for seed in (1, 2)]

@@ -12,7 +12,7 @@ from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.recipes.schema import DistillationSettings, Recipe
+from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.teacher import Teacher
@@ -39,14 +39,14 @@ def pupil(teacher: str, *changes: str) -> Recipe:
         "matcher.image=32",
         "matcher.hidden=64",
         "schedule.epochs=4",
-        "batch=20",
+        "batch_size=20",
     )
     return load_recipe("mcnn-st-plus", changes=[*small, f"loss.teacher={teacher}", *changes])
 
 
 def test_it_says_what_the_run_says(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
-    taught = Teacher.of(DistillationSettings(teacher=teacher.name), corpus, data)
+    taught = Teacher.of(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
     scores = teacher.scores(np.asarray(data.features), data.sentences)
     assert np.allclose(

@@ -20,9 +20,10 @@ from seesay.recipes.schema import Recipe, ScheduleSettings
 from seesay.runs.corpus import trained_on
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training import loop, sentence_task
 from seesay.training.optimizer import rate_factor
-from seesay.training.runs import list_runs, read_report
+from seesay.training.summarize import list_runs
 from seesay.training.train import train
 
 
@@ -101,7 +102,7 @@ def test_same_seed_same_weights_other_seed_others(corpus: Corpus, finished: Path
 def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) -> None:
     history = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
     assert history[-1]["loss"] < history[0]["loss"]
-    report = read_report(finished)
+    report = TrainingSummary.load(finished)
     best = max(history, key=lambda row: row["val"]["mR"])
     assert report["best_val"] == best["val"]
     run = Run.load(str(finished))
@@ -132,7 +133,7 @@ def test_runs_are_listed(finished: Path) -> None:
 
 def test_patience_stops(corpus: Corpus, tmp_path: Path) -> None:
     train(small("schedule.epochs=50", "schedule.patience=1", "optimizer.lr=1e-7"), corpus, tmp_path / "run")
-    assert read_report(tmp_path / "run")["epochs"] < 50
+    assert TrainingSummary.load(tmp_path / "run").epochs < 50
 
 
 @pytest.mark.parametrize("name", ["vse++", "seesay-small"])

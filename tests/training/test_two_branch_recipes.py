@@ -15,7 +15,7 @@ from seesay.protocols.evaluate import evaluate, measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.runs import read_report
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 SMALL = (
@@ -25,7 +25,7 @@ SMALL = (
     "matcher.dim=32",
     "optimizer.lr=0.003",
     "schedule.epochs=6",
-    "batch=64",
+    "batch_size=64",
 )
 LSTM = (
     "matcher.lstm=32",
@@ -66,7 +66,7 @@ def test_it_learns_and_is_loaded_again(
         assert measure_inputs(run, seen, "train").to_dict()["mR"] > 50
     else:
         assert losses[-1] < 0.95 * losses[0]
-    assert measured == read_report(out)["best_val"]
+    assert measured == TrainingSummary.load(out).best_val
     again = Run.load(str(out))
     assert measure_inputs(again, inputs, "val").to_dict() == measured
     assert again.fingerprint == run.fingerprint
@@ -100,7 +100,7 @@ def test_constraints_do_not_spoil_resuming(corpus: Corpus, tmp_path: Path) -> No
 def test_an_objective_that_does_not_go_with_the_matcher_says_so(
     corpus: Corpus, tmp_path: Path, changes: list[str]
 ) -> None:
-    recipe = load_recipe("two-branch", changes=[*SMALL[:1], "batch=64", *changes])
+    recipe = load_recipe("two-branch", changes=[*SMALL[:1], "batch_size=64", *changes])
     with pytest.raises(SeesayError, match="loss"):
         train(recipe, corpus, tmp_path / "run")
 

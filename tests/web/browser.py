@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from seesay.web.app import create_app
-from tests.search.colours import Colours
+from tests.search.colours import opened
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -39,7 +39,7 @@ def chromium() -> Iterator:
 
 
 def served(index: Path, ground_run: str = "none", rerank_run: str | None = None) -> Iterator[str]:
-    app = create_app(index, Colours(), ground_run=ground_run, rerank_run=rerank_run)
+    app = create_app(opened(index), ground_run=ground_run, rerank_run=rerank_run)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -51,7 +51,7 @@ def served(index: Path, ground_run: str = "none", rerank_run: str | None = None)
 
 
 class Watched:
-    """A page whose console errors and foreign requests are collected."""
+    """A page whose console errors and requests to other sites are collected."""
 
     def __init__(self, browser, address: str, **context) -> None:
         self.context = browser.new_context(base_url=address, **context)

@@ -1,14 +1,17 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from PIL import Image
 
-from seesay.search.index import Index
+from seesay.search import Index
 from seesay.web.app import create_app
-from tests.search.colours import RGB, Colours, gallery, picture
+from tests.search.colours import RGB, Colours, gallery, opened, picture
 
 NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png")
+SHAPES = ((300, 200), (200, 300), (500, 180), (240, 240))
 
 
 @pytest.fixture
@@ -18,26 +21,82 @@ def photos(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index_path(tmp_path: Path, photos: Path) -> Path:
-    index = Index.create(tmp_path / "index", Colours())
-    index.update_images(photos, Colours())
-    index.add_sentences([f"something {colour}" for colour in RGB], Colours())
-    index.close()
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        index.add_sentences([f"something {colour}" for colour in RGB])
     return tmp_path / "index"
 
 
 @pytest.fixture
 def client(index_path: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(index_path, Colours()), base_url="http://127.0.0.1:8000") as client:
+    with TestClient(create_app(opened(index_path)), base_url="http://127.0.0.1:8000") as client:
         yield client
 
 
-@pytest.fixture
-def red() -> bytes:
-    return picture("red")
+@pytest.fixture(scope="session")
+def scene_index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of ten scenes and three sentences, the photos beside it."""
+    folder = tmp_path_factory.mktemp("scenes-indexed")
+    (folder / "photos").mkdir()
+    for path in sorted((scenes / "images").iterdir())[:10]:
+        shutil.copy(path, folder / "photos")
+    with Index.create(folder / "index", Colours()) as index:
+        index.update_images(folder / "photos")
+        index.add_sentences(["something red", "something blue", "a green triangle"])
+    return folder / "index"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def page_index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the browser's tests search: coloured images of four shapes, and a scene, large and very wide."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "photos").mkdir()
+    for i in range(16):
+        colour = list(RGB)[i % 6]
+        (folder / "photos" / f"{colour} {i}.png").write_bytes(picture(colour, size=SHAPES[i % 4]))
+    with Image.open(min((scenes / "images").iterdir())) as scene:
+        scene.resize((800, 640)).save(folder / "photos" / "large.png")
+        scene.resize((1600, 200)).save(folder / "photos" / "wide.png")
+    with Index.create(folder / "index", Colours()) as index:
+        index.update_images(folder / "photos")
+        index.add_sentences([f"something {colour}" for colour in RGB])
+    return folder / "index"
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator:
-    from tests.web.browser import chromium  # skips where there is none
+    from tests.web.browser import chromium  # skips if there is none
 
     yield from chromium()
+
+
+@pytest.fixture(scope="session")
+def address(page_index: Path, grounding_run: Path, pair_run: Path) -> Iterator[str]:
+    """A server that grounds and re-ranks."""
+    from tests.web.browser import served
+
+    yield from served(page_index, str(grounding_run), str(pair_run))
+
+
+@pytest.fixture(scope="session")
+def plain_address(page_index: Path) -> Iterator[str]:
+    """A server of the same index that neither grounds nor re-ranks."""
+    from tests.web.browser import served
+
+    yield from served(page_index)
+
+
+@pytest.fixture
+def watched(browser, address: str) -> Iterator:
+    from tests.web.browser import Watched
+
+    made = Watched(browser, address)
+    yield made
+    made.context.close()
+    assert made.foreign == []
+
+
+@pytest.fixture
+def page(watched) -> Iterator:
+    yield watched.page
+    assert watched.errors == []

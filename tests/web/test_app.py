@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
-from seesay.errors import SeesayError
-from seesay.search.index import Index
+from seesay.search import Index
 from seesay.web.app import create_app
 from seesay.web.limits import Limits
-from tests.search.colours import Colours, gallery, picture
+from tests.search.colours import Colours, gallery, opened, picture
 
 
 def test_search(client: TestClient) -> None:
@@ -23,8 +22,8 @@ def test_search(client: TestClient) -> None:
     assert client.get(first["thumbnail"]).headers["content-type"] == "image/jpeg"
 
 
-def test_uploads_find_images_and_sentences(client: TestClient, red: bytes) -> None:
-    files = {"image": ("mine.png", red)}
+def test_uploads_find_images_and_sentences(client: TestClient) -> None:
+    files = {"image": ("mine.png", picture("red"))}
     images = client.post("/api/similar", params={"k": 1}, files=files).json()["results"]
     assert [image["path"] for image in images] == ["red.png"]
     sentences = client.post("/api/sentences", params={"k": 1}, files=files).json()["results"]
@@ -41,7 +40,7 @@ def test_originals_come_unchanged_with_their_type_by_content(
     client: TestClient, photos: Path, index_path: Path
 ) -> None:
     (photos / "really a.png").write_bytes(picture("white", format="JPEG"))
-    Index.open(index_path).update_images(photos, Colours())
+    opened(index_path).update_images(photos)
     first = client.get("/api/search", params={"q": "white"}).json()["results"][0]
     response = client.get(first["image"])
     assert response.content == (photos / "really a.png").read_bytes()
@@ -59,7 +58,7 @@ def test_a_thumbnail_is_sent_once(client: TestClient) -> None:
 def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_path: Path) -> None:
     assert len(client.get("/api/search", params={"q": "white"}).json()["results"]) == 5
     gallery(photos, "white.png")
-    Index.open(index_path).update_images(photos, Colours())
+    opened(index_path).update_images(photos)
     results = client.get("/api/search", params={"q": "white"}).json()["results"]
     assert results[0]["path"] == "white.png"
     assert len(results) == 6
@@ -103,7 +102,7 @@ def test_uploads_that_are_no_images(client: TestClient) -> None:
 
 
 def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> None:
-    app = create_app(index_path, Colours(), limits=Limits(upload_bytes=100_000))
+    app = create_app(opened(index_path), limits=Limits(upload_bytes=100_000))
     sent = 0
 
     def endless():
@@ -123,13 +122,13 @@ def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> No
         assert "smaller" in response.json()["error"]
 
 
-def test_a_request_that_takes_too_long_is_given_up(index_path: Path) -> None:
+def test_a_request_that_takes_too_long_is_ended(index_path: Path) -> None:
     class Slow(Colours):
         def embed_sentences(self, sentences, query=False):
             time.sleep(3.0)
             return super().embed_sentences(sentences)
 
-    app = create_app(index_path, Slow(), limits=Limits(seconds=0.2))
+    app = create_app(Index.open(index_path, Slow()), limits=Limits(seconds=0.2))
     with TestClient(app, base_url="http://localhost") as client:
         started = time.monotonic()
         response = client.get("/api/search?q=red")
@@ -151,7 +150,7 @@ def test_a_request_that_takes_too_long_is_given_up(index_path: Path) -> None:
         ("", 400),
     ],
 )
-def test_only_its_own_names_are_answered(client: TestClient, host: str, status: int) -> None:
+def test_the_server_answers_to_its_own_names_only(client: TestClient, host: str, status: int) -> None:
     response = client.get("/api/status", headers={"Host": host})
     assert response.status_code == status
     assert "content-security-policy" in response.headers
@@ -168,23 +167,16 @@ def test_files_outside_the_root_are_never_sent(client, photos: Path, tmp_path: P
         assert str(tmp_path) not in response.text
 
 
-def test_a_failure_inside_is_json_and_tells_nothing(index_path: Path) -> None:
+def test_an_internal_error_is_json_without_details(index_path: Path) -> None:
     class Broken(Colours):
         def embed_sentences(self, sentences, query=False):
             raise RuntimeError("secret")
 
-    app = create_app(index_path, Broken())
+    app = create_app(Index.open(index_path, Broken()))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         response = client.get("/api/search?q=red")
         assert response.status_code == 500
         assert "secret" not in response.json()["error"]
-
-
-def test_no_index_or_that_of_another_matcher(index_path: Path, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="no index there"):
-        create_app(tmp_path / "nowhere", Colours())
-    with pytest.raises(SeesayError, match="index again"):
-        create_app(index_path, Colours(fingerprint="2"))
 
 
 def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:

@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 from seesay.grounding.draw import COLOURS
 from seesay.grounding.ground import Grounder
 from seesay.runs.run import Run
-from seesay.search.index import Index
+from seesay.search import Index
 from seesay.web.app import create_app
 from seesay.web.limits import Limits
-from tests.search.colours import Colours
+from tests.search.colours import Colours, opened
 
 TEXT = "a red circle is above a blue square"
 
@@ -32,15 +32,15 @@ def folder(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "photos").mkdir()
     shutil.copy(scene, folder / "photos")
     index = Index.create(folder / "index", Colours())
-    index.update_images(folder / "photos", Colours())
-    index.add_sentences(["something red"], Colours())
+    index.update_images(folder / "photos")
+    index.add_sentences(["something red"])
     index.close()
     return folder
 
 
 @pytest.fixture(scope="module")
 def client(folder: Path, grounding_run: Path) -> Iterator[TestClient]:
-    app = create_app(folder / "index", Colours(), ground_run=str(grounding_run))
+    app = create_app(opened(folder / "index"), ground_run=str(grounding_run))
     with TestClient(app, base_url="http://localhost") as client:
         yield client
 
@@ -110,7 +110,7 @@ def test_a_file_that_is_gone_or_broken_tells_no_path(client: TestClient, folder:
 
 def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
     limits = Limits(upload_bytes=10_000)
-    app = create_app(folder / "index", Colours(), limits=limits, ground_run=str(grounding_run))
+    app = create_app(opened(folder / "index"), limits=limits, ground_run=str(grounding_run))
     with TestClient(app, base_url="http://localhost") as client:
         for size in (20_000, 200_000):
             files = {"image": ("x.jpg", bytes(size))}
@@ -123,7 +123,7 @@ def test_the_run_is_loaded_once_and_only_when_asked(
     loaded = []
     whole = Grounder.__init__
     monkeypatch.setattr(Grounder, "__init__", lambda self, run: (loaded.append(run), whole(self, run))[1])
-    app = create_app(folder / "index", Colours(), ground_run=str(grounding_run))
+    app = create_app(opened(folder / "index"), ground_run=str(grounding_run))
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/api/status").json()["grounding"] is True
         assert not loaded
@@ -134,9 +134,7 @@ def test_the_run_is_loaded_once_and_only_when_asked(
 
 @pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])
 def test_without_a_run_that_grounds(folder: Path, run: str, words: str) -> None:
-    with TestClient(
-        create_app(folder / "index", Colours(), ground_run=run), base_url="http://localhost"
-    ) as c:
+    with TestClient(create_app(opened(folder / "index"), ground_run=run), base_url="http://localhost") as c:
         response = c.get("/api/images/1/ground?q=red")
         assert response.status_code == 503
         assert words in response.json()["error"]

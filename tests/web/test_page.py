@@ -2,46 +2,15 @@
 
 import base64
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from seesay.search.index import Index
+from seesay.search import Index
 from tests.search.colours import Colours, picture
 from tests.web.browser import Watched, needs_chromium, served, sync_api
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory) -> Iterator[str]:
-    """A served index of thirty images of many shapes."""
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "photos").mkdir()
-    colours = ("red", "green", "blue", "yellow", "black", "white")
-    for i in range(30):
-        size = ((300, 200), (200, 300), (500, 180), (240, 240))[i % 4]
-        (folder / "photos" / f"{colours[i % 6]} {i}.png").write_bytes(picture(colours[i % 6], size=size))
-    index = Index.create(folder / "index", Colours())
-    index.update_images(folder / "photos", Colours())
-    index.add_sentences([f"something {colour}" for colour in colours], Colours())
-    yield from served(folder / "index")
-    index.close()
-
-
-@pytest.fixture
-def watched(browser, address: str) -> Iterator[Watched]:
-    made = Watched(browser, address)
-    yield made
-    made.context.close()
-    assert made.foreign == []
-
-
-@pytest.fixture
-def page(watched: Watched) -> Iterator:
-    yield watched.page
-    assert watched.errors == []
 
 
 # The page's policy forbids the polling of wait_for_function.
@@ -50,22 +19,22 @@ DECODED = "image => image.decode().then(() => image.naturalWidth)"
 
 def test_start_search_and_gallery(page) -> None:
     page.goto("/")
-    sync_api.expect(page.locator("#about")).to_contain_text("30 images")
+    sync_api.expect(page.locator("#about")).to_contain_text("18 images")
     sync_api.expect(page.locator("#sentence")).to_be_focused()
     page.keyboard.type("something red")
     page.keyboard.press("Enter")
     tiles = page.locator(".tile")
-    sync_api.expect(tiles).to_have_count(30)
+    sync_api.expect(tiles).to_have_count(18)
     sync_api.expect(tiles.first).to_contain_text("1.00")
     assert "red" in (tiles.first.get_attribute("aria-label") or "")
-    sync_api.expect(page.locator("#status")).to_contain_text("30 images best for “something red”")
+    sync_api.expect(page.locator("#status")).to_contain_text("18 images best for “something red”")
     assert page.url.endswith("/?q=something+red")
     assert tiles.first.locator("img").evaluate(DECODED) > 0
 
 
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")
-    sync_api.expect(page.locator(".tile")).to_have_count(30)
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
     boxes = page.locator(".tile").evaluate_all(
         """tiles => tiles.map(tile => tile.getBoundingClientRect())
             .map(box => [box.left, box.top, box.width, box.height])"""
@@ -81,7 +50,7 @@ def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
         assert sum(box[2] for box in row) + 8 * (len(row) - 1) == pytest.approx(width, abs=1.5)
     assert sum(box[2] for box in last) <= width
     shapes = {round(box[2] / box[3], 1) for box in boxes}
-    assert shapes == {1.5, 0.7, 2.8, 1.0}
+    assert shapes >= {1.5, 0.7, 2.8, 1.0}
 
 
 def test_large_image_opens_goes_on_and_closes_with_escape(page) -> None:
@@ -124,7 +93,7 @@ DROP = """async ([name, data]) => {
 
 def test_dropping_an_image_finds_similar_ones_and_its_sentences(page) -> None:
     page.goto("/?q=green")
-    sync_api.expect(page.locator(".tile")).to_have_count(30)
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
     data = base64.b64encode(picture("blue")).decode()
     assert page.evaluate(DROP, ["mine.png", data]) == "grid"
     sync_api.expect(page.locator("#given-name")).to_have_text("mine.png")
@@ -155,7 +124,7 @@ def test_a_file_that_is_no_image_says_so(watched: Watched, tmp_path: Path) -> No
 def test_keyboard(page) -> None:
     page.goto("/?q=red")
     tiles = page.locator(".tile")
-    sync_api.expect(tiles).to_have_count(30)
+    sync_api.expect(tiles).to_have_count(18)
     page.keyboard.press("/")
     sync_api.expect(page.locator("#sentence")).to_be_focused()
     sync_api.expect(page.locator("#sentence")).to_have_value("red")
@@ -176,12 +145,12 @@ def test_keyboard(page) -> None:
 def test_back_and_forward(page) -> None:
     page.goto("/")
     page.locator("#examples a").first.click()
-    sync_api.expect(page.locator(".tile")).to_have_count(30)
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
     page.go_back()
     sync_api.expect(page.locator("#examples")).to_be_visible()
     sync_api.expect(page.locator(".tile")).to_have_count(0)
     page.go_forward()
-    sync_api.expect(page.locator(".tile")).to_have_count(30)
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
 
 
 def test_a_sentence_is_text_and_never_markup(page) -> None:
@@ -198,7 +167,7 @@ def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) 
     sync_api.expect(page.locator("#message")).to_contain_text("cannot be reached")
     page.unroute("**/api/search**")
     page.get_by_role("button", name="Try again").click()
-    sync_api.expect(page.locator(".tile")).to_have_count(30)
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
     sync_api.expect(page.locator("#message")).to_be_hidden()
 
 
@@ -218,7 +187,7 @@ def test_a_phone_scrolls_only_downwards(browser, address: str, path: str, width:
     watched = Watched(browser, address, viewport={"width": width, "height": 780}, has_touch=True)
     watched.page.goto(path)
     if "q=" in path:
-        sync_api.expect(watched.page.locator(".tile")).to_have_count(30)
+        sync_api.expect(watched.page.locator(".tile")).to_have_count(18)
     assert watched.page.evaluate("document.documentElement.scrollWidth") == width
     assert watched.errors == []
     watched.context.close()

@@ -3,63 +3,35 @@
 from __future__ import annotations
 
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from seesay.runs.run import Run
-from seesay.search.index import Index
 from seesay.search.rerank import Reranker
-from tests.search.colours import Colours, picture
-from tests.web.browser import Watched, needs_chromium, served, sync_api
+from tests.search.colours import opened, picture
+from tests.web.browser import Watched, needs_chromium, sync_api
 
 pytestmark = needs_chromium
 
 TEXT = "a red circle is above a blue square"
 
 
-@pytest.fixture(scope="module")
-def index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    folder = tmp_path_factory.mktemp("switched")
-    (folder / "photos").mkdir()
-    for path in sorted((scenes / "images").iterdir())[:10]:
-        shutil.copy(path, folder / "photos")
-    index = Index.create(folder / "index", Colours())
-    index.update_images(folder / "photos", Colours())
-    index.add_sentences(["something red", "something blue"], Colours())
-    yield index
-    index.close()
-
-
-@pytest.fixture(scope="module")
-def address(index: Index, pair_run: Path) -> Iterator[str]:
-    yield from served(index.folder, rerank_run=str(pair_run))
-
-
-@pytest.fixture
-def page(browser, address: str) -> Iterator:
-    watched = Watched(browser, address)
-    yield watched.page
-    watched.context.close()
-    assert (watched.errors, watched.foreign) == ([], [])
-
-
 def titles(page) -> list[str]:
     return page.locator(".tile").evaluate_all("tiles => tiles.map(tile => tile.title)")
 
 
-def test_it_changes_the_order_the_address_and_what_is_told(page, index: Index, pair_run: Path) -> None:
-    plain = [hit.path for hit in index.search(TEXT, Colours())]
-    ranked = Reranker(Run.load(str(pair_run))).search(index, TEXT, Colours()).hits
+def test_it_changes_the_order_the_address_and_the_status(page, page_index: Path, pair_run: Path) -> None:
+    with opened(page_index) as index:
+        plain = [hit.path for hit in index.search(TEXT, 40)]
+        ranked = Reranker(Run.load(str(pair_run))).search(index, TEXT, 40).hits
     page.goto(f"/?q={TEXT}")
-    sync_api.expect(page.locator(".tile")).to_have_count(10)
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
     assert titles(page) == plain
     assert "re-ranked" not in page.locator("#status").inner_text()
     page.get_by_label("Re-rank").check()
     sync_api.expect(page.locator("#status")).to_have_text(
-        re.compile(r"10 images best for .* ms · 10 re-ranked in \d+ ms$")
+        re.compile(r"18 images best for .* ms · 18 re-ranked in \d+ ms$")
     )
     assert titles(page) == [hit.path for hit in ranked]
     first = page.locator(".tile").first
@@ -92,22 +64,21 @@ def test_sentences_of_an_image_are_re_ranked(page, tmp_path: Path) -> None:
     page.goto("/")
     page.get_by_label("Re-rank").check()
     page.locator("#file").set_input_files(tmp_path / "mine.png")
-    sync_api.expect(page.locator("#status")).to_contain_text("2 sentences re-ranked in")
+    sync_api.expect(page.locator("#status")).to_contain_text("6 sentences re-ranked in")
     sync_api.expect(page.locator("#sentences li b").first).to_have_attribute("title", re.compile(r"was \d"))
     page.get_by_label("Re-rank").uncheck()
     sync_api.expect(page.locator("#status")).not_to_contain_text("re-ranked")
     sync_api.expect(page.locator("#given")).to_be_visible()
 
 
-def test_a_server_without_a_run_shows_no_switch(browser, index: Index) -> None:
-    for address in served(index.folder):
-        watched = Watched(browser, address)
-        watched.page.goto("/?q=red&rerank=1")
-        sync_api.expect(watched.page.locator(".tile")).to_have_count(10)
-        sync_api.expect(watched.page.locator("#about")).to_contain_text("10 images")
-        sync_api.expect(watched.page.locator("#rerank-switch")).to_be_hidden()
-        assert (watched.errors, watched.foreign) == ([], [])
-        watched.context.close()
+def test_a_server_without_a_run_shows_no_switch(browser, plain_address: str) -> None:
+    watched = Watched(browser, plain_address)
+    watched.page.goto("/?q=red&rerank=1")
+    sync_api.expect(watched.page.locator(".tile")).to_have_count(18)
+    sync_api.expect(watched.page.locator("#about")).to_contain_text("18 images")
+    sync_api.expect(watched.page.locator("#rerank-switch")).to_be_hidden()
+    assert (watched.errors, watched.foreign) == ([], [])
+    watched.context.close()
 
 
 @pytest.mark.parametrize("path", ["/", "/?q=red&rerank=1"])

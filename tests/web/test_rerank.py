@@ -14,44 +14,26 @@ from fastapi.testclient import TestClient
 
 from seesay.errors import SeesayError
 from seesay.runs.run import Run
-from seesay.search.index import Index
+from seesay.search import Index
 from seesay.search.rerank import Reranked, Reranker
-from seesay.web.app import create_app
+from seesay.web.app import create_app, serve
 from seesay.web.limits import Limits
-from seesay.web.serve import serve
-from tests.search.colours import Colours, picture
+from tests.search.colours import Colours, opened, picture
 
 TEXT = "a red circle is above a blue square"
-TEXTS = ["something red", "something blue", "a green triangle"]
 
 
 @pytest.fixture(scope="module")
-def folder(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of ten scenes, their photos beside it."""
-    folder = tmp_path_factory.mktemp("reranked")
-    (folder / "photos").mkdir()
-    for path in sorted((scenes / "images").iterdir())[:10]:
-        shutil.copy(path, folder / "photos")
-    index = Index.create(folder / "index", Colours())
-    index.update_images(folder / "photos", Colours())
-    index.add_sentences(TEXTS, Colours())
-    index.close()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def client(folder: Path, pair_run: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(folder / "index", Colours(), rerank_run=str(pair_run))) as client:
+def client(scene_index: Path, pair_run: Path) -> Iterator[TestClient]:
+    with TestClient(create_app(opened(scene_index), rerank_run=str(pair_run))) as client:
         client.base_url = "http://localhost"
         yield client
 
 
 @pytest.fixture(scope="module")
-def expected(folder: Path, pair_run: Path) -> Reranked:
-    index = Index.open(folder / "index")
-    found = Reranker(Run.load(str(pair_run))).search(index, TEXT, Colours(), 10)
-    index.close()
-    return found
+def expected(scene_index: Path, pair_run: Path) -> Reranked:
+    with opened(scene_index) as index:
+        return Reranker(Run.load(str(pair_run))).search(index, TEXT, 10)
 
 
 def test_images_come_in_the_order_of_the_run(client: TestClient, expected: Reranked) -> None:
@@ -77,9 +59,9 @@ def test_sentences_of_an_upload(client: TestClient) -> None:
     assert bad.status_code == 422
 
 
-def test_a_server_says_whether_it_re_ranks(client: TestClient, folder: Path) -> None:
+def test_a_server_says_whether_it_re_ranks(client: TestClient, scene_index: Path) -> None:
     assert client.get("/api/status").json()["reranking"] is True
-    with TestClient(create_app(folder / "index", Colours()), base_url="http://localhost") as without:
+    with TestClient(create_app(opened(scene_index)), base_url="http://localhost") as without:
         assert without.get("/api/status").json()["reranking"] is False
         files = {"image": ("mine.png", picture("red"))}
         for response in (
@@ -92,12 +74,12 @@ def test_a_server_says_whether_it_re_ranks(client: TestClient, folder: Path) -> 
 
 
 def test_the_run_is_loaded_once_and_when_first_wanted(
-    folder: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch
+    scene_index: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = []
     load = Run.load
     monkeypatch.setattr(Run, "load", lambda name: loaded.append(name) or load(name))
-    app = create_app(folder / "index", Colours(), rerank_run=str(pair_run))
+    app = create_app(opened(scene_index), rerank_run=str(pair_run))
     with TestClient(app, base_url="http://localhost") as client:
         client.get("/api/search?q=red")
         assert loaded == []
@@ -106,9 +88,9 @@ def test_the_run_is_loaded_once_and_when_first_wanted(
     assert loaded == [str(pair_run)]
 
 
-def test_limits_of_time_hold(folder: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_of_time_hold(scene_index: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Reranker, "search", lambda *_: time.sleep(3))
-    app = create_app(folder / "index", Colours(), limits=Limits(seconds=0.3), rerank_run=str(pair_run))
+    app = create_app(opened(scene_index), limits=Limits(seconds=0.3), rerank_run=str(pair_run))
     with TestClient(app, base_url="http://localhost") as client:
         started = time.monotonic()
         response = client.get("/api/search?q=red&rerank=true")
@@ -117,7 +99,7 @@ def test_limits_of_time_hold(folder: Path, pair_run: Path, monkeypatch: pytest.M
 
 
 def test_plain_questions_do_not_wait_for_re_rankings(
-    folder: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch
+    scene_index: Path, pair_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though more are asked for than there are cores, and the first one encodes the shortlist's images."""
     at_once: list[int] = []
@@ -132,7 +114,7 @@ def test_plain_questions_do_not_wait_for_re_rankings(
 
     monkeypatch.setattr(Reranker, "search", slow)
     monkeypatch.setattr("seesay.web.service.os.cpu_count", lambda: 2)
-    app = create_app(folder / "index", Colours(), limits=Limits(seconds=10), rerank_run=str(pair_run))
+    app = create_app(opened(scene_index), limits=Limits(seconds=10), rerank_run=str(pair_run))
     with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(3) as asked:
         slowly = [asked.submit(client.get, "/api/search?q=red&rerank=true") for _ in range(3)]
         assert going.acquire(timeout=10)
@@ -144,15 +126,15 @@ def test_plain_questions_do_not_wait_for_re_rankings(
         assert [each.result().status_code for each in slowly] == [200] * 3
 
 
-def test_files_that_are_gone_are_counted(folder: Path, pair_run: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder / "photos", tmp_path / "photos")
+def test_files_that_are_gone_are_counted(scene_index: Path, pair_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(scene_index.parent / "photos", tmp_path / "photos")
     name = "never seen.png"
     (tmp_path / "photos" / name).write_bytes(picture("red", "black", "white"))
     index = Index.create(tmp_path / "index", Colours())
-    index.update_images(tmp_path / "photos", Colours())
+    index.update_images(tmp_path / "photos")
     index.close()
     (tmp_path / "photos" / name).unlink()
-    app = create_app(tmp_path / "index", Colours(), rerank_run=str(pair_run))
+    app = create_app(opened(tmp_path / "index"), rerank_run=str(pair_run))
     with TestClient(app, base_url="http://localhost") as client:
         answer = client.get("/api/search", params={"q": TEXT, "rerank": True}).json()
     assert (answer["reranking"]["compared"], answer["reranking"]["left"]) == (10, 1)
@@ -161,6 +143,6 @@ def test_files_that_are_gone_are_counted(folder: Path, pair_run: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["nowhere", "seesay-ground"])
-def test_a_run_that_cannot_is_told_at_once(folder: Path, name: str) -> None:
+def test_a_run_that_cannot_is_told_at_once(scene_index: Path, name: str) -> None:
     with pytest.raises(SeesayError, match=r"no run there|matches phrases with regions"):
-        serve(folder / "index", Colours(), port=0, rerank_run=name)
+        serve(opened(scene_index), port=0, rerank_run=name)

@@ -7,27 +7,27 @@ import pytest
 import uvicorn
 
 from seesay.errors import SeesayError
-from seesay.web.serve import serve
-from tests.search.colours import Colours
+from seesay.web.app import serve
+from tests.search.colours import opened
 
 
 def test_a_taken_port_says_what_to_do(index_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(SeesayError, match=rf"Port {port} .* is taken.*--port {port + 1}"):
-            serve(index_path, Colours(), port=port)
+            serve(opened(index_path), port=port)
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("no such host.invalid", 8000)])
 def test_places_that_are_none(index_path: Path, host: str, port: int) -> None:
     with pytest.raises(SeesayError):
-        serve(index_path, Colours(), host=host, port=port)
+        serve(opened(index_path), host=host, port=port)
 
 
 @pytest.mark.parametrize("run", ["no such run", "seesay-small"])
-def test_a_run_that_cannot_ground_is_told_at_once(index_path: Path, run: str) -> None:
+def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str) -> None:
     with pytest.raises(SeesayError, match=rf"{run}: no run of a grounding recipe"):
-        serve(index_path, Colours(), port=0, ground_run=run)
+        serve(opened(index_path), port=0, ground_run=run)
 
 
 def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
@@ -40,7 +40,7 @@ def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatc
         address.append(url)
         announced.set()
 
-    thread = threading.Thread(target=serve, args=(index_path, Colours()), kwargs={"port": 0, "ready": ready})
+    thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs={"port": 0, "ready": ready})
     thread.start()
     assert announced.wait(20)
     response = httpx.get(f"{address[0]}/api/status")

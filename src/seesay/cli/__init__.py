@@ -1,10 +1,11 @@
-"""The command line. It holds no logic: each command calls the library and prints what it gives."""
+"""The command line. It holds no logic: each command calls the library and prints its result."""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import NoReturn
 
 import typer
@@ -16,25 +17,25 @@ from seesay.errors import SeesayError
 __all__ = ["app", "learn", "look", "main", "report", "table", "use"]
 
 
-def main() -> None:
-    """Run a command; a user's mistake is one line on standard error and exit code 2."""
-    # Pillow warns of damaged metadata and of large images; seesay counts and bounds both itself.
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, by default that of `sys.argv`; a user's error is one line and exit code 2."""
+    # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
     try:
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = app((sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
         _fail(str(error))
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit("seesay: stopped; run the same command again to go on.")
+        sys.exit("seesay: stopped; run the same command again to continue.")
     except Exception as error:
-        # Usage errors come from the click that typer carries inside, or from click itself.
+        # Usage errors are of the click that typer bundles, or of click itself.
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        _fail(f"{message()} Ask with --help, such as: seesay search --help")
+        _fail(f"{message()} See --help, such as: seesay search --help")
     finally:
-        _let_go_of_closed_pipe()
+        _ignore_closed_pipe()
 
 
 def _fail(message: str) -> NoReturn:
@@ -42,8 +43,8 @@ def _fail(message: str) -> NoReturn:
     sys.exit(2)
 
 
-def _let_go_of_closed_pipe() -> None:
-    # `seesay recipes | head -1`: the reader has what it wants, so there is nothing to complain of.
+def _ignore_closed_pipe() -> None:
+    # `seesay recipes | head -1`: the reader has what it wants; this is no error.
     try:
         sys.stdout.flush()
     except BrokenPipeError:

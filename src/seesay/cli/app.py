@@ -1,4 +1,4 @@
-"""The application that the commands belong to."""
+"""The application that all commands are added to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import typer
 
 app = typer.Typer(
     name="seesay",
-    help="Match images with sentences, and phrases with regions: train, measure, search, serve.",
+    help="Match images with sentences, and phrases with regions: train, evaluate, search, serve.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

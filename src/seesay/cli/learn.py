@@ -1,4 +1,4 @@
-"""Commands that train and measure."""
+"""Commands that train and evaluate."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def train(
     data: DataOption = HERE,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
     change: ChangeOption = None,
-    resume: Annotated[bool, typer.Option(help="Go on behind the last finished epoch.")] = False,
+    resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
     images: ImagesOption = None,
     data_format: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
-    from seesay.data.open import open_corpus
+    from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
     from seesay.training.runs import read_report
     from seesay.training.train import train as run_training

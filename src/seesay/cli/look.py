@@ -1,8 +1,9 @@
-"""Commands that show what there is."""
+"""Commands that show corpora, recipes, encoders and runs."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +15,7 @@ from seesay.cli.options import (
     DEFAULT_RUNS,
     NOTHING_FOUND,
     FormatOption,
+    ImageFile,
     ImagesOption,
     JsonOption,
     RunName,
@@ -31,8 +33,7 @@ def data(
     as_json: JsonOption = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.phrase_readers import read_phrases
-    from seesay.data.readers import read_corpus
+    from seesay.data.readers import read_corpus, read_phrases
     from seesay.data.summary import BROKEN, summarise, summarise_phrases
     from seesay.progress import progress_of
     from seesay.text.rare_words import rare_word_summary
@@ -60,23 +61,23 @@ def features(
     data_format: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute the features of a corpus's images and keep them; run again, it resumes."""
+    """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.data.readers import read_corpus
+    from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.encode import fill_stores
-    from seesay.encoders.images.encoder import load_encoder
     from seesay.runs.run import default_device
 
-    chosen = load_encoder(encoder, default_device())
+    chosen = load_image_encoder(encoder, default_device())
     report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
-    result = {
-        "store": str(out / chosen.source.fingerprint),
-        "encoder": chosen.source.name,
-        "arrays": chosen.source.dims,
-        "images": len(report.keys),
-        "encoded": report.encoded,
-        "broken": [str(error) for error in report.errors],
-    }
-    console.show(result, as_json, console.print_features)
+    stored = console.StoredFeatures(
+        store=str(out / chosen.source.fingerprint),
+        encoder=chosen.source.name,
+        arrays=chosen.source.dims,
+        images=len(report.keys),
+        encoded=report.encoded,
+        broken=[str(error) for error in report.errors],
+    )
+    console.show(stored, as_json, console.print_features)
     if len(report.errors) == len(report.keys):
         raise typer.Exit(NOTHING_FOUND)
 
@@ -84,29 +85,27 @@ def features(
 @app.command(epilog='Example: seesay explain runs/mcnn-phs dog.jpg "a dog runs in the grass" --out why.html')
 def explain(
     run: RunName,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    image: ImageFile,
     sentence: Annotated[str, typer.Argument(help="What the image shows, or does not.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many windows.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a figure: an HTML or PNG file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which words and windows of a sentence its match with an image comes through."""
+    """Show which words of a sentence, or windows of words, raise or lower its score with an image."""
     from seesay.data.sources import FileSource
-    from seesay.explain.draw import check_out, write_explanation
+    from seesay.explain.draw import FORMATS, write_explanation
     from seesay.explain.explain import explain as explain_match
+    from seesay.paths import check_output
     from seesay.runs.run import Run
 
     if out is not None:
-        check_out(out)  # before anything is computed
+        check_output(out, FORMATS)  # before anything is computed
     data = FileSource(image).read()
     loaded = Run.load(run)
     explanation = explain_match(loaded, data, str(image), sentence)
     if out is not None:
         write_explanation(data, image.name, loaded.recipe.name, explanation, out)
-    if as_json:
-        console.print_json(explanation.as_json())
-    else:
-        console.print_explanation(explanation, k)
+    console.show(explanation, as_json, console.print_explanation, k)
 
 
 @app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
@@ -140,23 +139,24 @@ def concepts(
         vocabulary = run_concepts(Run.load(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")
-        vocabulary = ConceptVocabulary.of(train.texts(), k or MAX_CONCEPTS, min_count)
+        vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
     console.show(vocabulary.as_json(), as_json, console.print_concepts)
 
 
 @app.command()
 def recipes(as_json: JsonOption = False) -> None:
-    """List the recipes, a line each."""
+    """List the recipes, each with the corpora that it has settings for."""
     from seesay.recipes.load import list_recipes
 
-    rows = [{"name": f"{r.corpus}/{r.name}", "about": r.about} for r in list_recipes()]
-    console.show(rows, as_json, console.print_lines)
+    by_name = [list(group) for _, group in groupby(list_recipes(), key=lambda recipe: recipe.name)]
+    rows = [console.RecipeLine(r[0].name, r[0].about, [each.corpus for each in r]) for r in by_name]
+    console.show(rows, as_json, console.print_recipes)
 
 
 @app.command()
 def encoders(as_json: JsonOption = False) -> None:
-    """List the image encoders, a line each."""
-    from seesay.encoders.images.encoder import list_encoders
+    """List the image encoders."""
+    from seesay.encoders.images.base import list_encoders
 
     rows = [{"name": name, "about": about} for name, about in list_encoders()]
     console.show(rows, as_json, console.print_lines)
@@ -167,12 +167,9 @@ def runs(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = DEFAULT_RUNS,
     as_json: JsonOption = False,
 ) -> None:
-    """List the runs below a folder and the shipped ones, a line each."""
+    """List the runs below a folder, and the shipped ones."""
     from seesay.training.runs import list_runs
 
     if folder != DEFAULT_RUNS and not folder.is_dir():
         raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")
-    rows = list_runs(folder)
-    console.show(rows, as_json, console.print_lines)
-    if not rows:
-        raise typer.Exit(NOTHING_FOUND)
+    console.show(list_runs(folder), as_json, console.print_lines)

@@ -10,21 +10,22 @@ import typer
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")
 ]
+ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
 Entries = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN...",
-        help="A run's folder, or shipped weights: seesay-small. Or another model's scores of the split: a "
-        "matrix, SCORES.npy (images, sentences), or embeddings, IMAGES.npy,SENTENCES.npy, both in the "
-        "order of the corpus.",
+        help="A run's folder, or shipped weights: seesay-small. Or another model's results on the split, in "
+        "the order of the corpus: a score matrix (images, sentences), SCORES.npy, or embeddings, "
+        "IMAGES.npy,SENTENCES.npy.",
     ),
 ]
 CombineOption = Annotated[
     str | None,
     typer.Option(
         metavar="HOW",
-        help="Combine several RUNs to an ensemble: mean of standardized scores, rank (reciprocal rank fusion), or "
-        "learned (a mean with weights chosen on val; files then are named scores-{split}.npy).",
+        help="Measure several RUNs as one: mean (of standardised scores), rank (reciprocal rank fusion), or "
+        "learned (a mean with weights chosen on val; name score files scores-{split}.npy).",
     ),
 ]
 AgainstOption = Annotated[
@@ -35,10 +36,10 @@ AgainstOption = Annotated[
 ]
 DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
 FormatOption = Annotated[
-    str | None, typer.Option("--format", help="The corpus's format, where looking at it does not tell.")
+    str | None, typer.Option("--format", help="The corpus's format, if it is not recognised.")
 ]
 ImagesOption = Annotated[
-    Path | None, typer.Option("--images", help="Where the images of phrases lie, if not beside them.")
+    Path | None, typer.Option("--images", help="The folder of the phrases' images, if they are elsewhere.")
 ]
 ChangeOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
@@ -65,7 +66,9 @@ AnswersOption = Annotated[
         metavar="FILE", help="Graded: right answers as JSON, a query's name to a list of its answers' names."
     ),
 ]
-RecordOption = Annotated[Path | None, typer.Option(help="Also put the row into CORPUS.jsonl of this folder.")]
+RecordOption = Annotated[
+    Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")
+]
 IouOption = Annotated[
     Literal["plummer", "mdetr"] | None,
     typer.Option(
@@ -84,13 +87,16 @@ PlotOption = Annotated[
     Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="How many results.")]
-GroundRun = Annotated[str, typer.Option(metavar="RUN", help="The run of a grounding recipe that points.")]
+CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
+GroundRun = Annotated[
+    str, typer.Option(metavar="RUN", help="The run of a grounding recipe that finds the phrases.")
+]
 RerankOption = Annotated[
-    str | None, typer.Option(metavar="RUN", help="The run that re-orders the best answers: a pair matcher's.")
+    str | None,
+    typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),
 ]
 ShortlistOption = Annotated[
-    int, typer.Option(min=1, help="With --rerank: how many of the best are re-ordered, never fewer than -k.")
+    int, typer.Option(min=1, help="With --rerank: how many of the best are re-ranked, at least -k.")
 ]
 IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
 

@@ -1,10 +1,11 @@
-"""What the commands print: JSON, or tables and lines for people."""
+"""Print results: as JSON, or as tables and lines for people."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from seesay.data.summary import CorpusSummary
     from seesay.explain.explanation import Explanation
     from seesay.grounding.ground import Grounding
-    from seesay.search.index import Hit, Index
+    from seesay.runs.captioning import WrittenSentence
+    from seesay.search.index import Hit
     from seesay.search.rerank import Reranked
+    from seesay.search.update import UpdateReport
 
 
 def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
@@ -28,100 +32,65 @@ def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any
         for_people(result, *more)
 
 
-def print_json(result: Any) -> None:
-    """One JSON document on standard output."""
-    json.dump(result, sys.stdout, ensure_ascii=False, indent=1)
+def print_json(result: object) -> None:
+    """Print one JSON document; results are printed as their `to_dict` or their fields."""
+    json.dump(result, sys.stdout, ensure_ascii=False, indent=1, default=_plain)
     sys.stdout.write("\n")
 
 
-def hit_rows(index: Index, hits: Sequence[Hit]) -> list[dict[str, Any]]:
-    """Hits as plain rows: score, and the image's path or the sentence; re-ranked, what the shortlist said."""
-    root = index.root()
-    rows: list[dict[str, Any]] = []
-    for hit in hits:
-        row: dict[str, Any] = {"score": round(hit.score, 4)}
-        if hit.shortlist_rank is not None and hit.shortlist_score is not None:
-            row |= {"shortlist_score": round(hit.shortlist_score, 4), "shortlist_rank": hit.shortlist_rank}
-        if hit.path is not None:
-            row["path"] = str(root / hit.path) if root else hit.path
-        else:
-            row["sentence"] = hit.text
-        rows.append(row)
-    return rows
+def _plain(result: Any) -> object:
+    return result.to_dict() if hasattr(result, "to_dict") else asdict(result)
 
 
-def print_hits(rows: Sequence[dict[str, Any]], query: str) -> None:
-    """The query, then a line a hit; re-ranked, with its place in the shortlist."""
+def print_hits(hits: Sequence[Hit], root: Path | None, query: str) -> None:
+    """Print the query on a terminal, then a line for each hit; re-ranked ones with their former rank."""
     if sys.stdout.isatty():
         Console().print(Text(query, style="bold"))
-    reranked = any("shortlist_rank" in row for row in rows)
-    for row in rows:
-        was = f"was {row['shortlist_rank']}" if "shortlist_rank" in row else ""
-        column = f"{was:<9}" if reranked else ""
-        print(f"{row['score']:.3f}  {column}{row.get('path', row.get('sentence'))}")
+    reranked = any(hit.shortlist_rank for hit in hits)
+    for hit in hits:
+        former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
+        column = f"{former:<9}" if reranked else ""
+        path = root / hit.path if root and hit.path else hit.path
+        print(f"{hit.score:.3f}  {column}{path or hit.text}")
 
 
-def tell_reranking(reranked: Reranked) -> None:
-    """How many were re-ranked and in what time, and which could not be."""
+def print_reranking(reranked: Reranked) -> None:
+    """Print how many hits were re-ranked in what time, and which could not be."""
     now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
     tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
-    if reranked.left:
-        tell(f"{len(reranked.left)} could not be re-ranked and stand behind:")
-        _list([str(error) for error in reranked.left])
+    if reranked.issues:
+        tell(f"{len(reranked.issues)} could not be re-ranked and come last:")
+        _list([str(error) for error in reranked.issues])
 
 
-def grounding_row(grounding: Grounding) -> dict[str, Any]:
-    """A grounding as plain values: the image's size, and each phrase with its boxes."""
-    phrases = [
-        {
-            "phrase": phrase.text,
-            "start": phrase.start,
-            "end": phrase.end,
-            "known": phrase.known,
-            "boxes": [
-                {"box": [round(value, 1) for value in place.box], "score": round(place.score, 4)}
-                for place in phrase.places
-            ],
-        }
-        for phrase in grounding.phrases
-    ]
-    return {"width": grounding.width, "height": grounding.height, "phrases": phrases}
-
-
-def print_grounding(found: dict[str, Any], sentence: str) -> None:
-    """The sentence with its phrases coloured, on a terminal; then a line a box."""
+def print_grounding(found: Grounding, sentence: str) -> None:
+    """Print the sentence with its phrases coloured, on a terminal; then a line for each box."""
     from seesay.grounding.draw import colour
 
-    styles = [f"bold {colour(i)}" for i in range(len(found["phrases"]))]
-    out = wide()
+    out, coloured = wide(), Text(sentence)
+    styles = [f"bold {colour(i)}" for i in range(len(found.phrases))]
+    for phrase, style in zip(found.phrases, styles, strict=True):
+        coloured.stylize(style, phrase.start, phrase.end)
     if sys.stdout.isatty():
-        coloured = Text(sentence)
-        for phrase, style in zip(found["phrases"], styles, strict=True):
-            coloured.stylize(style, phrase["start"], phrase["end"])
         out.print(coloured)
-    for phrase, style in zip(found["phrases"], styles, strict=True):
-        for place in phrase["boxes"]:
-            numbers = "  ".join(f"{value:6.0f}" for value in place["box"])
-            out.print(
-                Text(f"{place['score']:.3f}  {numbers}  "),
-                Text(phrase["phrase"], style),
-                sep="",
-                soft_wrap=True,
-            )
-        if not phrase["known"]:
-            print(f"'{phrase['phrase']}': the run knows no word of it.", file=sys.stderr)
+    for phrase, style in zip(found.phrases, styles, strict=True):
+        for box, score in phrase.places:
+            numbers = "  ".join(f"{value:6.0f}" for value in box)
+            out.print(Text.assemble(f"{score:.3f}  {numbers}  ", (phrase.text, style)), soft_wrap=True)
+        if not phrase.known:
+            tell(f"'{phrase.text}': the run knows no word of it.")
 
 
-def print_written(rows: Sequence[dict[str, Any]]) -> None:
-    """A line a sentence: its log-likelihood, then the sentence."""
-    for row in rows:
-        print(f"{row['log_likelihood']:7.2f}  {row['sentence']}")
+def print_captions(captions: Sequence[WrittenSentence]) -> None:
+    """Print a line for each sentence: its log-likelihood and the sentence."""
+    for caption in captions:
+        print(f"{caption.log_likelihood:7.2f}  {caption.sentence}")
 
 
 def print_concepts(told: dict[str, Any]) -> None:
     """A line a concept: in how many sentences it stands, what it most often is, and the word."""
     for concept in told["concepts"]:
-        print(f"{concept['count']:7}  {concept['part']:<9}  {concept['word']}")
+        print(f"{concept['count']:7}  {concept['part_of_speech']:<9}  {concept['word']}")
     tell(
         f"{len(told['concepts'])} concepts of {told['sentences']} training sentences; "
         f"{told['without']} of these have no content word."
@@ -132,12 +101,12 @@ def print_concepts(told: dict[str, Any]) -> None:
 def print_image_concepts(rows: Sequence[dict[str, Any]]) -> None:
     """A line a concept of an image: its score, what it most often is, and the word."""
     for row in rows:
-        print(f"{row['score']:.3f}  {row['part']:<9}  {row['word']}")
+        print(f"{row['score']:.3f}  {row['part_of_speech']:<9}  {row['word']}")
 
 
 def print_explanation(explanation: Explanation, count: int) -> None:
-    """For each reading its score, on a terminal the coloured sentence, and the windows that matter most."""
-    from seesay.explain.colours import terminal_style
+    """Print for each reading its score, on a terminal the coloured sentence, and the strongest windows."""
+    from seesay.explain.explanation import terminal_style
 
     out = wide()
     if len(explanation.readings) > 1:
@@ -153,14 +122,29 @@ def print_explanation(explanation: Explanation, count: int) -> None:
             line = Text.assemble((f"{window.contribution:+.3f}", style), f"  {explanation.text(window)}")
             out.print(line, soft_wrap=True)
     for note in explanation.notes():
-        print(note, file=sys.stderr)
+        tell(note)
 
 
-def print_lines(rows: Sequence[dict[str, str]]) -> None:
-    """Names with what they are, in two columns."""
+def print_lines(rows: Sequence[Mapping[str, str]]) -> None:
+    """Print names and what they are, in two columns."""
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         print(f"{row['name']:<{width}}  {row['about']}")
+
+
+@dataclass(frozen=True)
+class RecipeLine:
+    """A recipe and the corpora that it has settings for."""
+
+    name: str
+    about: str
+    corpora: list[str]
+
+
+def print_recipes(rows: Sequence[RecipeLine]) -> None:
+    """Print a line for each recipe: its name, what it is, and its corpora."""
+    lines = [{"name": row.name, "about": f"{row.about} ({', '.join(row.corpora)})"} for row in rows]
+    print_lines(lines)
 
 
 def print_training(report: dict[str, Any], folder: Path) -> None:
@@ -179,66 +163,99 @@ def print_training(report: dict[str, Any], folder: Path) -> None:
     print(f"Next: seesay evaluate {folder}")
 
 
-def print_update(found: dict[str, Any], folder: Path) -> None:
-    """What updating an index met."""
-    met = ", ".join(
-        f"{found[key]} {key}" for key in ("added", "changed", "moved", "deleted", "unchanged") if found[key]
-    )
-    print(f"{folder}: {found['images']} images ({met or 'nothing new'}) in {found['seconds']:.1f} s")
-    if found["sentences"]:
-        print(f"{folder}: {found['sentences']} sentences ({found['sentences_added']} added)")
-    _print_broken([f"{path}: {reason}" for path, reason in found["skipped"]])
+@dataclass(frozen=True)
+class IndexUpdate:
+    """What `seesay index` did, and what the index holds now."""
+
+    report: UpdateReport
+    sentences_added: int
+    images: int
+    sentences: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        return asdict(self.report) | {
+            "sentences_added": self.sentences_added,
+            "images": self.images,
+            "sentences": self.sentences,
+        }
 
 
-def print_features(result: dict[str, Any]) -> None:
-    """What a store holds now."""
-    arrays = ", ".join(f"{name} ({width})" for name, width in result["arrays"].items())
-    print(f"{result['store']}: {arrays} of {result['images']} images, {result['encoded']} encoded now")
-    _print_broken(result["broken"])
+def print_update(update: IndexUpdate, folder: Path) -> None:
+    """Print what `seesay index` did."""
+    counts = {
+        name: getattr(update.report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")
+    }
+    changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"
+    print(f"{folder}: {update.images} images ({changes}) in {update.report.seconds:.1f} s")
+    if update.sentences:
+        print(f"{folder}: {update.sentences} sentences ({update.sentences_added} added)")
+    _print_broken([f"{path}: {reason}" for path, reason in update.report.skipped])
+
+
+@dataclass(frozen=True)
+class StoredFeatures:
+    """What `seesay features` stored."""
+
+    store: str
+    encoder: str
+    arrays: Mapping[str, int]
+    images: int
+    encoded: int
+    broken: list[str]
+
+
+def print_features(stored: StoredFeatures) -> None:
+    """Print what `seesay features` stored."""
+    arrays = ", ".join(f"{name} ({width})" for name, width in stored.arrays.items())
+    print(f"{stored.store}: {arrays} of {stored.images} images, {stored.encoded} encoded now")
+    _print_broken(stored.broken)
 
 
 def tell(line: str) -> None:
-    """A line about long work, on standard error."""
+    """Print a line on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
-def print_corpus(summary: dict[str, Any]) -> None:
-    """A corpus's splits, vocabulary and issues."""
-    table = Table(title=escape(f"{summary['corpus']}: {summary['root']}"), title_justify="left")
-    one = "phrase" if "phrases" in summary else "sentence"
-    for column in ("split", "images", f"{one}s", f"{one}s an image", f"words a {one}"):
+def print_corpus(
+    summary: CorpusSummary,
+    vocabulary: dict[str, float] | None = None,
+    rare_words: dict[str, Any] | None = None,
+) -> None:
+    """Print the splits of a corpus, its vocabulary and its data-quality issues."""
+    table = Table(title=escape(f"{summary.corpus}: {summary.root}"), title_justify="left")
+    text = summary.text
+    for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):
         table.add_column(column, justify="left" if column == "split" else "right")
-    for split, counts in summary["splits"].items():
+    for name, split in summary.splits.items():
         spreads = [
-            f"{s['min']}-{s['max']}, mean {s['mean']:.1f}" if s else ""
-            for s in (counts[f"{one}s_per_image"], counts[f"words_per_{one}"])
+            f"{s.min}-{s.max}, mean {s.mean:.1f}" for s in (split.texts_per_image, split.words_per_text)
         ]
-        table.add_row(split, str(counts["images"]), str(counts[f"{one}s"]), *spreads)
+        table.add_row(name, str(split.images), str(split.texts), *spreads)
     out = wide()
     out.print(table)
-    words = summary.get("vocabulary")
-    if words:
+    if vocabulary:
         out.print(
-            f"Vocabulary (train): {words['words']} words, {words['once']} of them once; "
-            f"{words['unseen_test']:.2f} % of the test words are not among them.",
+            f"Vocabulary (train): {vocabulary['words']} words, {vocabulary['once']} of them once; "
+            f"{vocabulary['unseen_test']:.2f} % of the test words are not among them.",
             highlight=False,
         )
-    rare = summary.get("rare_words")
-    if rare:
-        ks = ", ".join(rare["uncommon"])
-        counts = ", ".join(str(of["N"]) for of in rare["uncommon"].values())
+    if rare_words:
+        ks = ", ".join(rare_words["uncommon"])
+        counts = ", ".join(str(of["N"]) for of in rare_words["uncommon"].values())
         out.print(
-            f"Rare words: of {rare['words']} test words {rare['below 10']:.1f} % occur less than ten times "
-            f"in train, {rare['at most 1']:.1f} % at most once; at most K = {ks} times: {counts}.",
+            f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "
+            f"ten times in train, {rare_words['at most 1']:.1f} % at most once; "
+            f"at most K = {ks} times: {counts}.",
             highlight=False,
         )
-    for kind, issue in summary["issues"].items():
-        line = f"{issue['count']} × {kind}, such as {'; '.join(issue['examples'][:3])}"
+    for kind, count in summary.issues.counts.most_common():
+        line = f"{count} × {kind}, such as {'; '.join(summary.issues.examples[kind][:3])}"
         out.print(line, highlight=False, markup=False)
 
 
 def wide() -> Console:
-    """Standard output; piped, a table must not be folded to the eighty columns of no terminal."""
+    """Return standard output; a pipe is wide, so that tables are not folded to eighty columns."""
     return Console(width=None if sys.stdout.isatty() else 140)
 
 

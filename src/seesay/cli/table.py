@@ -79,7 +79,7 @@ def table(
     if not what:
         _list_tables(as_json)
         return
-    from seesay.data.open import open_corpus
+    from seesay.data.readers import open_corpus
     from seesay.recipes.table import parse_seeds
     from seesay.results.recorded import recorded_table
     from seesay.results.rows import source_commit

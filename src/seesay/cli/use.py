@@ -1,11 +1,11 @@
-"""Commands that put a trained matcher to work."""
+"""Commands that use a trained matcher."""
 
 from __future__ import annotations
 
 import webbrowser
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from seesay.cli.options import (
     SHORTLIST,
     CountOption,
     GroundRun,
+    ImageFile,
     IndexFolder,
     JsonOption,
     RerankOption,
@@ -25,151 +26,151 @@ from seesay.cli.options import (
 )
 from seesay.errors import SeesayError
 
+if TYPE_CHECKING:
+    from seesay.search import Hit, Index
+
 
 @app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
 def index(
-    photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="A folder of images, searched below too.")],
-    out: Annotated[Path, typer.Option(help="The index's folder; made, or brought up to date.")],
+    photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="A folder of images and subfolders.")],
+    out: Annotated[Path, typer.Option(help="The index's folder; created, or updated if it exists.")],
     run: Annotated[
-        str | None, typer.Option(help="The run that embeds; by default the index's, or seesay-small.")
+        str | None, typer.Option(help="The run that embeds; the index's own by default, or seesay-small.")
     ] = None,
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Index a folder of images; run again, it takes up new, changed, moved and deleted files."""
+    """Index a folder of images. Run it again to update the index: only new contents are embedded."""
     from seesay.progress import progress_of
-    from seesay.search.open import open_or_create_index, read_sentences
+    from seesay.search import Index
+    from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
     if not photos.is_dir():
         raise SeesayError(f"{photos}: no such folder; name the folder of your images.")
-    here, embedder = open_or_create_index(out, run)
-    with progress_of("Indexing", "images") as at:
-        report = here.update_images(photos, embedder, at)
-    added = 0
-    if texts:
+    with Index.open_or_create(out, run) as opened:
+        with progress_of("Indexing", "images") as at:
+            report = opened.update_images(photos, at)
         with progress_of("Indexing", "sentences") as at:
-            added = here.add_sentences(texts, embedder, at)
-    found: dict[str, Any] = vars(report) | {
-        "sentences_added": added,
-        "images": here.count("image"),
-        "sentences": here.count("sentence"),
-    }
-    console.show(found, as_json, console.print_update, out)
-    here.close()
+            added = opened.add_sentences(texts, at) if texts else 0
+        update = console.IndexUpdate(report, added, opened.count("image"), opened.count("sentence"))
+    console.show(update, as_json, console.print_update, out)
 
 
 @app.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
 def search(
     folder: IndexFolder,
-    sentence: Annotated[str, typer.Argument(help="What the image shows.")],
+    sentence: Annotated[str, typer.Argument(help="What the images show.")],
     k: CountOption = 10,
     rerank: RerankOption = None,
     shortlist: ShortlistOption = SHORTLIST,
     open_sheet: Annotated[
-        bool, typer.Option("--open", help="Write an HTML sheet of the results and open it.")
+        bool, typer.Option("--open", help="Write the results as an HTML page and open it.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find the images that a sentence describes; prints score and path."""
-    from seesay.search.open import open_index
+    from seesay.search import Index
     from seesay.search.rerank import open_reranker
     from seesay.search.sheet import write_sheet
 
-    opened, embedder = open_index(folder)
-    if rerank is None:
-        hits = opened.search(sentence, embedder, k)
-    else:
-        reranked = open_reranker(rerank, shortlist).search(opened, sentence, embedder, k)
-        hits = reranked.hits
-        console.tell_reranking(reranked)
-    console.show(console.hit_rows(opened, hits), as_json, console.print_hits, sentence)
-    if open_sheet and hits:
-        sheet = folder.resolve() / "sheet.html"
-        write_sheet(opened, sentence, hits, sheet)
-        typer.echo(f"Sheet: {sheet}", err=True)
-        webbrowser.open(sheet.as_uri())
+    with Index.open(folder) as opened:
+        if rerank is None:
+            hits = opened.search(sentence, k)
+        else:
+            reranked = open_reranker(rerank, shortlist).search(opened, sentence, k)
+            hits = reranked.hits
+            console.print_reranking(reranked)
+        _show_hits(opened, hits, sentence, as_json)
+        if open_sheet and hits:
+            sheet = folder.resolve() / "sheet.html"
+            write_sheet(opened, sentence, hits, sheet)
+            console.tell(f"Page: {sheet}")
+            webbrowser.open(sheet.as_uri())
     if not hits:
-        typer.echo(
-            f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}.", err=True
-        )
+        console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
         raise typer.Exit(NOTHING_FOUND)
 
 
-@app.command(epilog="Example: seesay sentences pictures.seesay dog.jpg")
+@app.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
 def sentences(
     folder: IndexFolder,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
+    image: ImageFile,
     k: CountOption = 10,
     rerank: RerankOption = None,
     shortlist: ShortlistOption = SHORTLIST,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the sentences of an index that an image fits."""
+    """Find the sentences of an index that describe an image; prints score and sentence."""
     from seesay.data.sources import FileSource
-    from seesay.search.open import open_index
+    from seesay.search import Index
     from seesay.search.rerank import open_reranker
 
-    opened, embedder = open_index(folder)
-    data = FileSource(image).read()
-    if rerank is None:
-        hits = opened.sentences_for(data, embedder, k)
-    else:
-        reranked = open_reranker(rerank, shortlist).sentences_for(opened, data, embedder, k)
-        hits = reranked.hits
-        console.tell_reranking(reranked)
-    console.show(console.hit_rows(opened, hits), as_json, console.print_hits, str(image))
+    with Index.open(folder) as opened:
+        if rerank is None:
+            hits = opened.sentences_for(image, k)
+        else:
+            data = FileSource(image).read()
+            reranked = open_reranker(rerank, shortlist).sentences_for(opened, data, k)
+            hits = reranked.hits
+            console.print_reranking(reranked)
+        _show_hits(opened, hits, str(image), as_json)
     if not hits:
-        typer.echo(
-            f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.", err=True
-        )
+        console.tell(f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.")
         raise typer.Exit(NOTHING_FOUND)
 
 
-@app.command("caption", epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
-def write(
+def _show_hits(index: Index, hits: Sequence[Hit], query: str, as_json: bool) -> None:
+    root = index.root()
+    if as_json:
+        console.print_json([hit.to_dict(root) for hit in hits])
+    else:
+        console.print_hits(hits, root, query)
+
+
+@app.command(epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
+def caption(
     run: RunName,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
-    beam: Annotated[
-        int, typer.Option(min=1, max=1000, help="How many beginnings of a sentence are kept; at least -k.")
-    ] = 5,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many sentences.")] = 1,
+    image: ImageFile,
+    beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search; at least -k.")] = 5,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of sentences.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a sentence of an image, by a run that learned to; prints its log-likelihood and the sentence."""
+    """Write sentences about an image, by a run with a decoder; prints log-likelihood and sentence."""
     from seesay.data.sources import FileSource
     from seesay.runs.captioning import write_sentences
     from seesay.runs.run import Run
 
     data = FileSource(image).read()
-    written = write_sentences(Run.load(run), data, str(image), beam, k)
-    console.show([asdict(each) for each in written], as_json, console.print_written)
+    captions = write_sentences(Run.load(run), data, str(image), beam, k)
+    console.show(captions, as_json, console.print_captions)
 
 
 @app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")],
-    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are wanted.")],
+    image: ImageFile,
+    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases to find.")],
     run: GroundRun = GROUND_RUN,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="How many boxes a phrase.")] = 1,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of boxes of each phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Point at what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
+    """Find what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.sources import FileSource
-    from seesay.grounding.draw import check_out, write_grounding
+    from seesay.grounding.draw import FORMATS, write_grounding
     from seesay.grounding.ground import Grounder
+    from seesay.paths import check_output
     from seesay.runs.run import Run
 
     if out is not None:
-        check_out(out)  # before anything is computed
+        check_output(out, FORMATS)  # before anything is computed
     data = FileSource(image).read()
     grounding = Grounder(Run.load(run)).ground(data, str(image), sentence, k)
     if out is not None:
         write_grounding(data, str(image), grounding, out)
-    console.show(console.grounding_row(grounding), as_json, console.print_grounding, sentence)
+    console.show(grounding, as_json, console.print_grounding, sentence)
     if not any(phrase.places for phrase in grounding.phrases):
         raise typer.Exit(NOTHING_FOUND)
 
@@ -177,15 +178,15 @@ def ground(
 @app.command(epilog="Example: seesay serve pictures.seesay --port 8080")
 def serve(
     folder: IndexFolder,
-    host: Annotated[str, typer.Option(help="Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 is any free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to listen on; this machine only by default.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any free one.")] = 8000,
     ground: GroundRun = GROUND_RUN,
     rerank: RerankOption = None,
 ) -> None:
     """Serve the search page and the HTTP API."""
-    from seesay.search.open import open_index
-    from seesay.web.serve import serve as run_server
+    from seesay.search import Index
+    from seesay.web.app import serve as run_server
 
-    opened, embedder = open_index(folder)
-    opened.close()
-    run_server(folder, embedder, host, port, ground, rerank)
+    run_server(Index.open(folder), host, port, ground, rerank)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.feature_rows import FeatureRows
+from seesay.data.features import FeatureRows
 from seesay.errors import SeesayError
 
 SPLITS = ("train", "val", "test")
@@ -20,8 +20,8 @@ SPLITS = ("train", "val", "test")
 class ByteSource(Protocol):
     """Where the encoded bytes of one image lie: a file, or a member of a tar."""
 
-    def read(self) -> bytes:
-        """The encoded image; raises ImageError when it is missing or unreadable."""
+    def read(self, limit: int | None = None) -> bytes:
+        """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
         ...
 
 
@@ -29,8 +29,8 @@ class ByteSource(Protocol):
 class CorpusImage:
     """One image of a corpus.
 
-    `row` is its row in `Corpus.features` when the corpus comes with precomputed features; `source` is
-    None where it comes without the image itself.
+    `row` is its row in `Corpus.features` if the corpus has precomputed features; `source` is None if the
+    corpus comes without the image itself.
     """
 
     name: str
@@ -49,16 +49,16 @@ class Sentence:
 
 @dataclass
 class Issues:
-    """What a reader met and how often, with the first places where it did.
+    """Data-quality issues that a reader found: how often each kind occurs, and its first places.
 
-    Keys are short phrases a person understands: "image listed but missing", "empty sentence".
+    Kinds are short phrases that a person understands: "image listed but missing", "empty sentence".
     """
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, kind: str, where: str) -> None:
-        """Count one issue and keep its place among the first five."""
+        """Count one issue, and keep its place if it is among the first five."""
         self.counts[kind] += 1
         places = self.examples.setdefault(kind, [])
         if len(places) < 5:
@@ -66,10 +66,10 @@ class Issues:
 
 
 def images_of_split(images: Sequence[CorpusImage], name: str, root: Path) -> list[int]:
-    """The positions of a split's images.
+    """Return the positions of a split's images.
 
     Raises:
-        SeesayError: there are none; names the splits that there are.
+        SeesayError: the split has none; the message names the splits that have.
     """
     kept = [i for i, image in enumerate(images) if image.split == name]
     if not kept:
@@ -80,11 +80,19 @@ def images_of_split(images: Sequence[CorpusImage], name: str, root: Path) -> lis
 
 @dataclass(frozen=True)
 class Corpus:
-    """Images and the sentences that describe them, any number each.
+    """Images and the sentences that describe them, any number of sentences per image.
 
-    `features` holds precomputed global features, shape (rows, d), or regions, (rows, r, d), as corpora
-    are exchanged without their images, or beside them; memory-mapped where the format allows. Index it with
-    an array of rows, as either type allows: a whole COCO of regions is 33 GB.
+    `features` holds precomputed global features (rows, d) or region features (rows, r, d), for corpora that
+    are exchanged without their images, or beside them. Index it with an array of rows: a whole COCO of
+    regions is 33 GB, so it may be memory-mapped.
+
+    Example:
+        >>> images = CorpusImage("a.jpg", "train"), CorpusImage("b.jpg", "test")
+        >>> corpus = Corpus("pets", Path("pets"), images, (Sentence("a dog", 0), Sentence("a cat", 1)))
+        >>> corpus.split("test").texts()
+        ['a cat']
+        >>> corpus.image_of_sentence()
+        array([0, 1])
     """
 
     name: str
@@ -95,22 +103,25 @@ class Corpus:
     features: NDArray[np.float32] | FeatureRows | None = None
 
     def split(self, name: str) -> Corpus:
-        """The part of the corpus in one split, its sentences renumbered to its images.
+        """Return the part of the corpus in one split, its sentences renumbered to its images.
 
         Raises:
             SeesayError: no image is in that split.
         """
         kept = images_of_split(self.images, name, self.root)
         position = {old: new for new, old in enumerate(kept)}
-        sentences = tuple(Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position)
-        return Corpus(
-            self.name, self.root, tuple(self.images[i] for i in kept), sentences, self.issues, self.features
+        return replace(
+            self,
+            images=tuple(self.images[i] for i in kept),
+            sentences=tuple(
+                Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position
+            ),
         )
 
     def image_of_sentence(self) -> NDArray[np.int64]:
-        """For each sentence the position of its image, shape (n_sentences,)."""
+        """Return the position of each sentence's image, (n_sentences,)."""
         return np.fromiter((s.image for s in self.sentences), np.int64, len(self.sentences))
 
     def texts(self) -> Sequence[str]:
-        """The sentences' texts, in order."""
+        """Return the texts of the sentences, in order."""
         return [s.text for s in self.sentences]

@@ -1,6 +1,4 @@
-"""Encoded image bytes to pixels: 8-bit RGB, upright, whatever the camera or the scanner wrote.
-
-What is done with the odd ones:
+"""Decode encoded images to pixels: 8-bit RGB, upright, whatever the camera or the scanner wrote.
 
 - EXIF rotation is applied; alpha and palette transparency are laid on white.
 - 16-bit grey maps its whole range, 0 to 65535, to 0 to 255. 32-bit integers and floats have no range
@@ -22,6 +20,7 @@ import simplejpeg
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
+from seesay.data.corpus import ByteSource
 from seesay.errors import ImageError
 
 IMAGE_SUFFIXES = frozenset(
@@ -39,14 +38,15 @@ MAX_PIXELS = 178_956_970
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
 # A DCT-scaled JPEG keeps this many times the wanted side, so that the resize that follows sees detail
-# above its own cut-off. Squashed to 224, the least cosine of Lite0 features to those of the full image was
+# above its own cut-off. Squashed to 224, the lowest cosine of Lite0 features to those of the full image was
 # 0.985 at a factor of 1, 0.997 at 1.5 and 0.9995 at 2.
 _SCALE_GAP = 2
+_HEAD = 1 << 16  # bytes; holds the header of nearly every JPEG, EXIF thumbnail included
 
 
 @dataclass(frozen=True, slots=True)
 class ImageHeader:
-    """What an image says of itself; `width` and `height` in pixels, before EXIF rotation."""
+    """The header of an image; `width` and `height` in pixels, before EXIF rotation."""
 
     format: str
     mode: str
@@ -56,16 +56,19 @@ class ImageHeader:
 
 
 def content_key(data: bytes) -> str:
-    """The identity of an image everywhere in seesay: 128-bit BLAKE2b of its encoded bytes, 32 hex digits."""
+    """Return the identity of an image everywhere in seesay: BLAKE2b of its encoded bytes, 32 hex digits."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def decode(data: bytes, name: str, min_side: int | None = None) -> NDArray[np.uint8]:
-    """Decode an image, shape (h, w, 3), RGB, upright.
+    """Decode an image to RGB, upright, (h, w, 3).
 
-    With `min_side` a JPEG of more than twice that is decoded at a fraction of its size, which is faster.
-    The shorter side of the result is at least `min_side` pixels wherever the image's own is, and a resize
-    to `min_side` gives nearly what it gives of the full image. `name` is for messages.
+    Args:
+        data: the encoded image.
+        name: what error messages call it.
+        min_side: decode a JPEG of more than twice this size at a fraction of it, which is faster. The shorter
+            side of the result is at least `min_side` wherever the image's own is, and a resize to `min_side`
+            gives nearly what it gives of the full image.
 
     Raises:
         ImageError: not an image, truncated, damaged, or of more than MAX_PIXELS.
@@ -83,7 +86,7 @@ def decode(data: bytes, name: str, min_side: int | None = None) -> NDArray[np.ui
 
 
 def read_header(data: bytes, name: str) -> ImageHeader:
-    """Format, mode and size without decoding.
+    """Read format, mode and size without decoding.
 
     Raises:
         ImageError: not an image, or of more than MAX_PIXELS.
@@ -94,6 +97,29 @@ def read_header(data: bytes, name: str) -> ImageHeader:
     except Exception as error:
         raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
     return ImageHeader(image.format or "?", image.mode, image.width, image.height, frames)
+
+
+def upright_size(data: bytes, name: str) -> tuple[int, int]:
+    """Read the width and height of an image in pixels after EXIF rotation, without decoding.
+
+    Raises:
+        ImageError: not an image, or of more than MAX_PIXELS.
+    """
+    image = _open(data, name)
+    turned = image.format != "TIFF" and _orientation(image) >= 5  # Pillow gives a TIFF's upright size already
+    return (image.height, image.width) if turned else (image.width, image.height)
+
+
+def source_size(source: ByteSource, name: str) -> tuple[int, int]:
+    """Read the upright size of an image from its first bytes, or from all where these do not suffice.
+
+    Raises:
+        ImageError: missing, or not an image.
+    """
+    try:
+        return upright_size(source.read(_HEAD), name)
+    except ImageError:
+        return upright_size(source.read(), name)
 
 
 def _open(data: bytes, name: str) -> Image.Image:
@@ -114,7 +140,7 @@ def _open(data: bytes, name: str) -> Image.Image:
 
 @cache
 def _formats() -> tuple[str, ...]:
-    """Those of _FORMATS that this build of Pillow has; naming another makes it raise KeyError."""
+    """The formats that this build of Pillow has; naming another makes it raise KeyError."""
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
@@ -127,19 +153,18 @@ def _reason(error: Exception) -> str:
 
 
 def _decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArray[np.uint8]:
-    """Straight to RGB through libjpeg-turbo; what it objects to, Pillow decides."""
-    least = 0 if min_side is None else min_side * _SCALE_GAP
-    if least >= min(image.size):
-        least = 0
+    """Decode straight to RGB with libjpeg-turbo, or with Pillow if it refuses."""
+    side = 0 if min_side is None else min_side * _SCALE_GAP
+    side = 0 if side >= min(image.size) else side
     try:
-        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, min_height=least, min_width=least)
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, min_height=side, min_width=side)
     except ValueError:
         return _rgb(image)
     return pixels
 
 
 def _rgb(image: Image.Image) -> NDArray[np.uint8]:
-    """The first frame as 8-bit RGB, transparency on white."""
+    """Decode the first frame as 8-bit RGB, transparency on white."""
     image.load()
     if image.mode.startswith(("I", "F")):
         image = Image.fromarray(_eight_bits(np.asarray(image)))
@@ -151,11 +176,11 @@ def _rgb(image: Image.Image) -> NDArray[np.uint8]:
 
 
 def _eight_bits(values: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Grey of more than 8 bits, shape (h, w), to 8 bits.
+    """Convert grey of more than 8 bits, (h, w), to 8 bits.
 
-    Unsigned 16-bit maps 0..65535. Of 32-bit integers and floats the range is read off the values: floats
+    Unsigned 16-bit maps 0..65535. The range of 32-bit integers and floats is guessed from the values: floats
     within 0..1 map that, anything within 0..255 stays, within 0..65535 maps that, and other ranges are
-    stretched from least to largest. NaN is black, infinities the ends.
+    stretched from minimum to maximum. NaN is black, infinities the ends.
     """
     grey = np.asarray(values, np.float64)
     finite = grey[np.isfinite(grey)]

@@ -1,7 +1,7 @@
-"""Small captioned scenes, drawn: coloured shapes and where they are, for tests and trials.
+"""A drawn corpus for tests and trials: small scenes of coloured shapes, with sentences and phrases.
 
-A scene has two or three objects. Its sentences name their sizes, colours, shapes and how they lie to
-each other, so a matcher that learns anything at all ranks them well above chance.
+A scene has two or three objects. Its sentences name their sizes, colours, shapes and relative places, so a
+matcher that learns anything at all ranks them well above chance.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from PIL import Image, ImageDraw
 
@@ -36,7 +35,7 @@ _COLUMNS = ("image", "split", "phrase", "chain", "x1", "y1", "x2", "y2")
 
 @dataclass(frozen=True, slots=True)
 class SceneObject:
-    """One object; `x`, `y` is its centre in pixels."""
+    """One object of a scene; `x`, `y` is its centre in pixels."""
 
     size: str
     colour: str
@@ -46,29 +45,29 @@ class SceneObject:
 
     @property
     def phrase(self) -> str:
-        """`small red circle`."""
+        """The phrase that names it, such as `small red circle`."""
         return f"{self.size} {self.colour} {self.shape}"
 
     @property
     def box(self) -> tuple[int, int, int, int]:
-        """The pixels that it is drawn on lie within x1 y1 x2 y2, x2 and y2 exclusive."""
+        """The box of its pixels, x1 y1 x2 y2, x2 and y2 exclusive."""
         across = SIZES[self.size]
         down = across // 3 if self.shape == "bar" else across
         return self.x - across, self.y - down, self.x + across + 1, self.y + down + 1
 
 
-def write_scenes(folder: Path, images: int, seed: int, captions: int = 5) -> None:
-    """Draw scenes into `folder/images/`, describe them in `dataset_scenes.json`, name parts in `phrases.tsv`.
+def write_scenes(folder: str | Path, images: int, seed: int, captions: int = 5) -> None:
+    """Draw scenes into `images/`, with their sentences in `dataset_scenes.json` and phrases in `phrases.tsv`.
 
-    The JSON is Karpathy's, the table a phrase corpus's; of ten scenes eight are train, one val, one test. The
-    same arguments give the same files. The JSON is written last, so a folder that has it is whole.
+    The JSON is Karpathy's; of ten scenes eight are train, one val, one test. The same arguments give the same
+    files. The JSON is written last, so a folder that has it is complete.
     """
+    folder = Path(folder)
     (folder / "images").mkdir(parents=True, exist_ok=True)
-    records: list[dict[str, Any]] = []
+    records = []
     rows = ["\t".join(_COLUMNS)]
     for index in range(images):
-        # Each scene by itself: more scenes leave the first as they are.
-        rng = random.Random(f"{seed}:{index}")
+        rng = random.Random(f"{seed}:{index}")  # one for each scene: more scenes leave the first as they are
         ground = rng.choice(sorted(GROUNDS))
         objects = _place(rng)
         filename, split = f"scene_{index:05d}.jpg", SPLITS.get(index % 10, "train")
@@ -79,25 +78,26 @@ def write_scenes(folder: Path, images: int, seed: int, captions: int = 5) -> Non
             for chain, item in enumerate(objects)
             for phrase in (_a(item.phrase), _a(f"{item.colour} {item.shape}"))
         ]
+        sentids = range(index * captions, (index + 1) * captions)
+        sentences = [
+            {"raw": raw, "tokens": raw.split(), "imgid": index, "sentid": sentid}
+            for raw, sentid in zip(raws, sentids, strict=True)
+        ]
         records.append(
             {
                 "filename": filename,
                 "imgid": index,
                 "split": split,
-                "sentids": [index * captions + number for number in range(captions)],
-                "sentences": [
-                    {"raw": raw, "tokens": raw.split(), "imgid": index, "sentid": index * captions + number}
-                    for number, raw in enumerate(raws)
-                ],
+                "sentids": list(sentids),
+                "sentences": sentences,
             }
         )
     replace_text(folder / "phrases.tsv", "\n".join(rows) + "\n")
-    document = {"dataset": "scenes", "images": records}
-    replace_text(folder / "dataset_scenes.json", json.dumps(document))
+    replace_text(folder / "dataset_scenes.json", json.dumps({"dataset": "scenes", "images": records}))
 
 
 def draw_scene(objects: list[SceneObject], ground: str) -> Image.Image:
-    """The scene as an RGB image of WIDTH × HEIGHT pixels."""
+    """Draw a scene as an RGB image of WIDTH × HEIGHT pixels."""
     image = Image.new("RGB", (WIDTH, HEIGHT), GROUNDS[ground])
     draw = ImageDraw.Draw(image)
     for item in objects:
@@ -106,7 +106,7 @@ def draw_scene(objects: list[SceneObject], ground: str) -> Image.Image:
 
 
 def _place(rng: random.Random) -> list[SceneObject]:
-    """Two or three objects of different phrases in different cells of a 3 × 2 grid."""
+    """Place two or three objects of different colours in different cells of a 3 × 2 grid."""
     cells = rng.sample([(column, row) for column in range(3) for row in range(2)], rng.choice((2, 3)))
     colours = rng.sample(sorted(COLOURS), len(cells))
     return [
@@ -149,7 +149,7 @@ def _relation(a: SceneObject, b: SceneObject) -> str:
 
 
 def _sentence(rng: random.Random, objects: list[SceneObject], ground: str, number: int) -> str:
-    """One of five ways to tell of the scene; objects in any order."""
+    """Describe the scene in one of five ways, its objects in any order."""
     a, b, *_ = items = rng.sample(objects, len(objects))
     match number % 5:
         case 0:

@@ -1,4 +1,4 @@
-"""What a corpus holds, in counts, for people and for JSON."""
+"""Summaries of corpora: counts, lengths and data-quality issues."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
@@ -27,131 +26,156 @@ _CHECK_SIDE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What decoding one image told."""
+class Spread:
+    """Minimum, mean and maximum of some counts; zeros if there are none."""
 
-    key: str = ""
-    size: str = ""
-    mode: str = ""
-    error: str = ""
+    min: int
+    mean: float
+    max: int
+
+    @classmethod
+    def from_values(cls, values: Sequence[int]) -> Spread:
+        """Summarise counts; the mean is rounded to two decimals."""
+        if not values:
+            return cls(0, 0.0, 0)
+        return cls(min(values), round(sum(values) / len(values), 2), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSummary:
+    """Counts of one split; `texts` are its sentences or phrases, words are divided by white space."""
+
+    images: int
+    texts: int
+    boxes: int | None
+    texts_per_image: Spread
+    words_per_text: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedImages:
+    """How many images have each size, and each format and mode, most frequent first."""
+
+    sizes: dict[str, int]
+    modes: dict[str, int]
+
+
+@dataclass(slots=True)
+class CorpusSummary:
+    """Counts and data-quality issues of a corpus; `text` says what its texts are, "sentence" or "phrase"."""
+
+    corpus: str
+    root: str
+    text: str
+    images: int
+    texts: int
+    splits: dict[str, SplitSummary]
+    issues: Issues = field(default_factory=Issues)
+    features: tuple[int, ...] | None = None
+    checked: CheckedImages | None = None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the summary ready for JSON, with keys such as `sentences` and `words_per_sentence`."""
+        one = self.text
+        splits = {
+            name: {"images": split.images, f"{one}s": split.texts}
+            | ({} if split.boxes is None else {"boxes": split.boxes})
+            | {f"{one}s_per_image": asdict(split.texts_per_image)}
+            | {f"words_per_{one}": asdict(split.words_per_text)}
+            for name, split in self.splits.items()
+        }
+        counts = {"images": self.images, f"{one}s": self.texts}
+        whole = {"corpus": self.corpus, "root": self.root, **counts, "splits": splits}
+        if self.features is not None:
+            whole["features"] = {"shape": list(self.features)}
+        if self.checked is not None:
+            whole["checked"] = asdict(self.checked)
+        whole["issues"] = {
+            kind: {"count": count, "examples": self.issues.examples[kind]}
+            for kind, count in self.issues.counts.most_common()
+        }
+        return whole
 
 
 def summarise(
-    corpus: Corpus, check_images: bool = False, progress: Callable[[int, int], None] | None = None
-) -> dict[str, Any]:
-    """Counts a split, sentence lengths and issues, ready for JSON.
+    corpus: Corpus | PhraseCorpus,
+    check_images: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> CorpusSummary:
+    """Count what a corpus holds.
 
-    Keys: `corpus`, `root`, `images`, `sentences`, `splits` (for each `images`, `sentences` and the least,
-    mean and greatest of `sentences_per_image` and `words_per_sentence`; words are what white space parts),
-    `issues` (for each `count` and the first `examples`) and, for precomputed features, `features` (shape).
-    With `check_images` every image is decoded, or every row of features read: adds `checked` with
-    `sizes` and `modes`, counted, most frequent first; and to the issues broken images and repeated content.
-    `progress` is called with the number done and the number in all.
+    Args:
+        corpus: captioned images, or phrases with boxes.
+        check_images: also decode every image, or read every row of features, and add broken images and
+            repeated content to the issues.
+        progress: called with the number of images done and the number of all.
     """
-    issues = Issues(corpus.issues.counts.copy(), {k: list(v) for k, v in corpus.issues.examples.items()})
     there = {image.split for image in corpus.images}
-    summary: dict[str, Any] = {
-        "corpus": corpus.name,
-        "root": str(corpus.root),
-        "images": len(corpus.images),
-        "sentences": len(corpus.sentences),
-        "splits": {split: _split_summary(corpus.split(split)) for split in SPLITS if split in there},
-    }
-    if corpus.features is not None:
-        summary["features"] = {"shape": list(corpus.features.shape)}
+    summary = CorpusSummary(
+        corpus.name,
+        str(corpus.root),
+        "phrase" if isinstance(corpus, PhraseCorpus) else "sentence",
+        len(corpus.images),
+        len(corpus.texts()),
+        {split: _split_summary(corpus.split(split)) for split in SPLITS if split in there},
+        Issues(corpus.issues.counts.copy(), {k: list(v) for k, v in corpus.issues.examples.items()}),
+    )
+    if isinstance(corpus, Corpus) and corpus.features is not None:
+        summary.features = corpus.features.shape
         if check_images:
-            _check_features(corpus, issues)
+            _check_features(corpus, summary.issues)
     elif check_images and any(image.source is not None for image in corpus.images):
-        summary["checked"] = _check_images(corpus.images, issues, progress)
-    summary["issues"] = _listed(issues)
+        summary.checked = _check_images(corpus.images, summary.issues, progress)
     return summary
 
 
-def summarise_phrases(corpus: PhraseCorpus) -> dict[str, Any]:
-    """The same of phrases: `phrases` instead of `sentences`, and a split's `boxes`."""
-    there = {image.split for image in corpus.images}
-    return {
-        "corpus": corpus.name,
-        "root": str(corpus.root),
-        "images": len(corpus.images),
-        "phrases": len(corpus.phrases),
-        "splits": {split: _phrases_summary(corpus.split(split)) for split in SPLITS if split in there},
-        "issues": _listed(corpus.issues),
-    }
-
-
-def _listed(issues: Issues) -> dict[str, Any]:
-    return {
-        kind: {"count": count, "examples": issues.examples[kind]}
-        for kind, count in issues.counts.most_common()
-    }
-
-
-def _phrases_summary(part: PhraseCorpus) -> dict[str, Any]:
-    an_image = np.bincount(part.image_of_phrase(), minlength=len(part.images))
-    return {
-        "images": len(part.images),
-        "phrases": len(part.phrases),
-        "boxes": sum(len(phrase.boxes) for phrase in part.phrases),
-        "phrases_per_image": _spread(an_image.tolist()),
-        "words_per_phrase": _spread([len(text.split()) for text in part.texts()]),
-    }
-
-
-def _split_summary(part: Corpus) -> dict[str, Any]:
-    a_image = np.bincount(part.image_of_sentence(), minlength=len(part.images))
-    return {
-        "images": len(part.images),
-        "sentences": len(part.sentences),
-        "sentences_per_image": _spread(a_image.tolist()),
-        "words_per_sentence": _spread([len(text.split()) for text in part.texts()]),
-    }
-
-
-def _spread(values: Sequence[int]) -> dict[str, float]:
-    if not values:
-        return {"min": 0, "mean": 0.0, "max": 0}
-    return {"min": min(values), "mean": round(sum(values) / len(values), 2), "max": max(values)}
+def _split_summary(part: Corpus | PhraseCorpus) -> SplitSummary:
+    images = part.image_of_phrase() if isinstance(part, PhraseCorpus) else part.image_of_sentence()
+    return SplitSummary(
+        len(part.images),
+        len(images),
+        sum(len(phrase.boxes) for phrase in part.phrases) if isinstance(part, PhraseCorpus) else None,
+        Spread.from_values(np.bincount(images, minlength=len(part.images)).tolist()),
+        Spread.from_values([len(text.split()) for text in part.texts()]),
+    )
 
 
 def _check_images(
     images: Sequence[CorpusImage], issues: Issues, progress: Callable[[int, int], None] | None
-) -> dict[str, Any]:
+) -> CheckedImages:
     """Decode all images in threads, a block at a time, so that memory does not grow with their number."""
     sizes, modes = Counter[str](), Counter[str]()
     first: dict[str, CorpusImage] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for start in range(0, len(images), _BLOCK):
             block = images[start : start + _BLOCK]
-            for image, seen in zip(block, pool.map(_look, block), strict=True):
-                if seen.error:
-                    issues.add(BROKEN, seen.error)
+            for image, checked in zip(block, pool.map(_check, block), strict=True):
+                if isinstance(checked, ImageError):
+                    issues.add(BROKEN, str(checked))
                     continue
-                sizes[seen.size] += 1
-                modes[seen.mode] += 1
-                other = first.setdefault(seen.key, image)
+                key, size, mode = checked
+                sizes[size] += 1
+                modes[mode] += 1
+                other = first.setdefault(key, image)
                 if other is not image:
                     kind = SAME_CONTENT if other.split == image.split else LEAK
                     issues.add(kind, f"{image.name} ({image.split}), {other.name} ({other.split})")
             if progress is not None:
                 progress(start + len(block), len(images))
-    return {"sizes": dict(sizes.most_common()), "modes": dict(modes.most_common())}
+    return CheckedImages(dict(sizes.most_common()), dict(modes.most_common()))
 
 
-def _look(image: CorpusImage) -> _Seen:
+def _check(image: CorpusImage) -> tuple[str, str, str] | ImageError:
+    """Decode an image; return its content key, size and mode, or what is wrong with it."""
     assert image.source is not None
     try:
         data = image.source.read()
         header = read_header(data, image.name)
         decode(data, image.name, min_side=_CHECK_SIDE)
     except ImageError as error:
-        return _Seen(error=str(error))
+        return error
     animated = " animated" if header.frames > 1 and header.format != "MPO" else ""
-    return _Seen(
-        content_key(data),
-        f"{header.width}×{header.height}",
-        f"{header.format} {header.mode}{animated}",
-    )
+    return content_key(data), f"{header.width}×{header.height}", f"{header.format} {header.mode}{animated}"
 
 
 def _check_features(corpus: Corpus, issues: Issues) -> None:

@@ -1,1 +1,1 @@
-"""What of a sentence speaks for its match with an image, and what against it."""
+"""Explanations: which words of a sentence raise or lower its score with an image."""

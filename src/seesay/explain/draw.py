@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from textwrap import fill
 from typing import Any
 
@@ -15,65 +20,51 @@ from matplotlib.textpath import text_to_path
 from PIL import Image
 
 from seesay.data.pixels import decode
-from seesay.errors import SeesayError
-from seesay.explain.colours import tint
-from seesay.explain.explanation import LEGEND, Explanation, Reading
-from seesay.explain.page import page
-from seesay.paths import replace_text, replacing
+from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
+from seesay.paths import check_output, writing
 
-_HTML, _PNG = ".html", ".png"
-# Inches: the figure, its margin, the most that its image has; where the sentence begins, and its width.
+FORMATS = (".html", ".png")
+# Inches: the figure's width, its margin, the image's maximum; where the sentence begins, and its width.
 _WIDE, _MARGIN, _SIDE, _TALLEST = 12.0, 0.35, 4.0, 6.0
 _LEFT, _ROOM = 4.75, 6.9
-_HEAD, _LINE, _BAR, _GAP = 0.55, 0.33, 0.22, 0.35  # heights of a heading, a line, a bar, what separates
+_HEAD, _LINE, _BAR, _GAP = 0.55, 0.33, 0.22, 0.35  # heights of a heading, a line, a bar, a gap
 _NOTES, _SPACE = 1.0, 0.09  # room below the image, and between words
-_KEY = "Green speaks for the match, orange against it."
+_KEY = "Green raises the score, orange lowers it."
 _SIZE, _SMALL = 13, 9  # points
 _SOFT = "#6b6862"
 _LETTERS = 52  # of a window's words beside its bar
+_PAGE_SIDE = 720  # pixels of the longer side of the page's image, at most
 
+_READING = """<section>
+<h2><span>{title}</span><span>score <span class="score">{score:.3f}</span></span></h2>
+<p class="sentence">{sentence}</p>
+<table>
+{rows}
+</table>
+</section>"""
 
-def check_out(out: Path) -> None:
-    """See that a figure can be written there, before anything is computed for it.
-
-    Raises:
-        SeesayError: neither HTML nor PNG by its suffix, or no such folder.
-    """
-    if out.suffix.lower() not in (_HTML, _PNG):
-        raise SeesayError(f"{out}: written are {_HTML}, {_PNG}; give the figure such a suffix.")
-    if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; make it first.")
+_ROW = """<tr{faint}><td>{text}</td><td class="bar"><div class="track" style="--zero: {zero:.1f}%">\
+<i class="{side}" style="left: {left:.1f}%; width: {width:.1f}%"></i></div></td><td>{value:+.3f}</td></tr>"""
 
 
 def write_explanation(image: bytes, name: str, run: str, explanation: Explanation, out: Path) -> None:
-    """Write the figure, HTML or PNG by its suffix.
-
-    Args:
-        image: encoded.
-        name: of the image.
-        run: name of the run that read the sentence.
-        explanation: of the two.
-        out: the file.
+    """Write the figure of an encoded image and a sentence that the run read, HTML or PNG by its suffix.
 
     Raises:
         ImageError: the image cannot be decoded.
         SeesayError: the figure cannot be written there.
     """
-    check_out(out)
+    check_output(out, FORMATS)
     picture = Image.fromarray(decode(image, name, min_side=720))
-    try:
-        if out.suffix.lower() == _HTML:
-            replace_text(out, page(picture, name, run, explanation))
-            return
-        figure = draw_explanation(picture, run, explanation)
-        with replacing(out) as beside:
-            figure.savefig(beside, format="png", dpi=120)
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+    with writing(out) as beside:
+        if out.suffix.lower() == ".html":
+            beside.write_text(html_page(picture, name, run, explanation), encoding="utf-8")
+        else:
+            draw_explanation(picture, run, explanation).savefig(beside, format="png", dpi=120)
 
 
 def draw_explanation(picture: Image.Image, run: str, explanation: Explanation) -> Figure:
-    """The image, and beside it for each reading the coloured sentence over a bar a window."""
+    """Draw the image, and beside it each reading: the coloured sentence above a bar for each window."""
     laid = [_lines(explanation.pieces(reading)) for reading in explanation.readings]
     heights = [
         _HEAD + _LINE * len(lines) + _BAR * len(reading.drawn()) + _GAP
@@ -133,13 +124,14 @@ def _draw_reading(
     high = _BAR * len(windows)
     axes = _axes(figure, _LEFT + _ROOM / 2, top - _HEAD - _LINE * len(lines) - high, _ROOM / 2, high)
     values = [window.contribution for window in windows]
-    most = max(map(abs, values), default=0.0) or 1.0
-    # Full colours: beside the sentence, length says how much.
+    largest = max(map(abs, values), default=0.0) or 1.0
+    # Full colours: the length of a bar says how much.
     colours = [tint(1.0 if value > 0 else -1.0) for value in values]
     axes.barh(range(len(values)), values, color=colours, height=0.75)
     axes.axvline(0, color=_SOFT, linewidth=0.8)
     axes.set(
-        ylim=(len(values) - 0.5, -0.5), xlim=(min(0.0, *values) - 0.2 * most, max(0.0, *values) + 0.2 * most)
+        ylim=(len(values) - 0.5, -0.5),
+        xlim=(min(0.0, *values) - 0.2 * largest, max(0.0, *values) + 0.2 * largest),
     )
     axes.set_axis_off()
     for y, (window, value) in enumerate(zip(windows, values, strict=True)):
@@ -171,3 +163,64 @@ def _write(figure: Figure, x: float, y: float, text: str, **style: Any) -> None:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def html_page(picture: Image.Image, name: str, run: str, explanation: Explanation) -> str:
+    """Return the page: the image, and for each reading the coloured sentence and a bar for each window."""
+    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=escape(f"Why {run} scores {explanation.score:.3f}"),
+        name=escape(name),
+        image=_jpeg(picture),
+        for_=" ".join(map(str, FOR)),
+        against=" ".join(map(str, AGAINST)),
+        notes="\n".join(f'<p class="note">{escape(note)}</p>' for note in explanation.notes()),
+        legend=LEGEND,
+        readings="\n".join(_section(explanation, reading) for reading in explanation.readings),
+    )
+
+
+def _section(explanation: Explanation, reading: Reading) -> str:
+    return _READING.format(
+        title=escape(reading.title),
+        score=reading.score,
+        sentence="".join(_piece(*piece) for piece in explanation.pieces(reading)),
+        rows="\n".join(_rows(explanation, reading)),
+    )
+
+
+def _piece(text: str, strength: float | None) -> str:
+    if strength is None:
+        return escape(text)
+    side = "for" if strength > 0 else "against"
+    return f'<mark class="{side}" style="--s: {abs(strength):.2f}">{escape(text)}</mark>'
+
+
+def _rows(explanation: Explanation, reading: Reading) -> list[str]:
+    windows = reading.drawn()
+    values = [window.contribution for window in windows]
+    low, high = min(0.0, *values), max(0.0, *values)
+    scale = 100 / (high - low or 1.0)
+    largest = max(-low, high)
+    return [_row(explanation.text(window), window, -low * scale, scale, largest) for window in windows]
+
+
+def _row(text: str, window: Window, zero: float, scale: float, largest: float) -> str:
+    value = window.contribution
+    return _ROW.format(
+        text=escape(text),
+        faint=' class="faint"' if abs(value) < FAINT * largest else "",
+        zero=zero,
+        side="for" if value > 0 else "against",
+        left=zero + min(value, 0.0) * scale,
+        width=abs(value) * scale,
+        value=value,
+    )
+
+
+def _jpeg(picture: Image.Image) -> str:
+    small = picture.copy()
+    small.thumbnail((_PAGE_SIDE, _PAGE_SIDE))
+    out = io.BytesIO()
+    small.save(out, "JPEG", quality=88)
+    return base64.b64encode(out.getvalue()).decode()

@@ -1,35 +1,65 @@
-"""Explanations: which words and windows of a sentence its match with an image comes through.
+"""Explain a score by leaving out words and windows of the sentence.
 
-Everything is measured by leaving out. An m-CNN's windows at the level where the image meets them are
-silenced one at a time, as by the gate of eq. 6, and all behind is computed again; a window contributes
-what the score falls by. Other matchers, and m-CNN's sentence level, where the whole sentence meets the
-image, read the sentence without each of its words. All this is exact, but contributions do not add up to
-the score: where two windows say the same, either stands for the other when it is left out.
+If the matcher has windows of words that meet the image (m-CNN), they are silenced one at a time, as by the
+gate of its eq. 6, and all layers behind are computed again; a window contributes what the score falls by.
+Other matchers, and m-CNN's sentence level, where the whole sentence meets the image, read the sentence
+without each of its words. This is exact, but contributions do not add up to the score: of two windows that
+say the same, either stands in for the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Protocol, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.explain.explanation import WORDS, Explanation, Reading, Window, Word
-from seesay.matchers.base import Matcher
-from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
-from seesay.matchers.sentences import prepare_sentences
+from seesay.matchers.base import Matcher, PairMatcher
+from seesay.matchers.sentences import Sentences
 from seesay.runs.run import Run, join_features
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import UNKNOWN
+from seesay.text.vocabulary import UNKNOWN, tokenize
+
+
+@runtime_checkable
+class WindowMatcher(Protocol):
+    """A matcher that can leave out windows of a sentence."""
+
+    @property
+    def level(self) -> str:
+        """A key of `seesay.explain.explanation.TITLES`."""
+        ...
+
+    @property
+    def max_words(self) -> int:
+        """Number of words of a sentence that are read."""
+        ...
+
+    def windows(self, words: int) -> list[tuple[int, int]]:
+        """Return (first word, one past the last) of each window; none if words are to be left out."""
+        ...
+
+    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
+        """Score an image (1, d) with one sentence whole, and without each window, (1 + windows,)."""
+        ...
+
+
+@runtime_checkable
+class SumOfMatchers(Protocol):
+    """A matcher whose score is the sum of its members' scores (an ensemble)."""
+
+    def pair_matchers(self) -> list[PairMatcher]:
+        """Return the members."""
+        ...
 
 
 def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
-    """What of a sentence speaks for its match with an image.
+    """Explain the score of an image and a sentence.
 
     Args:
         run: matches whole images; an ensemble is explained member by member.
@@ -41,38 +71,34 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
         ImageError: the image cannot be decoded.
         SeesayError: the sentence has no words, or the run grounds phrases.
     """
-    members = list(run.matcher.members) if isinstance(run.matcher, Ensemble) else [run.matcher]
+    matcher = run.matcher
+    members: Sequence[Matcher] = matcher.pair_matchers() if isinstance(matcher, SumOfMatchers) else [matcher]
     if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)
-    cut = len(words) - MAX_LENGTH if any(isinstance(m, MatchingCNN) for m in run.matcher.modules()) else 0
-    read = words[:MAX_LENGTH] if cut > 0 else words
-    text = sentence[: read[-1].end] if cut > 0 else sentence
+    limits = [member.max_words for member in members if isinstance(member, WindowMatcher)]
+    read = words[: min(limits, default=None)]
+    text = sentence[: read[-1].end] if len(read) < len(words) else sentence
     encoded = encode_images(run.encoders, [image], [name])
     if (error := encoded.errors[0]) is not None:
         raise error
     features = torch.from_numpy(join_features(run.recipe, encoded.arrays)).to(run.device)
     with torch.inference_mode():
         readings = tuple(_read(run, member, features, text, read) for member in members)
-    return Explanation(sentence, tuple(words), max(cut, 0), readings)
+    return Explanation(sentence, tuple(words), len(words) - len(read), readings)
 
 
-def _read(run: Run, matcher: nn.Module, features: Tensor, text: str, words: Sequence[Word]) -> Reading:
-    """How one matcher reads those words of that text, with the image of those features (1, d)."""
-    assert isinstance(matcher, Matcher)
-    if isinstance(matcher, MatchingCNN):
-        level, spans = LEVELS[matcher.meeting], matcher.windows(len(words))
-    else:
-        level, spans = WORDS, []
-    if isinstance(matcher, MatchingCNN) and spans:
-        whole = prepare_sentences([text], run.vocabulary, run.sentence_encoder).to(run.device)
-        encoded = matcher.encode_without_windows(whole)
-        scores = matcher.score_pairs(matcher.encode_images(features).expand(len(encoded), -1), encoded)
+def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequence[Word]) -> Reading:
+    """How one matcher reads those words of a text, with the image of those features (1, d)."""
+    level, spans = WORDS, []
+    if isinstance(matcher, WindowMatcher):
+        level, spans = matcher.level, matcher.windows(len(words))
+    if isinstance(matcher, WindowMatcher) and spans:
+        scores = matcher.score_without_windows(features, run.prepare([text]).to(run.device))
     else:
         spans = [(i, i + 1) for i in range(len(words))]
         texts = [text, *(text[: word.start] + text[word.end :] for word in words)]
-        sentences = prepare_sentences(texts, run.vocabulary, run.sentence_encoder).to(run.device)
-        scores = matcher.score(features, sentences)[0]
+        scores = matcher(features, run.prepare(texts).to(run.device))[0]
     score, *without = scores.double().tolist()
     windows = tuple(Window(*span, score - other) for span, other in zip(spans, without, strict=True))
     holding = ([w.contribution for w in windows if w.start <= i < w.end] for i in range(len(words)))
@@ -85,21 +111,20 @@ def _words(run: Run, sentence: str) -> list[Word]:
     Raises:
         SeesayError: there are none.
     """
-    spoken = tokenize(sentence)
-    if not spoken:
-        raise SeesayError(f"'{sentence}': no words there; write what the image shows.")
-    known = _known(run, spoken)
+    tokens = tokenize(sentence)
+    if not tokens:
+        raise SeesayError(f"'{sentence}': there are no words; describe what the image shows.")
     words, at = [], 0
     written = sentence.lower().replace("’", "'")
-    for word, knows in zip(spoken, known, strict=True):
-        start = written.index(word, at)
-        at = start + len(word)
-        words.append(Word(sentence[start:at], start, at, knows))
+    for token, known in zip(tokens, _known(run, tokens), strict=True):
+        start = written.index(token, at)
+        at = start + len(token)
+        words.append(Word(sentence[start:at], start, at, known))
     return words
 
 
 def _known(run: Run, words: Sequence[str]) -> list[bool]:
-    """Whether training saw each word, or GloVe has it where a sentence encoder reads more than training's."""
+    """Whether each word is in the vocabulary, or in GloVe if a sentence encoder reads further words."""
     seen = [run.vocabulary.encode(word)[0] != UNKNOWN for word in words]
     if run.sentence_encoder is None:
         return seen

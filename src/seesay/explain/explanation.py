@@ -1,17 +1,22 @@
-"""What an explanation holds: a sentence's words and windows, and what each contributes to a score."""
+"""The words and windows of a sentence, what each contributes to a score, and the colours that show it.
+
+Orange-red lowers the score, green raises it. They are Okabe and Ito's vermilion and bluish green, which are
+distinct for every kind of colour vision.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+FOR, AGAINST = (0, 158, 115), (213, 94, 0)
+FAINT = 0.1  # share of the strongest below which a word is left uncoloured
 WORDS = "words"
 LEGEND = (
-    "A bar is what the score falls by with that window left out, all else as it is; "
-    "a word is coloured by the mean of the windows that hold it."
+    "A bar is what the score falls by when that window is left out; "
+    "a word is coloured by the mean of the windows that contain it."
 )
 _DRAWN = 40
-_TITLES = {
+TITLES = {
     "wd": "Windows of three words",
     "phs": "Short phrases: windows of up to eight words",
     "phl": "Long phrases: windows of up to eighteen words",
@@ -32,7 +37,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Words `start` to `end` (exclusive), and by how much the score falls without them."""
+    """Words `start` to `end` (exclusive), and what the score falls by without them."""
 
     start: int
     end: int
@@ -44,10 +49,10 @@ class Reading:
     """How one matcher reads the sentence; an ensemble has several.
 
     Attributes:
-        level: `wd`, `phs`, `phl`, `st`, or `words` of a matcher that is no m-CNN.
+        level: `wd`, `phs`, `phl` or `st` of m-CNN, or `words` of another matcher.
         score: of the image and the sentence.
         windows: in their order in the sentence; single words for `st` and `words`.
-        words: for each word that was read the mean contribution of the windows that hold it.
+        words: for each word that was read, the mean contribution of the windows that contain it.
     """
 
     level: str
@@ -57,26 +62,26 @@ class Reading:
 
     @property
     def title(self) -> str:
-        """What its windows are, in words."""
-        return _TITLES[self.level]
+        """What its windows are."""
+        return TITLES[self.level]
 
     def best(self, count: int) -> list[Window]:
-        """The windows that matter most, for or against."""
+        """Return the windows that contribute most, for or against."""
         return sorted(self.windows, key=lambda window: -abs(window.contribution))[:count]
 
     def drawn(self) -> list[Window]:
-        """The windows that a figure shows: those that matter most, as they stand in the sentence."""
+        """Return the windows that a figure shows: the best ones, in the order of the sentence."""
         return sorted(self.best(_DRAWN), key=lambda window: window.start)
 
     def strengths(self) -> list[float]:
-        """The words' contributions as shares of the largest, from -1 (against) over 0 to 1 (for)."""
-        most = max(map(abs, self.words), default=0.0)
-        return [value / most if most else 0.0 for value in self.words]
+        """Return the words' contributions as shares of the largest, from -1 (against) to 1 (for)."""
+        largest = max(map(abs, self.words), default=0.0)
+        return [value / largest if largest else 0.0 for value in self.words]
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A sentence and how it was read; `cut` words behind the thirtieth were not."""
+    """A sentence and how it was read; its last `cut` words were not."""
 
     sentence: str
     words: tuple[Word, ...]
@@ -85,29 +90,29 @@ class Explanation:
 
     @property
     def score(self) -> float:
-        """Of the image and the sentence: the readings' sum."""
+        """The score of the image and the sentence: the sum of the readings."""
         return sum(reading.score for reading in self.readings)
 
     @property
     def unknown(self) -> list[str]:
-        """Words that the run does not know."""
+        """The words that the run does not know."""
         return [word.text for word in self.words if not word.known]
 
     def notes(self) -> list[str]:
-        """What of the sentence could not be read, a line each."""
+        """Return what of the sentence could not be read, a line each."""
         notes = []
         if self.unknown:
-            notes.append(f"Not known to the run: {', '.join(self.unknown)}.")
+            notes.append(f"Unknown to the run: {', '.join(self.unknown)}.")
         if self.cut:
-            notes.append(f"Cut off: {self.cut} behind the thirtieth word, where m-CNN stops reading.")
+            notes.append(f"The last {self.cut} words were cut off: m-CNN reads {len(self.words) - self.cut}.")
         return notes
 
     def text(self, window: Window) -> str:
-        """The words of a window."""
+        """Return the words of a window."""
         return " ".join(word.text for word in self.words[window.start : window.end])
 
     def pieces(self, reading: Reading) -> list[tuple[str, float | None]]:
-        """The sentence in pieces: words with their strength, None for what stands between or is unread."""
+        """Split the sentence into words with their strengths, and None for what is between or unread."""
         pieces: list[tuple[str, float | None]] = []
         at = 0
         for word, strength in zip(self.words, reading.strengths(), strict=False):  # none for those cut off
@@ -115,8 +120,8 @@ class Explanation:
             at = word.end
         return [(text, strength) for text, strength in [*pieces, (self.sentence[at:], None)] if text]
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values; `start` and `end` are places in the sentence's characters."""
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON; `start` and `end` count the sentence's characters."""
         return {
             "sentence": self.sentence,
             "score": round(self.score, 4),
@@ -125,7 +130,7 @@ class Explanation:
             "readings": [self._reading(reading) for reading in self.readings],
         }
 
-    def _reading(self, reading: Reading) -> dict[str, Any]:
+    def _reading(self, reading: Reading) -> dict[str, object]:
         spans = [Window(i, i + 1, value) for i, value in enumerate(reading.words)]
         found = {
             name: [
@@ -140,3 +145,17 @@ class Explanation:
             for name, windows in (("words", spans), ("windows", reading.windows))
         }
         return {"level": reading.level, "score": round(reading.score, 4), **found}
+
+
+def tint(strength: float) -> str:
+    """Return `#rrggbb` on white for a strength from -1 (against) over 0 (white) to 1 (for)."""
+    hue = FOR if strength > 0 else AGAINST
+    share = 0.85 * min(abs(strength), 1.0)  # black text stays readable
+    return "#" + "".join(f"{round(255 + share * (part - 255)):02x}" for part in hue)
+
+
+def terminal_style(strength: float) -> str:
+    """Return a style in the terminal's own red and green: none, coloured, or bold too."""
+    if abs(strength) < FAINT:
+        return ""
+    return ("bold " if abs(strength) > 0.5 else "") + ("green" if strength > 0 else "red")

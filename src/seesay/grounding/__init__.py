@@ -1,1 +1,1 @@
-"""Phrases pointed at in images."""
+"""Grounding: where an image shows what phrases name."""

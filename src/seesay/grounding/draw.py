@@ -1,4 +1,4 @@
-"""Groundings drawn: each phrase and its boxes in one colour."""
+"""Draw groundings: each phrase and its boxes in one colour."""
 
 from __future__ import annotations
 
@@ -8,31 +8,18 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data.phrases import Box
 from seesay.data.pixels import decode
-from seesay.errors import SeesayError
 from seesay.grounding.ground import Grounding
-from seesay.paths import replacing
+from seesay.paths import check_output, writing
 
-# Okabe and Ito's, apart for every kind of colour vision; black is left to text. Best contrast first.
+# Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
-_FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 
 
 def colour(number: int) -> str:
-    """`#rrggbb` of the phrase with that number; they come round again."""
+    """Return the colour of the phrase with that number, `#rrggbb`; they repeat."""
     return COLOURS[number % len(COLOURS)]
-
-
-def check_out(out: Path) -> None:
-    """See that a picture can be written there, before anything is computed for it.
-
-    Raises:
-        SeesayError: neither PNG nor JPEG by its suffix, or no such folder.
-    """
-    if out.suffix.lower() not in _FORMATS:
-        raise SeesayError(f"{out}: written are {', '.join(_FORMATS)}; give the picture such a suffix.")
-    if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; make it first.")
 
 
 def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) -> None:
@@ -42,17 +29,14 @@ def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) ->
         ImageError: the image cannot be decoded.
         SeesayError: the picture cannot be written there.
     """
-    check_out(out)
+    check_output(out, FORMATS)
     picture = draw_grounding(Image.fromarray(decode(image, name)), grounding)
-    try:
-        with replacing(out) as beside:
-            picture.save(beside, _FORMATS[out.suffix.lower()], quality=92)
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+    with writing(out) as beside:
+        picture.save(beside, FORMATS[out.suffix.lower()], quality=92)
 
 
 def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
-    """A copy of an upright RGB image with boxes, and at each phrase's best one a label with its score."""
+    """Draw boxes on a copy of an upright RGB image, and label the best one of each phrase with its score."""
     picture = image.copy()
     draw = ImageDraw.Draw(picture)
     line = max(2, round((image.width * image.height) ** 0.5 / 160))
@@ -68,7 +52,7 @@ def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
 
 
 def _draw_box(draw: ImageDraw.ImageDraw, box: Box, fill: str, line: int) -> None:
-    """A frame within the box, between two thin black ones that show it on its own colour too."""
+    """A frame within the box, between two thin black ones that show it on its own colour."""
     edge = max(1, line // 3)
     for inset, outline, width in ((0, "black", line + 2 * edge), (edge, fill, line)):
         x1, y1 = box[0] + inset, box[1] + inset
@@ -78,7 +62,7 @@ def _draw_box(draw: ImageDraw.ImageDraw, box: Box, fill: str, line: int) -> None
 
 
 class _Labels:
-    """Writes labels on grounds of their own, each where no other one is if there is such a place."""
+    """Writes labels on coloured grounds, without overlap if there is room."""
 
     def __init__(self, draw: ImageDraw.ImageDraw, size: tuple[int, int], line: int) -> None:
         self._draw, self._size, self._pad = draw, size, line
@@ -97,15 +81,15 @@ class _Labels:
 
     def _room(self, box: Box, width: float, height: float) -> Box:
         """Above the box, within its top, within its bottom or below it, and within the image."""
-        most_x, most_y = max(self._size[0] - width, 0), max(self._size[1] - height, 0)
-        x = min(max(box[0], 0), most_x)
+        max_x, max_y = max(self._size[0] - width, 0), max(self._size[1] - height, 0)
+        x = min(max(box[0], 0), max_x)
         wanted = (box[1] - height, box[1], box[3] - height, box[3])
-        rows = [y for y in wanted if 0 <= y <= most_y] or [min(max(box[1], 0), most_y)]
+        rows = [y for y in wanted if 0 <= y <= max_y] or [min(max(box[1], 0), max_y)]
         rooms = [(x, y, x + width, y + height) for y in rows]
         return next((r for r in rooms if not any(_meet(r, other) for other in self._taken)), rooms[0])
 
     def _fitting(self, text: str) -> str:
-        """The text, or as much of its beginning as the image is wide."""
+        """The text, cut to the width of the image."""
         width = self._size[0] - 2 * self._pad
         while self._draw.textlength(text, font=self._font) > width and len(text) > 1:
             text = text.removesuffix("…")[:-1] + "…"
@@ -117,7 +101,7 @@ def _meet(a: Box, b: Box) -> bool:
 
 
 def text_colour(ground: str) -> str:
-    """Black or white, whichever stands out more on `#rrggbb`: contrast as WCAG 2 has it."""
+    """Return "black" or "white", whichever has more contrast (WCAG 2) on `#rrggbb`."""
     shares = [int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,4 +1,4 @@
-"""Grounding: the phrases of a sentence, and where in an image each of them is."""
+"""Find where in an image the phrases of a sentence are."""
 
 from __future__ import annotations
 
@@ -14,27 +14,24 @@ from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
 from seesay.data.phrases import Box
-from seesay.data.pixels import content_key, decode
-from seesay.data.sizes import upright_size
-from seesay.encoders.regions.encoder import SIDE, load_region_encoder
-from seesay.encoders.regions.geometry import region_features
+from seesay.data.pixels import content_key, decode, upright_size
+from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.encoders.regions.proposals import propose
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.matchers.sentences import Sentences, prepare_sentences
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import read_recipe
 from seesay.runs.run import RECIPE, Run, run_folder
 from seesay.text.chunker import Chunk, noun_phrases
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import UNKNOWN
+from seesay.text.vocabulary import UNKNOWN, tokenize
 
 SHIPPED = "seesay-ground"
-_SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are one place
-_KEPT = 16  # images whose regions stay in memory, about 1 MB each
+_SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
+_KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
 
 class Place(NamedTuple):
-    """A box, x1 y1 x2 y2 in pixels of the upright image, and how well it fits its phrase."""
+    """A box, x1 y1 x2 y2 in pixels of the upright image, and its score for a phrase."""
 
     box: Box
     score: float
@@ -42,10 +39,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroundedPhrase:
-    """A phrase, `sentence[start:end]`, and its best places, best first.
-
-    Without a word that the run knows (`known` is False) it has none.
-    """
+    """A phrase, `sentence[start:end]`, and its best places, best first; none if no word of it is known."""
 
     text: str
     start: int
@@ -56,15 +50,32 @@ class GroundedPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """An image of `width` × `height` pixels, upright, and what of a sentence is where in it."""
+    """The phrases of a sentence in an upright image of `width` × `height` pixels."""
 
     width: int
     height: int
     phrases: tuple[GroundedPhrase, ...]
 
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values for JSON."""
+        phrases = [
+            {
+                "phrase": phrase.text,
+                "start": phrase.start,
+                "end": phrase.end,
+                "known": phrase.known,
+                "boxes": [
+                    {"box": [round(value, 1) for value in place.box], "score": round(place.score, 4)}
+                    for place in phrase.places
+                ],
+            }
+            for phrase in self.phrases
+        ]
+        return {"width": self.width, "height": self.height, "phrases": phrases}
+
 
 class _Regions(NamedTuple):
-    """An image's proposals (r, 4), in pixels of the upright image of that size, and their features (r, d)."""
+    """An upright image's size, its proposals (r, 4) in pixels, and their features (r, d)."""
 
     size: tuple[int, int]
     boxes: NDArray[np.float32]
@@ -72,7 +83,7 @@ class _Regions(NamedTuple):
 
 
 def can_ground(name: str) -> bool:
-    """Whether a run of that name is there, shipped or as a folder, that grounds; no weights are read."""
+    """Return whether there is a grounding run of that name, shipped or as a folder; reads no weights."""
     try:
         return read_recipe(run_folder(name) / RECIPE).regions is not None
     except SeesayError:
@@ -80,7 +91,7 @@ def can_ground(name: str) -> bool:
 
 
 class Grounder:
-    """Points at what phrases name, with a run that a grounding recipe made. Any thread may ask it.
+    """Finds what phrases name in an image, by a run of a grounding recipe. Any thread may use it.
 
     Raises:
         SeesayError: the run matches whole images.
@@ -89,8 +100,8 @@ class Grounder:
     def __init__(self, run: Run) -> None:
         if run.recipe.regions is None:
             raise SeesayError(
-                f"{run.name}: matches whole images and cannot point at their parts; "
-                f"give a run of a grounding recipe (ground-…), such as {SHIPPED}."
+                f"{run.name}: matches whole images, not their regions; use a run of a grounding recipe "
+                f"(ground-…), such as {SHIPPED}."
             )
         self.run = run
         self._settings = run.recipe.regions
@@ -99,13 +110,13 @@ class Grounder:
         self._lock = threading.Lock()
 
     def ground(self, image: bytes, name: str, text: str, best: int = 1) -> Grounding:
-        """Where the phrases of a sentence are in an encoded image.
+        """Find the phrases of a sentence in an encoded image.
 
         Args:
-            image: encoded; its regions are found once while it is among the last few.
+            image: encoded; the regions of the last few images are kept.
             name: of the image, for messages.
-            text: a phrase, or a sentence: then its noun phrases, or all of it where it has none.
-            best: places of each phrase, at most; they overlap by IoU 0.5 at most.
+            text: a phrase, or a sentence, whose noun phrases are found; all of it if it has none.
+            best: number of places of each phrase, at most; they overlap by IoU 0.5 at most.
 
         Raises:
             ImageError: the image cannot be decoded.
@@ -113,7 +124,7 @@ class Grounder:
         """
         chunks = _phrases(text)
         texts = [chunk.text for chunk in chunks]
-        sentences = prepare_sentences(texts, self.run.vocabulary, self.run.sentence_encoder)
+        sentences = self.run.prepare(texts)
         size, boxes, features = self._regions(image, name)
         if len(boxes):
             rows = region_features(features, boxes, np.array(size), self._settings.geometry)
@@ -149,12 +160,12 @@ class Grounder:
 
 
 def best_places(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> tuple[Place, ...]:
-    """At most `count` boxes, best first, each where no better one is: non-maximum suppression.
+    """Return at most `count` boxes after non-maximum suppression, best first.
 
     Args:
         boxes: x1 y1 x2 y2, (r, 4).
         scores: (r,); of equal ones the first counts as better.
-        count: of boxes wanted.
+        count: number of boxes.
     """
     left = np.argsort(-scores, kind="stable")
     places: list[Place] = []
@@ -168,18 +179,18 @@ def best_places(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: 
 def _phrases(text: str) -> Sequence[Chunk]:
     whole = text.strip()
     if not whole:
-        raise SeesayError("The sentence is empty: name what to point at.")
+        raise SeesayError("The sentence is empty; name what to point at.")
     start = text.index(whole)
     return noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
 
 
 def _known(texts: Sequence[str], sentences: Sentences) -> list[bool]:
-    """For each phrase whether any of its words is known to what reads it."""
+    """For each phrase, whether the run knows any of its words."""
     parts = torch.split(sentences.words, sentences.lengths.tolist())
     trained = [bool((words != UNKNOWN).any()) for words in parts]
     if not sentences.vectors.shape[1]:
         return trained
-    # MiniLM reads any letters; that they are a word it may know is told by GloVe's 400,000.
+    # MiniLM reads any letters; GloVe's 400,000 words decide whether they are a word that it may know.
     words = [
         known or bool(word_vectors(tokenize(t))[1].any()) for t, known in zip(texts, trained, strict=True)
     ]

@@ -1,1 +1,27 @@
-"""Losses: what training minimises, one paper or one loss a file."""
+"""Losses: modules with scalars, one for each way in which the papers train."""
+
+from seesay.losses.base import Batch, Loss, register_loss
+from seesay.losses.contrastive import ContrastiveLoss, DistillationLoss
+from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
+from seesay.losses.multi_label import MultiLabelLoss
+from seesay.losses.pairs import LogisticLoss, PairMarginLoss
+from seesay.losses.ranking import HingeRankLoss, MarginLoss, SoftMarginLoss
+from seesay.losses.triplet import Relations, TripletLoss
+
+__all__ = [
+    "Batch",
+    "ContrastiveLoss",
+    "CorrelationLoss",
+    "DistillationLoss",
+    "HingeRankLoss",
+    "LogisticLoss",
+    "Loss",
+    "MarginLoss",
+    "MultiLabelLoss",
+    "PairMarginLoss",
+    "Relations",
+    "SoftMarginLoss",
+    "TotalCorrelationLoss",
+    "TripletLoss",
+    "register_loss",
+]

@@ -1,96 +1,106 @@
-"""Losses: what training minimises, from a score matrix of a mini-batch of matching pairs.
-
-In every function `scores` is (n, n): row i an image, column j a sentence, pair i on the diagonal;
-`images` (n,) says which image each row is. Two pairs of one image never count as each other's
-negatives. The result is the mean over the pairs.
-"""
+"""Ranking losses, from the score matrix of a mini-batch of matching pairs."""
 
 from __future__ import annotations
 
-import torch
+from typing import Literal
+
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.recipes.schema import ContrastiveSettings, HingeRankSettings, MarginSettings, SoftMarginSettings
-
-_NEVER = -1e4  # a score whose share of any batch is zero
+from seesay.losses.base import LossSettings, ScoreLoss, check_scores, register_loss
 
 
-def violations(scores: Tensor, images: Tensor, margin: float) -> tuple[Tensor, Tensor]:
-    """max(0, m - s⁺ + s⁻) of every negative, both (n, n); zero where there is no negative.
+class MarginSettings(LossSettings):
+    """Settings of `MarginLoss`."""
+
+    kind: Literal["margin"] = "margin"
+    margin: float = Field(0.5, gt=0)
+
+
+class SoftMarginSettings(LossSettings):
+    """Settings of `SoftMarginLoss`."""
+
+    kind: Literal["soft-margin"] = "soft-margin"
+    margin: float = Field(0.5, gt=0)
+    top_k: int = Field(5, gt=0)
+
+
+class HingeRankSettings(LossSettings):
+    """Settings of `HingeRankLoss`."""
+
+    kind: Literal["hinge-rank"] = "hinge-rank"
+    margin: float = Field(0.1, gt=0)
+
+
+@register_loss(MarginSettings)
+class MarginLoss(ScoreLoss):
+    """IRMatchH's hard margin, eq. 4-6: the sum over all negatives of the batch, in both directions.
+
+    Args:
+        margin: m of max(0, m - s⁺ + s⁻).
+    """
+
+    def __init__(self, margin: float = 0.5) -> None:
+        super().__init__()
+        self.margin = margin
+
+    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,)."""
+        by_image, by_sentence = violations(scores, image_ids, self.margin)
+        return (by_image.sum() + by_sentence.sum()) / len(scores)
+
+
+@register_loss(SoftMarginSettings)
+class SoftMarginLoss(ScoreLoss):
+    """IRMatchS's soft margin, eq. 7-9: the sum over the `top_k` largest violations of each query.
+
+    That is the minimum over a slack ε ≥ 0 of C·ε + Σ max(0, m - ε - s⁺ + s⁻) at the price C = `top_k`, which
+    the paper leaves open. With all negatives it is the hard margin, with one the loss of VSE++.
+
+    Args:
+        margin: m.
+        top_k: C.
+    """
+
+    def __init__(self, margin: float = 0.5, top_k: int = 5) -> None:
+        super().__init__()
+        self.margin, self.top_k = margin, top_k
+
+    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,)."""
+        by_image, by_sentence = violations(scores, image_ids, self.margin)
+        largest = min(self.top_k, len(scores))
+        return (by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()) / len(scores)
+
+
+@register_loss(HingeRankSettings)
+class HingeRankLoss(ScoreLoss):
+    """The hinge rank loss of DeViSE: the hard margin's violations of images as queries alone.
+
+    Args:
+        margin: m.
+    """
+
+    def __init__(self, margin: float = 0.1) -> None:
+        super().__init__()
+        self.margin = margin
+
+    def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
+        """Return the loss of scores (n, n) of pairs of these images (n,)."""
+        return violations(scores, image_ids, self.margin)[0].sum() / len(scores)
+
+
+def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor, Tensor]:
+    """Return max(0, m - s⁺ + s⁻) of every negative, both (n, n); zero where there is no negative.
 
     Returns:
         Sentences against each image (row i: the query is image i), and images against each
         sentence (row j: the query is sentence j).
     """
-    negative = images[:, None] != images[None, :]
+    check_scores(scores, image_ids)
+    negative = image_ids[:, None] != image_ids[None, :]
     matching = scores.diagonal()
     by_image = functional.relu(margin - matching[:, None] + scores) * negative
     by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative
     return by_image, by_sentence
-
-
-def hard_margin(scores: Tensor, images: Tensor, margin: float) -> Tensor:
-    """IRMatchH, eq. 4-6: the sum over all in-batch negatives, in both directions."""
-    by_image, by_sentence = violations(scores, images, margin)
-    return (by_image.sum() + by_sentence.sum()) / len(scores)
-
-
-def soft_margin(scores: Tensor, images: Tensor, margin: float, slack: int) -> Tensor:
-    """IRMatchS, eq. 7-9, with one slack a query at the price C = `slack`.
-
-    For each query the minimum over ε ≥ 0 of C·ε + Σ max(0, m - ε - s⁺ + s⁻) is the sum of the C
-    largest violations. The paper leaves the price open. C of all negatives is the hard margin,
-    C = 1 the max-violation loss of VSE++.
-    """
-    by_image, by_sentence = violations(scores, images, margin)
-    largest = min(slack, len(scores))
-    return (by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()) / len(scores)
-
-
-def hinge_rank(scores: Tensor, images: Tensor, margin: float) -> Tensor:
-    """The hinge rank loss of DeViSE: the hard margin's violations where an image asks, and they alone."""
-    by_image, _ = violations(scores, images, margin)
-    return by_image.sum() / len(scores)
-
-
-def contrastive(scores: Tensor, images: Tensor, scale: float) -> Tensor:
-    """Cross-entropy of the matching pair among the batch, the mean of both directions."""
-    same = images[:, None] == images[None, :]
-    same.fill_diagonal_(False)
-    logits = (scores * scale).masked_fill(same, float("-inf"))
-    target = torch.arange(len(scores), device=scores.device)
-    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
-
-
-def distillation(scores: Tensor, teacher: Tensor, images: Tensor, scale: float) -> Tensor:
-    """How far a query's shares of the batch are from a teacher's, the mean of both directions.
-
-    Hinton, Vinyals, Dean 2015: shares are the softmax over the batch of the scores, and of the teacher's
-    scores (n, n) times `scale`; the distance is Kullback and Leibler's of the first from the second.
-    """
-    same = images[:, None] == images[None, :]
-    same.fill_diagonal_(False)
-
-    def shares(logits: Tensor) -> Tensor:
-        # Finite: nothing times an infinite logarithm is not a number.
-        return logits.masked_fill(same, _NEVER).log_softmax(dim=1)
-
-    def distance(ours: Tensor, theirs: Tensor) -> Tensor:
-        target = shares(theirs * scale)
-        return functional.kl_div(shares(ours), target, reduction="batchmean", log_target=True)
-
-    return (distance(scores, teacher) + distance(scores.T, teacher.T)) / 2
-
-
-def loss_value(
-    settings: MarginSettings | HingeRankSettings | ContrastiveSettings, scores: Tensor, images: Tensor
-) -> Tensor:
-    """The loss that the recipe names."""
-    if isinstance(settings, HingeRankSettings):
-        return hinge_rank(scores, images, settings.margin)
-    if isinstance(settings, ContrastiveSettings):
-        return contrastive(scores, images, settings.scale)
-    if isinstance(settings, SoftMarginSettings):
-        return soft_margin(scores, images, settings.margin, settings.top_k)
-    return hard_margin(scores, images, settings.margin)

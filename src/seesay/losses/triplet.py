@@ -1,72 +1,138 @@
-"""The two-branch losses: triplets (eq. 6) and pairs (eq. 7), from the vectors of a mini-batch.
-
-"Images" are whole images or regions, "sentences" sentences or phrases. Three boolean matrices
-(n, m) say who is who: `matching[i, j]` when image i and sentence j are a positive pair,
-`other_sentences[i, j]` when sentence j is a negative of image i, and `other_images[i, j]` when
-image i is a negative of sentence j. For sentences both are what does not match; for phrases they
-differ: see Algorithm 1.
-"""
+"""The triplet loss of the two-branch networks (eq. 6), from the vectors of a mini-batch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
+from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.recipes.schema import TripletSettings
+from seesay.errors import SeesayError
+from seesay.losses.base import Batch, Loss, LossSettings, register_loss
+
+
+class TripletSettings(LossSettings):
+    """Settings of `TripletLoss`."""
+
+    kind: Literal["triplet"] = "triplet"
+    margin: float = Field(0.05, gt=0)
+    top_k: int = Field(10, gt=0)
+    weights: tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat, NonNegativeFloat] = (1, 1.5, 0, 0)
 
 
 @dataclass(frozen=True)
 class Relations:
-    """Who matches whom in a mini-batch: boolean matrices, all (n, m)."""
+    """Who matches whom in a mini-batch of images (or regions) and sentences (or phrases).
+
+    Attributes:
+        matching: whether image i and sentence j are a positive pair, (n, m) boolean.
+        other_sentences: whether sentence j is a negative of image i. For sentences both that and
+            `other_images` are what does not match; for phrases they differ (Algorithm 1).
+        other_images: whether image i is a negative of sentence j.
+    """
 
     matching: Tensor
     other_sentences: Tensor
     other_images: Tensor
 
     @classmethod
-    def of_owners(cls, images: Tensor, owners: Tensor) -> Relations:
-        """Relations of images (n,), named by distinct numbers, and the images (m,) of the sentences."""
+    def from_owners(cls, images: Tensor, owners: Tensor) -> Relations:
+        """Return relations of images (n,) by distinct numbers and the images (m,) of the sentences."""
         matching = images[:, None] == owners[None, :]
         return cls(matching, ~matching, ~matching)
 
 
-def triplet_loss(
-    images: Tensor, sentences: Tensor, relations: Relations, settings: TripletSettings
-) -> Tensor:
-    """Eq. 6 over the K hardest triplets of each positive pair and of each pair of neighbours.
+@register_loss(TripletSettings)
+class TripletLoss(Loss):
+    """Ranking and neighbourhood constraints over the hardest triplets of each pair, eq. 6.
+
+    The sum over the triplets, divided by the number of positive pairs.
 
     Args:
-        images: unit vectors (n, d).
-        sentences: unit vectors (m, d).
-        relations: who matches whom.
-        settings: margin, K and the weights of the four terms.
-
-    Returns:
-        The sum over the triplets, divided by the number of positive pairs.
+        margin: m.
+        top_k: K, the hardest triplets of each positive pair and of each pair of neighbours.
+        weights: λ1 (the query is an image), λ2 (a sentence), λ3 (images among themselves) and λ4 (sentences
+            among themselves).
     """
-    match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
-    across = distances(images, sentences)
-    margin, keep = settings.margin, settings.top_k
-    one, two, three, four = settings.weights
-    total = across.new_zeros(())
-    if one:
-        total = total + one * hardest_violations(across, match, by_image, margin, keep)
-    if two:
-        total = total + two * hardest_violations(across.T, match.T, by_sentence.T, margin, keep)
-    if three:
-        total = total + three * neighbourhood(images, match, by_sentence, margin, keep)
-    if four:
-        total = total + four * neighbourhood(sentences, match.T, by_image.T, margin, keep)
-    return total / match.sum().clamp_min(1)
+
+    needs = ("embed_images", "embed_sentences")
+
+    def __init__(
+        self, margin: float = 0.05, top_k: int = 10, weights: Sequence[float] = (1, 1.5, 0, 0)
+    ) -> None:
+        super().__init__()
+        self.margin, self.top_k, self.weights = margin, top_k, tuple(weights)
+
+    def forward(
+        self,
+        image_embeddings: Tensor,
+        sentence_embeddings: Tensor,
+        image_ids: Tensor | None = None,
+        relations: Relations | None = None,
+    ) -> Tensor:
+        """Return the loss of unit vectors.
+
+        Args:
+            image_embeddings: (n, d).
+            sentence_embeddings: (m, d).
+            image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
+                other; of an image that stands there more than once the first row counts.
+            relations: who matches whom, in the place of `image_ids`.
+        """
+        x, y = image_embeddings, sentence_embeddings
+        if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
+            raise SeesayError(
+                "image_embeddings and sentence_embeddings: wanted shapes (n, d) and (m, d), "
+                f"got {tuple(x.shape)} and {tuple(y.shape)}."
+            )
+        if relations is None:
+            if image_ids is None or not image_ids.shape == x.shape[:1] == y.shape[:1]:
+                got = None if image_ids is None else tuple(image_ids.shape)
+                raise SeesayError(f"image_ids: wanted shape ({len(y)},), one for each pair, got {got}.")
+            images, first = _distinct(image_ids)
+            x, relations = x[first], Relations.from_owners(images, image_ids)
+        return self._loss(x, y, relations)
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of an embedding matcher, which embeds each image of the batch once."""
+        images, first = _distinct(batch.image_ids)
+        vectors = matcher.embed_images(batch.images[first]).float()
+        relations = Relations.from_owners(images, batch.image_ids)
+        texts = matcher.embed_sentences(batch.sentences).float()
+        return [self._loss(vectors, texts, relations)]
+
+    def _loss(self, images: Tensor, sentences: Tensor, relations: Relations) -> Tensor:
+        match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
+        across = distances(images, sentences)
+        margin, keep = self.margin, self.top_k
+        one, two, three, four = self.weights
+        total = across.new_zeros(())
+        if one:
+            total = total + one * _hardest_violations(across, match, by_image, margin, keep)
+        if two:
+            total = total + two * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep)
+        if three:
+            total = total + three * _neighbourhood(images, match, by_sentence, margin, keep)
+        if four:
+            total = total + four * _neighbourhood(sentences, match.T, by_image.T, margin, keep)
+        return total / match.sum().clamp_min(1)
 
 
-def hardest_violations(
+def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The different ones among `image_ids` (n,), ascending, and the first row of each."""
+    images, place = torch.unique(image_ids, return_inverse=True)
+    rows = torch.arange(len(image_ids), device=image_ids.device)
+    return images, rows.new_full(images.shape, len(rows)).scatter_reduce(0, place, rows, "amin")
+
+
+def _hardest_violations(
     distance: Tensor, positive: Tensor, negative: Tensor, margin: float, keep: int
 ) -> Tensor:
-    """Σ over positives (i, j) of the `keep` largest max(0, m + d(i, j) - d(i, k)) over negatives (i, k).
+    """Sum up the `keep` largest max(0, m + d(i, j) - d(i, k)) of each positive (i, j), over negatives (i, k).
 
     Args:
         distance: of queries to candidates, (q, c).
@@ -84,14 +150,14 @@ def hardest_violations(
 
 
 def distances(left: Tensor, right: Tensor) -> Tensor:
-    """Euclidean distances of unit vectors, (n, m); the root is kept off zero, where it has no gradient."""
+    """Return Euclidean distances of unit vectors, (n, m), kept off zero, where they have no gradient."""
     # Half precision would lose what a margin of 0.05 needs.
     with torch.autocast(left.device.type, enabled=False):
         return (2 - 2 * left.float() @ right.float().T).clamp_min(1e-8).sqrt()
 
 
-def neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:
-    """Eq. 4 or 5: who shares a match lies nearer than whoever is a negative of that match.
+def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:
+    """Return eq. 4 or 5: who shares a match lies nearer than whoever is a negative of that match.
 
     Args:
         vectors: of one side, (n, d).
@@ -104,9 +170,4 @@ def neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: f
     share = matching[rows].float() @ matching.float().T > 0
     others = (matching[rows].float() @ negative.float().T > 0) & ~share
     share[torch.arange(len(rows), device=rows.device), rows] = False
-    return hardest_violations(distances(vectors[rows], vectors), share, others, margin, keep)
-
-
-def logistic_loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Eq. 7: the mean of log(1 + exp(-z·p)), with scores p (n,) and labels z (n,) of +1 and -1."""
-    return functional.softplus(-labels * scores).mean()
+    return _hardest_violations(distances(vectors[rows], vectors), share, others, margin, keep)

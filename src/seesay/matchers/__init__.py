@@ -1,1 +1,46 @@
-"""Arrays to scores: one file a paper, and the runs that hold trained ones."""
+"""Matchers: modules that score images against sentences, one paper a file.
+
+A matcher takes image features (n, d) and sentences, and gives the score matrix (n, m). One that embeds both
+(`EmbeddingMatcher`) can be indexed, one that looks at every pair (`PairMatcher`) re-ranks.
+"""
+
+from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, register_matcher
+from seesay.matchers.cca import CCA
+from seesay.matchers.composed import Ensemble
+from seesay.matchers.concepts import ConceptClassifier
+from seesay.matchers.dcca import DCCA
+from seesay.matchers.devise import DeViSE
+from seesay.matchers.dvsa import DVSA
+from seesay.matchers.gvse import GVSE, UncommonVSE
+from seesay.matchers.irmatch import IRMatch
+from seesay.matchers.mcnn import MatchingCNN
+from seesay.matchers.order_embeddings import OrderEmbeddings
+from seesay.matchers.projection import Projection
+from seesay.matchers.sco import SCO
+from seesay.matchers.sentences import Sentences
+from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
+from seesay.matchers.vsepp import VSEPlusPlus
+
+__all__ = [
+    "CCA",
+    "DCCA",
+    "DVSA",
+    "GVSE",
+    "SCO",
+    "ConceptClassifier",
+    "DeViSE",
+    "EmbeddingMatcher",
+    "Ensemble",
+    "IRMatch",
+    "Matcher",
+    "MatchingCNN",
+    "OrderEmbeddings",
+    "PairMatcher",
+    "Projection",
+    "Sentences",
+    "SimilarityNetwork",
+    "TwoBranchEmbedding",
+    "UncommonVSE",
+    "VSEPlusPlus",
+    "register_matcher",
+]

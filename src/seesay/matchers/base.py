@@ -1,63 +1,108 @@
-"""The one interface: matchers score images against sentences.
-
-Everything downstream (evaluation, search, web) speaks only this.
-"""
+"""The interface of matchers, which score images against sentences, and their registry."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Protocol
 
-from seesay.matchers.sentences import Sentences
-from seesay.text.vocabulary import Vocabulary
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, SerializeAsAny
+from torch import Tensor, nn
+
+from seesay.errors import SeesayError
+from seesay.matchers.sentences import SentencesLike
+from seesay.registry import Settings, SettingsRegistry
+
+MATCHERS = SettingsRegistry("matcher", "seesay.matchers")
+register_matcher = MATCHERS.register_with
 
 _NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
 
 
-class Matcher(nn.Module):
-    """Scores images against sentences; images are features (n, d)."""
+class Pretrained(Protocol):
+    """Pretrained vectors for the words of a run's vocabulary, which training provides to `prepare`."""
 
-    def score(self, images: Tensor, sentences: Sentences) -> Tensor:
-        """The score matrix (n_images, n_sentences); higher is a better match."""
+    def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return vectors (V - 1, d) of all words but the unknown one, and which are known (V - 1,)."""
+        ...
+
+    def class_vectors(self) -> NDArray[np.float32]:
+        """Return vectors (1000, 384) of the names of the ImageNet classes."""
+        ...
+
+
+class Matcher(nn.Module):
+    """Scores images against sentences.
+
+    Attributes:
+        reads_words: True if it reads the words of sentences.
+        reads_vectors: True if it cannot do without the vectors of a sentence encoder.
+        tunable: True if an image encoder can be fine-tuned together with it.
+    """
+
+    reads_words: ClassVar[bool] = True
+    reads_vectors: ClassVar[bool] = False
+    tunable: ClassVar[bool] = False
+
+    def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
+        """Return the score matrix (n, m); higher is a better match.
+
+        Args:
+            images: features, (n, d).
+            sentences: m `Sentences`, padded word numbers (m, t) with lengths (m,), or vectors (m, d).
+        """
         raise NotImplementedError
 
-    def prepare(self, vocabulary: Vocabulary) -> None:
-        """Fill in what training does not start from chance; called once, before it."""
+    def prepare(self, pretrained: Pretrained) -> None:
+        """Fill in weights that do not start from chance; called once, before training."""
 
-    def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
-        """The score matrices that the loss sees: one, or one for each member of an ensemble."""
-        return [self.score(images, sentences)]
+    def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
+        """Return the score matrices that a loss sees: one, or one for each member of an ensemble."""
+        return [self(images, sentences)]
+
+    def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
+        """Return what is minimised beside the recipe's loss on matching pairs; None for nothing.
+
+        Args:
+            images: features, (n, d).
+            sentences: n of them.
+            progress: the share of training that is over, from 0 to 1.
+        """
+        del images, sentences, progress
+        return None
 
 
 class EmbeddingMatcher(Matcher):
     """A matcher whose score is the inner product of two vectors, so that it can be indexed.
 
     Attributes:
-        asks: whether an image or a sentence has another vector where it asks than where it is found; then
-            the score depends on which of them asks, and `score` is that of the vectors of what is found.
+        asymmetric: True if queries and gallery items are embedded differently; then `forward` gives the
+            inner products of gallery vectors.
     """
 
-    asks = False
+    asymmetric: bool = False
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Image vectors, (n, d)."""
+        """Return image vectors, (n, d)."""
         raise NotImplementedError
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Sentence vectors, (m, d)."""
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return sentence vectors, (m, d)."""
         raise NotImplementedError
 
     def query_images(self, images: Tensor) -> Tensor:
-        """Vectors of images that ask for sentences, (n, d)."""
+        """Return vectors of images as queries for sentences, (n, d)."""
         return self.embed_images(images)
 
-    def query_sentences(self, sentences: Sentences) -> Tensor:
-        """Vectors of sentences that ask for images, (m, d)."""
+    def query_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return vectors of sentences as queries for images, (m, d)."""
         return self.embed_sentences(sentences)
 
-    def score(self, images: Tensor, sentences: Sentences) -> Tensor:
-        """Inner products; cosines, since every embedding here has unit length."""
+    def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
+        """Return the inner products (n, m): cosines, where embeddings have unit length."""
         return self.embed_images(images) @ self.embed_sentences(sentences).T
 
 
@@ -65,15 +110,15 @@ class PairMatcher(Matcher):
     """A matcher that must look at every pair. Each side is encoded once, however many pairs there are."""
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """What pairs need of the images, n rows."""
+        """Return what pairs need of the images, n rows."""
         raise NotImplementedError
 
-    def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """What pairs need of the sentences, m rows."""
+    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return what pairs need of the sentences, m rows."""
         raise NotImplementedError
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The score matrix (n, m) of encoded images and sentences, a few sentences' pairs at a time.
+        """Return the score matrix (n, m) of encoded images and sentences, a few sentences' pairs at a time.
 
         However many pairs there are, little more is in memory than their scores and `n` pairs' activations.
         """
@@ -88,7 +133,7 @@ class PairMatcher(Matcher):
         return scores.T
 
     def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """A matrix (m, n) to write the scores of few sentences at a time to.
+        """Return a matrix (m, n) to write the scores of few sentences at a time to.
 
         Were these kept one by one, each would take a place amid the freed activations of the last, and
         the next activations would need new memory (m-CNN's sentence level was several times slower so).
@@ -96,28 +141,142 @@ class PairMatcher(Matcher):
         return next(self.parameters(), images).new_empty(len(sentences), len(images))
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Scores (n,) of encoded images and sentences that stand side by side."""
+        """Return scores (n,) of encoded images and sentences side by side."""
         raise NotImplementedError
 
-    def score(self, images: Tensor, sentences: Sentences) -> Tensor:
-        """The score matrix (n, m)."""
+    def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
+        """Return the score matrix (n, m)."""
         return self.score_encoded(self.encode_images(images), self.encode_sentences(sentences))
 
 
-class ScoreLayer(nn.Linear):
-    """A network's last layer, to one score: (…, width) to (…, 1), in single precision under autocast too.
+@dataclass(frozen=True)
+class MatcherInputs:
+    """What a matcher is built for.
 
-    Half precision knows some thousand numbers around a score, so that different pairs would tie.
+    Attributes:
+        image_dims: widths of the arrays that the image features are joined from.
+        vocabulary_size: rows of a word embedding, the unknown word's included.
+        sentence_dim: width of the sentence encoder's vectors; 0 without one.
     """
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The scores."""
-        with torch.autocast(inputs.device.type, enabled=False):
-            return functional.linear(inputs.to(self.weight.dtype), self.weight, self.bias)
+    image_dims: tuple[int, ...]
+    vocabulary_size: int
+    sentence_dim: int = 0
+
+    @property
+    def image_dim(self) -> int:
+        """Width of the joined image features."""
+        return sum(self.image_dims)
+
+
+class MatcherSettings(Settings):
+    """Base of the settings of matchers: what a recipe says of one, and what others must know of it."""
+
+    kind: str
+    is_composed: ClassVar[bool] = False
+
+    def build(self, inputs: MatcherInputs) -> nn.Module:
+        """Return the matcher with its initial weights."""
+        raise NotImplementedError
+
+    def options(self) -> Mapping[str, Any]:
+        """Return all values but the kind: the options of the matcher's constructor."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+
+    @property
+    def matcher_class(self) -> type:
+        """The class that `build` makes an object of."""
+        return MATCHERS.implementation(self)
+
+    @property
+    def indexable(self) -> bool:
+        """True if it embeds images and sentences in one space."""
+        return all(hasattr(self.matcher_class, name) for name in ("embed_images", "embed_sentences"))
+
+    @property
+    def tunable(self) -> bool:
+        """True if an image encoder can be fine-tuned together with it."""
+        return bool(getattr(self.matcher_class, "tunable", False))
+
+    @property
+    def reads_words(self) -> bool:
+        """True if it reads the words of sentences."""
+        return bool(getattr(self.matcher_class, "reads_words", True))
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if it cannot do without the vectors of a sentence encoder."""
+        return bool(getattr(self.matcher_class, "reads_vectors", False))
+
+    @property
+    def max_words(self) -> int | None:
+        """How many words of a sentence it reads; None for all."""
+        return None
+
+    @property
+    def instances_per_image(self) -> int | None:
+        """How many instances an image's features are laid end to end of; None if they are one vector."""
+        return None
+
+    @property
+    def concept_count(self) -> int | None:
+        """How many concepts it classifies images by, at most; None for a matcher."""
+        return None
+
+    @property
+    def predicts_concepts(self) -> bool:
+        """True if it classifies images by concepts instead of matching them with sentences."""
+        return self.concept_count is not None
+
+
+# Settings of any matcher, in a field of other settings.
+AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(MATCHERS.validate)]
+
+
+class _Wrapped(EmbeddingMatcher):
+    """Somebody's own module with the two `embed_` methods."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        vectors: Tensor = self.module.embed_images(images)  # type: ignore[operator]
+        return vectors
+
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        vectors: Tensor = self.module.embed_sentences(sentences)  # type: ignore[operator]
+        return vectors
+
+
+def as_matcher(module: nn.Module) -> Matcher:
+    """Return a matcher as it is, and any module with `embed_images` and `embed_sentences` as one.
+
+    Raises:
+        SeesayError: it is neither.
+    """
+    if isinstance(module, Matcher):
+        return module
+    if hasattr(module, "embed_images") and hasattr(module, "embed_sentences"):
+        return _Wrapped(module)
+    raise SeesayError(
+        f"{type(module).__name__} is no matcher: write embed_images and embed_sentences, "
+        "or derive it from seesay.matchers.PairMatcher."
+    )
+
+
+def check_images(images: Tensor, dim: int) -> None:
+    """See that image features have the shape (n, dim).
+
+    Raises:
+        SeesayError: they have another.
+    """
+    if images.ndim != 2 or images.shape[1] != dim:
+        raise SeesayError(f"images: wanted features of shape (n, {dim}), got {tuple(images.shape)}.")
 
 
 def pairs_at_once(activations: Tensor) -> int:
-    """How many pairs to compute at once, given one pair's largest activations.
+    """Return how many pairs to compute at once, given one pair's largest activations.
 
     On a CPU so many that they stay in a core's cache, which made the similarity network half as fast
     again; on a GPU so many that it is busy.

@@ -13,13 +13,20 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import Field
 from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.sentences import Sentences
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.sentences import SentencesLike, read_vectors
 
 _Matrix = NDArray[np.float64]
 
@@ -211,8 +218,21 @@ def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matri
     return left * (values > 0), np.minimum(values, 1.0), right
 
 
+class CCASettings(MatcherSettings):
+    """Settings of `CCA`."""
+
+    kind: Literal["cca"] = "cca"
+    dim: int = Field(512, gt=0)
+    power: float = Field(4.0, ge=0)
+
+    def build(self, inputs: MatcherInputs) -> CCA:
+        """Return the matcher, not fitted yet."""
+        return CCA(inputs.image_dim, inputs.sentence_dim, **self.options())
+
+
+@register_matcher(CCASettings)
 class CCA(EmbeddingMatcher):
-    """CCA as a matcher: sentences by their vectors, cosine of projections scaled by eigenvalue**power.
+    """Normalised CCA: the score is the cosine of projections scaled by eigenvalue**power.
 
     The eigenvalues are those of Gong et al.'s problem, in which one block matrix holds all covariances:
     1 + correlation. Nothing of it is trained by steps; `fit` fills the buffers.
@@ -227,7 +247,9 @@ class CCA(EmbeddingMatcher):
         SeesayError: more components than the narrower side has features.
     """
 
-    def __init__(self, image_dim: int, sentence_dim: int, dim: int, power: float = 4.0) -> None:
+    reads_words, reads_vectors = False, True
+
+    def __init__(self, image_dim: int, sentence_dim: int, dim: int = 512, power: float = 4.0) -> None:
         super().__init__()
         _check_dim(dim, image_dim, sentence_dim)
         self.power = power
@@ -246,24 +268,29 @@ class CCA(EmbeddingMatcher):
         covariances = Covariances()
         for images, sentences in batches:
             covariances.add(images, sentences)
+        self.solve(covariances, ridge)
+
+    def solve(self, covariances: Covariances, ridge: float) -> None:
+        """Take the solution of these covariances; one pass over the pairs serves many ridges."""
         self.fill(solve_cca(covariances, len(self.get_buffer("correlations")), ridge, ridge))
 
     def fill(self, solution: CcaSolution) -> None:
-        """Take a solution's projections, x for images; one pass of covariances serves many ridges."""
+        """Take a solution's projections, x for images."""
         names = ("image_mean", "sentence_mean", "image_map", "sentence_map", "correlations")
         for name, value in zip(names, solution, strict=True):
             self.get_buffer(name).copy_(value)
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit vectors, (n, dim) from (n, p)."""
-        return self.embed(images, "image")
+        """Return unit vectors, (n, dim)."""
+        check_images(images, len(self.get_buffer("image_mean")))
+        return self.project(images, "image")
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit vectors, (m, dim) from the sentence encoder's vectors."""
-        return self.embed(sentences.vectors, "sentence")
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors of the sentence encoder's vectors, (m, dim)."""
+        return self.project(read_vectors(sentences, len(self.get_buffer("sentence_mean"))), "sentence")
 
-    def embed(self, features: Tensor, side: Literal["image", "sentence"]) -> Tensor:
-        """Unit vectors of one side's features."""
+    def project(self, features: Tensor, side: Literal["image", "sentence"]) -> Tensor:
+        """Return unit vectors of one side's features."""
         centred = features.float() - self.get_buffer(f"{side}_mean")
         projected = centred @ self.get_buffer(f"{side}_map")
         return functional.normalize(projected * (1 + self.get_buffer("correlations")) ** self.power, dim=1)

@@ -13,42 +13,78 @@ of normalised CCA are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import torch
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
 from seesay.matchers.cca import CCA, Covariances, solve_cca
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import xavier
-from seesay.recipes.matchers import DccaSettings
+from seesay.matchers.layers import xavier
+from seesay.matchers.sentences import SentencesLike, read_vectors
 
 
+class DCCASettings(MatcherSettings):
+    """Settings of `DCCA`."""
+
+    kind: Literal["dcca"] = "dcca"
+    hidden: tuple[PositiveInt, ...] = (1024,)
+    dim: int = Field(128, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    power: float = Field(0.0, ge=0)
+
+    def build(self, inputs: MatcherInputs) -> DCCA:
+        """Return the matcher with its initial weights."""
+        return DCCA(inputs.image_dim, inputs.sentence_dim, **self.options())
+
+
+@register_matcher(DCCASettings)
 class DCCA(EmbeddingMatcher):
-    """The score is the cosine of the outputs' canonical projections.
+    """Deep CCA: a perceptron a side; the score is the cosine of their outputs' canonical projections.
 
     Args:
-        settings: of the recipe.
         image_dim: width of the image features.
         sentence_dim: width of the sentence encoder's vectors.
+        hidden: widths of the hidden layers.
+        dim: width of the outputs, and how many projections are kept.
+        dropout: after each hidden layer.
+        power: of the eigenvalues by which projections are scaled, as in `CCA`.
     """
 
-    def __init__(self, settings: DccaSettings, image_dim: int, sentence_dim: int) -> None:
-        super().__init__()
-        self.image_map = _perceptron(image_dim, settings)
-        self.sentence_map = _perceptron(sentence_dim, settings)
-        self.projections = CCA(settings.dim, settings.dim, settings.dim, settings.power)
+    reads_words, reads_vectors = False, True
 
-    def outputs(self, images: Tensor, sentences: Sentences) -> tuple[Tensor, Tensor]:
-        """H₁ (m, dim) and H₂ (m, dim) of images and sentences side by side."""
-        return self.image_map(_scaled(images)), self.sentence_map(_scaled(sentences.vectors))
+    def __init__(
+        self,
+        image_dim: int,
+        sentence_dim: int,
+        hidden: Sequence[int] = (1024,),
+        dim: int = 128,
+        dropout: float = 0.0,
+        power: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.image_dim, self.sentence_dim = image_dim, sentence_dim
+        self.image_map = _perceptron((image_dim, *hidden), dim, dropout)
+        self.sentence_map = _perceptron((sentence_dim, *hidden), dim, dropout)
+        self.projections = CCA(dim, dim, dim, power)
+
+    def outputs(self, images: Tensor, sentences: SentencesLike) -> tuple[Tensor, Tensor]:
+        """Return H₁ (m, dim) and H₂ (m, dim) of images and sentences side by side."""
+        return self._image_outputs(images), self._sentence_outputs(sentences)
 
     @torch.inference_mode()
-    def fit_projections(self, batches: Iterable[tuple[Tensor, Sentences]], ridge: float) -> None:
-        """Linear CCA of the outputs of matching pairs; `ridge` is r, in the outputs' own unit.
+    def fit_projections(self, batches: Iterable[tuple[Tensor, SentencesLike]], ridge: float) -> None:
+        """Fit linear CCA to the outputs of matching pairs; `ridge` is r, in the outputs' own unit.
 
         Raises:
             SeesayError: see `solve_cca`.
@@ -61,12 +97,21 @@ class DCCA(EmbeddingMatcher):
         self.projections.fill(solve_cca(covariances, dim, *shares))
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit vectors, (n, dim)."""
-        return self.projections.embed(self.image_map(_scaled(images)), "image")
+        """Return unit vectors, (n, dim)."""
+        return self.projections.project(self._image_outputs(images), "image")
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit vectors, (m, dim)."""
-        return self.projections.embed(self.sentence_map(_scaled(sentences.vectors)), "sentence")
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        return self.projections.project(self._sentence_outputs(sentences), "sentence")
+
+    def _image_outputs(self, images: Tensor) -> Tensor:
+        check_images(images, self.image_dim)
+        outputs: Tensor = self.image_map(_scaled(images))
+        return outputs
+
+    def _sentence_outputs(self, sentences: SentencesLike) -> Tensor:
+        outputs: Tensor = self.sentence_map(_scaled(read_vectors(sentences, self.sentence_dim)))
+        return outputs
 
 
 def _scaled(inputs: Tensor) -> Tensor:
@@ -74,9 +119,8 @@ def _scaled(inputs: Tensor) -> Tensor:
     return functional.normalize(inputs, dim=1) * length
 
 
-def _perceptron(width: int, settings: DccaSettings) -> nn.Sequential:
+def _perceptron(widths: Sequence[int], dim: int, dropout: float) -> nn.Sequential:
     layers: list[nn.Module] = []
-    widths = (width, *settings.hidden)
     for wide, out in pairwise(widths):
-        layers += [xavier(wide, out), nn.ReLU(), nn.Dropout(settings.dropout)]
-    return nn.Sequential(*layers, xavier(widths[-1], settings.dim))
+        layers += [xavier(wide, out), nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers, xavier(widths[-1], dim))

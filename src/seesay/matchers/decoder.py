@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
-from seesay.matchers.sentences import Sentences
-from seesay.text.vocabulary import UNKNOWN
+from seesay.matchers.sentences import UNKNOWN, Sentences
 
 State = tuple[Tensor, Tensor]
 Written = tuple[list[int], float]
@@ -27,20 +26,20 @@ class Decoder(nn.Module):
     """The decoder's LSTM and output layer.
 
     Args:
-        words: rows of the vocabulary; the mark is one more.
+        vocabulary_size: rows of the word embedding; the mark is one more.
         word_dim: D.
         dim: H, the width of the image vectors.
     """
 
-    def __init__(self, words: int, word_dim: int, dim: int) -> None:
+    def __init__(self, vocabulary_size: int, word_dim: int, dim: int) -> None:
         super().__init__()
-        self.mark = words
+        self.mark = vocabulary_size
         self.lstm = nn.LSTM(word_dim, dim)
         self.projection = nn.Linear(dim, word_dim, bias=False)
-        self.bias = nn.Parameter(torch.zeros(words + 1))
+        self.bias = nn.Parameter(torch.zeros(vocabulary_size + 1))
 
     def loss(self, images: Tensor, sentences: Sentences, table: Tensor, sampling: float = 0.0) -> Tensor:
-        """L_gen: minus the log-likelihood of a sentence, summed over its words and the end, a mean over all.
+        """Return L_gen: minus the log-likelihood of a sentence, of its words and its end, a mean over all.
 
         Args:
             images: image vectors, (m, H), one a sentence.
@@ -63,7 +62,7 @@ class Decoder(nn.Module):
     def with_own_words(
         self, images: Tensor, read: PackedSequence, table: Tensor, sampling: float
     ) -> PackedSequence:
-        """Scheduled sampling: words replaced by what the decoder holds likeliest after those before them.
+        """Replace words by what the decoder holds likeliest after those before them: scheduled sampling.
 
         What the decoder itself says is no function that a gradient passes, so that all words can be chosen
         first and then be read as true ones are.
@@ -84,7 +83,7 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def greedy(self, images: Tensor, table: Tensor, max_length: int) -> Sentences:
-        """The likeliest next word again and again: for n images n sentences of 1 to `max_length` words."""
+        """Write the likeliest next word again and again: n sentences of 1 to `max_length` words."""
         last = torch.full((len(images),), self.mark, device=images.device)
         state, written = _start(images), []
         ended = torch.zeros_like(last, dtype=torch.bool)
@@ -104,7 +103,7 @@ class Decoder(nn.Module):
     def beam_search(
         self, image: Tensor, table: Tensor, beam: int, count: int, max_length: int
     ) -> list[Written]:
-        """The `count` likeliest sentences of 1 to `max_length` words that a beam finds, best first.
+        """Return the `count` likeliest sentences of 1 to `max_length` words that a beam finds, best first.
 
         They are compared by log-likelihood, ends counted and not divided by length: what eq. 3 gives, which
         favours short sentences. The unknown word is never written.
@@ -139,14 +138,14 @@ class Decoder(nn.Module):
         return ended
 
     def step(self, words: Tensor, state: State, table: Tensor) -> tuple[Tensor, State]:
-        """Read one word of each of n sentences: logits of the next, (n, G), and the state, both (1, n, H)."""
+        """Read one word of each of n sentences; return the next's logits (n, G) and the state (1, n, H)."""
         # Under autocast states are in half precision from the first step on; input must be as they are.
         vectors = functional.embedding(words, table)[None].to(state[0].dtype)
         output, state = self.lstm(vectors, state)
         return self.logits(output[0], table), state
 
     def logits(self, states: Tensor, table: Tensor) -> Tensor:
-        """What the softmax of eq. 3 is of, (n, G) from hidden states (n, H)."""
+        """Return the logits of eq. 3, (n, G), from hidden states (n, H)."""
         return functional.linear(self.projection(states), table, self.bias)
 
     def _framed(self, sentences: Sentences) -> tuple[Sentences, Tensor]:

@@ -14,37 +14,59 @@ open, since there an image asks and words answer:
 
 from __future__ import annotations
 
+from typing import Literal
+
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.sentences import Sentences
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.sentences import SentencesLike, read_vectors
 
 
+class DeViSESettings(MatcherSettings):
+    """Settings of `DeViSE`."""
+
+    kind: Literal["devise"] = "devise"
+
+    def build(self, inputs: MatcherInputs) -> DeViSE:
+        """Return the matcher with its initial weights."""
+        return DeViSE(inputs.image_dim, inputs.sentence_dim)
+
+
+@register_matcher(DeViSESettings)
 class DeViSE(EmbeddingMatcher):
-    """The score is the cosine of M v and t.
+    """A linear map of images into the space of sentence vectors; the score is the cosine of M v and t.
 
     Args:
         image_dim: width of the image features.
         sentence_dim: width of the sentence encoder's vectors.
     """
 
+    reads_words, reads_vectors = False, True
+
     def __init__(self, image_dim: int, sentence_dim: int) -> None:
         super().__init__()
         self.image_map = nn.Linear(image_dim, sentence_dim, bias=False)
 
-    def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
-        """The products t M v, (n, m)."""
+    def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
+        """Return the products t M v, (n, m)."""
         return [self._project(images) @ self.embed_sentences(sentences).T]
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """M v brought to unit length, (n, sentence_dim)."""
+        """Return M v brought to unit length, (n, sentence_dim)."""
         return functional.normalize(self._project(images), dim=1)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """t, (m, sentence_dim)."""
-        return functional.normalize(sentences.vectors, dim=1)
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return t, (m, sentence_dim)."""
+        return functional.normalize(read_vectors(sentences, self.image_map.out_features), dim=1)
 
     def _project(self, images: Tensor) -> Tensor:
+        check_images(images, self.image_map.in_features)
         projected: Tensor = self.image_map(functional.normalize(images, dim=1))
         return projected

@@ -13,45 +13,59 @@ Bengio 2010 propose, biases at 0; a word that GloVe lacks is a vector of zeros; 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders.sentences.word_vectors import DIM, word_vectors
-from seesay.matchers.base import PairMatcher
-from seesay.matchers.gvse import absent, described, split_instances
-from seesay.matchers.sco import cut
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import xavier
-from seesay.recipes.matchers import DvsaSettings
-from seesay.text.vocabulary import Vocabulary
+from seesay.matchers.base import MatcherInputs, PairMatcher, Pretrained, check_images, register_matcher
+from seesay.matchers.gvse import InstanceSettings, absent, described, split_instances
+from seesay.matchers.layers import xavier
+from seesay.matchers.sentences import WORD_VECTOR_DIMS, Sentences, SentencesLike, read_words
 
 _WORDS = 256  # that meet all regions at a time
 
 
+class DVSASettings(InstanceSettings):
+    """Settings of `DVSA`."""
+
+    kind: Literal["dvsa"] = "dvsa"
+    dim: int = Field(1000, gt=0)
+    hidden: int = Field(300, gt=0)
+    max_length: int = Field(30, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+    def build(self, inputs: MatcherInputs) -> DVSA:
+        """Return the matcher with its initial weights."""
+        return DVSA(inputs.image_dim, inputs.vocabulary_size, **self.options())
+
+    @property
+    def max_words(self) -> int:
+        """How many words of a sentence it reads."""
+        return self.max_length
+
+
 class BRNN(nn.Module):
-    """The bidirectional recurrent network over words, eq. 2-6.
+    """The bidirectional recurrent network over words, eq. 2-6; the arguments are those of `DVSA`."""
 
-    Args:
-        words: rows of the word embedding.
-        settings: of the recipe.
-    """
-
-    def __init__(self, words: int, settings: DvsaSettings) -> None:
+    def __init__(self, vocabulary_size: int, dim: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(words, DIM)
+        word_dim = WORD_VECTOR_DIMS["glove"]
+        self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(False)
-        self.word_map = xavier(DIM, settings.hidden)
-        self.dropout = nn.Dropout(settings.dropout)
-        self.ahead, self.back = (_recurrent(settings.hidden) for _ in range(2))
-        self.output = xavier(settings.hidden, settings.dim)
+        self.word_map = xavier(word_dim, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.ahead, self.back = (_recurrent(hidden) for _ in range(2))
+        self.output = xavier(hidden, dim)
 
     def forward(self, sentences: Sentences, max_length: int) -> Tensor:
-        """h_t of each word, (m, max_length, dim); zeros behind the last word."""
+        """Return h_t of each word, (m, max_length, dim); zeros behind the last word."""
         places = torch.arange(int(sentences.lengths.max()), device=sentences.lengths.device)
         there = places < sentences.lengths[:, None]
-        padded = self.embedding.weight.new_zeros(*there.shape, DIM)
+        padded = self.embedding.weight.new_zeros(*there.shape, self.embedding.embedding_dim)
         padded[there] = self.embedding(sentences.words)
         e = self.dropout(functional.relu(self.word_map(padded)))
         # Behind the last word the backward state stays 0, as it is in front of the first one it reads.
@@ -63,32 +77,46 @@ class BRNN(nn.Module):
         return functional.pad(h, (0, 0, 0, max_length - h.shape[1]))
 
 
+@register_matcher(DVSASettings)
 class DVSA(PairMatcher):
     """The score is the sum over a sentence's words of their products with the regions that fit them best.
 
     Args:
-        settings: of the recipe.
         image_dim: width of the joined instances.
-        words: rows of the word embedding.
+        vocabulary_size: rows of the word embedding.
+        instances: regions of an image; one of zeros is none.
+        dim: width of the space of regions and words.
+        hidden: width of the recurrent states.
+        max_length: words of a sentence that are read.
+        dropout: on regions and words while training.
 
     Raises:
         SeesayError: the features are not so many instances.
     """
 
-    def __init__(self, settings: DvsaSettings, image_dim: int, words: int) -> None:
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        instances: int = 36,
+        dim: int = 1000,
+        hidden: int = 300,
+        max_length: int = 30,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.instances, self.max_length = settings.instances, settings.max_length
-        # Named so that a run on features given as files finds their width.
-        self.image_map = xavier(split_instances(image_dim, self.instances), settings.dim)
-        self.dropout = nn.Dropout(settings.dropout)
-        self.reader = BRNN(words, settings)
+        self.image_dim, self.instances, self.max_length = image_dim, instances, max_length
+        self.image_map = xavier(split_instances(image_dim, instances), dim)
+        self.dropout = nn.Dropout(dropout)
+        self.reader = BRNN(vocabulary_size, dim, hidden, dropout)
 
-    def prepare(self, vocabulary: Vocabulary) -> None:
+    def prepare(self, pretrained: Pretrained) -> None:
         """Take the words' vectors from GloVe; they are not learned."""
-        self.reader.embedding.weight[1:] = torch.from_numpy(word_vectors(vocabulary.words)[0])
+        self.reader.embedding.weight[1:] = torch.from_numpy(pretrained.word_vectors("glove")[0])
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """The regions v_i, (n, instances, dim); in the place of one that an image lacks, its first again."""
+        """Return the regions v_i, (n, instances, dim); one that an image lacks is its first again."""
+        check_images(images, self.image_dim)
         regions = described(images, self.instances, self.image_map.weight.dtype)
         first = regions[:, :1].expand_as(regions)
         vectors: Tensor = self.image_map(
@@ -96,13 +124,13 @@ class DVSA(PairMatcher):
         )
         return vectors
 
-    def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """The words h_t, (m, max_length, dim); zeros behind the last, which add nothing to a score."""
-        vectors: Tensor = self.reader(cut(sentences, self.max_length), self.max_length)
+    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return the words h_t, (m, max_length, dim); zeros behind the last, which add nothing to a score."""
+        vectors: Tensor = self.reader(read_words(sentences).truncated(self.max_length), self.max_length)
         return vectors
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The score matrix (n, m), so many words of all sentences at a time."""
+        """Return the score matrix (n, m), so many words of all sentences at a time."""
         words = sentences.flatten(0, 1)
         there = words.any(dim=1).nonzero()[:, 0]
         regions = images.flatten(0, 1).T
@@ -114,7 +142,7 @@ class DVSA(PairMatcher):
         return scores.index_add(0, there // sentences.shape[1], torch.cat(best).float()).T
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Scores (n,) of encoded images and sentences side by side."""
+        """Return scores (n,) of encoded images and sentences side by side."""
         return torch.bmm(sentences, images.transpose(1, 2)).amax(dim=2).float().sum(dim=1)
 
 

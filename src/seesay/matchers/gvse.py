@@ -1,21 +1,116 @@
-"""GVSE (Huang, Long, Wang, AAAI 2019): the uncommon VSE, of generic features of instances and words.
+"""GVSE (Huang, Long, Wang, AAAI 2019): uncommon VSE, and its gated fusion with a common VSE.
 
-What it learns is how to put together features that are frozen: class probabilities of an image's instances
-by an attentional LSTM, a sentence encoder's vector by a linear map. So it can match things that its
-training pairs never showed.
+What the uncommon VSE learns is how to put together features that are frozen: class probabilities of an
+image's instances by an attentional LSTM, a sentence encoder's vector by a linear map. So it can match things
+that its training pairs never showed.
+
+The fusion weighs two metrics by what the query holds. Eq. 4: m = t ⊙ m₀ + (1 - t) ⊙ m₁ with t = σ(f(x)),
+where m₀ and m₁ are a query's scores by either member and x its two vectors, one after the other. So the fused
+score is the inner product of [t·q₀ ; (1 - t)·q₁] with [g₀ ; g₁], and candidates can be indexed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar, Literal, cast
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import xavier
-from seesay.recipes.matchers import UncommonVseSettings
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.composed import ComposedSettings
+from seesay.matchers.layers import xavier
+from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
+from seesay.registry import Settings
+
+_AT_ONCE = 512  # images or sentences that a gate sees at a time
+
+
+class InstanceSettings(MatcherSettings):
+    """Settings of a matcher of `instances` vectors an image, which the encoder lays end to end."""
+
+    instances: int = Field(36, gt=0)
+
+    @property
+    def instances_per_image(self) -> int:
+        """How many."""
+        return self.instances
+
+
+class UncommonVSESettings(InstanceSettings):
+    """Settings of `UncommonVSE`."""
+
+    kind: Literal["uncommon-vse"] = "uncommon-vse"
+    dim: int = Field(1024, gt=0)
+    steps: int = Field(3, ge=0)
+    attention: int = Field(512, gt=0)
+
+    def build(self, inputs: MatcherInputs) -> UncommonVSE:
+        """Return the matcher with its initial weights."""
+        return UncommonVSE(inputs.image_dim, inputs.sentence_dim, **self.options())
+
+
+class GateSettings(Settings):
+    """Settings of the gates of `GVSE`, which tell queries with uncommon content from others.
+
+    Attributes:
+        uncommon: a word is uncommon that occurs at most so often in the other folds of the train split.
+        folds: how many there are.
+        hidden: width of the hidden layer of f (eq. 4).
+    """
+
+    uncommon: int = Field(3, ge=0)
+    folds: int = Field(5, gt=1)
+    hidden: int = Field(512, gt=0)
+
+
+class GVSESettings(ComposedSettings):
+    """Settings of `GVSE`; the first member is the one for uncommon content.
+
+    `parts` are the positions, among the recipe's image arrays, of those that each member takes; they are
+    filled in as `matchers` are. The recipe's optimizer, schedule and batch size are those of the gates.
+    """
+
+    joins_inputs: ClassVar[bool] = True
+    rule: ClassVar[str] = "a fusion is of embedding matchers (sco, uncommon-vse, vse++)"
+    together: ClassVar[str] = "members of a fusion"
+
+    kind: Literal["metric-fusion"] = "metric-fusion"
+    members: tuple[str, ...] = Field(min_length=2, max_length=2)
+    gate: GateSettings | None = None
+    parts: tuple[tuple[int, ...], ...] = ()
+
+    def accepts(self, member: MatcherSettings) -> bool:
+        """Return whether that matcher can be a member."""
+        return member.indexable and not issubclass(member.matcher_class, GVSE)
+
+    def with_members(
+        self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
+    ) -> GVSESettings:
+        """Return the settings with those of the members filled in; see `ComposedSettings`."""
+        return self.model_copy(update={"matchers": tuple(matchers), "parts": tuple(places)})
+
+    def build(self, inputs: MatcherInputs) -> GVSE:
+        """Return the fusion of new members."""
+        self.check_resolved(min(len(self.matchers), len(self.parts)))
+        own = [tuple(inputs.image_dims[i] for i in parts) for parts in self.parts]
+        members = [
+            settings.build(MatcherInputs(dims, inputs.vocabulary_size, inputs.sentence_dim))
+            for settings, dims in zip(self.matchers, own, strict=True)
+        ]
+        hidden = self.gate.hidden if self.gate else None
+        return GVSE(members, inputs.image_dims, self.parts, inputs.sentence_dim, hidden)
 
 
 class AttentionalLSTM(nn.Module):
@@ -32,7 +127,6 @@ class AttentionalLSTM(nn.Module):
 
     def __init__(self, width: int, dim: int, hidden: int, steps: int) -> None:
         super().__init__()
-        # Named so that a run on features given as files finds their width.
         self.image_map = xavier(width, hidden)
         self.state_map = nn.Linear(dim, hidden, bias=False)
         self.saliency = nn.Linear(hidden, 1, bias=False)
@@ -43,7 +137,7 @@ class AttentionalLSTM(nn.Module):
         self.dim, self.steps = dim, steps
 
     def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """Of instances (n, I, F) the state h_T, (n, H), and the saliencies p, (n, T, I)."""
+        """Return the state h_T, (n, H), and the saliencies p, (n, T, I), for instances (n, I, F)."""
         missing = absent(instances)
         mapped = self.image_map(instances)
         hidden = memory = instances.new_zeros(len(instances), self.dim)
@@ -56,6 +150,7 @@ class AttentionalLSTM(nn.Module):
         return hidden, torch.stack(saliencies, dim=1)
 
 
+@register_matcher(UncommonVSESettings)
 class UncommonVSE(EmbeddingMatcher):
     """The score is the cosine of image vector v and sentence vector s, both in R^H.
 
@@ -63,25 +158,34 @@ class UncommonVSE(EmbeddingMatcher):
     √p, so that small ones count too. One of zeros is none: it fills up the I of an image that has fewer.
 
     Args:
-        settings: of the recipe; with `steps` 0 the image vector is a linear map of the instances' mean.
         image_dim: I · F, the width of the joined instances.
-        sentence_dim: of the frozen sentence encoder.
+        sentence_dim: width of the sentence encoder's vectors.
+        instances: I.
+        dim: H.
+        steps: T; with 0 the image vector is a linear map of the instances' mean, without relation.
+        attention: width of the hidden layer of f (eq. 1).
     """
 
-    def __init__(self, settings: UncommonVseSettings, image_dim: int, sentence_dim: int) -> None:
+    reads_words, reads_vectors = False, True
+
+    def __init__(
+        self,
+        image_dim: int,
+        sentence_dim: int,
+        instances: int = 36,
+        dim: int = 1024,
+        steps: int = 3,
+        attention: int = 512,
+    ) -> None:
         super().__init__()
-        self.instances = settings.instances
-        width = split_instances(image_dim, self.instances)
-        self.relation = (
-            AttentionalLSTM(width, settings.dim, settings.attention, settings.steps)
-            if settings.steps
-            else None
-        )
-        self.image_map = None if settings.steps else xavier(width, settings.dim)
-        self.sentence_map = xavier(sentence_dim, settings.dim)
+        self.image_dim, self.instances = image_dim, instances
+        width = split_instances(image_dim, instances)
+        self.relation = AttentionalLSTM(width, dim, attention, steps) if steps else None
+        self.image_map = None if steps else xavier(width, dim)
+        self.sentence_map = xavier(sentence_dim, dim)
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit image vectors, (n, H), from instances laid end to end, (n, I·F)."""
+        """Return unit image vectors, (n, H), from instances laid end to end, (n, I·F)."""
         instances = self._instances(images)
         if self.relation is not None:
             return functional.normalize(self.relation(instances)[0], dim=1)
@@ -90,12 +194,13 @@ class UncommonVSE(EmbeddingMatcher):
         mean = (instances * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
         return functional.normalize(self.image_map(mean), dim=1)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit sentence vectors, (m, H)."""
-        return functional.normalize(self.sentence_map(sentences.vectors), dim=1)
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit sentence vectors, (m, H)."""
+        vectors = read_vectors(sentences, self.sentence_map.in_features)
+        return functional.normalize(self.sentence_map(vectors), dim=1)
 
     def saliencies(self, images: Tensor) -> Tensor:
-        """How much each step attends to each instance, p of eq. 1: (n, T, I).
+        """Return how much each step attends to each instance, p of eq. 1: (n, T, I).
 
         Raises:
             SeesayError: the matcher models no relation.
@@ -107,11 +212,117 @@ class UncommonVSE(EmbeddingMatcher):
         return found
 
     def _instances(self, images: Tensor) -> Tensor:
+        check_images(images, self.image_dim)
         return described(images, self.instances, self.sentence_map.weight.dtype)
 
 
+class Gate(nn.Module):
+    """The classifier f of eq. 4, an MLP: whether a query's two vectors show uncommon content.
+
+    Args:
+        dims: widths of the two vectors.
+        hidden: of the MLP's hidden layer.
+    """
+
+    scale: Tensor
+
+    def __init__(self, dims: Sequence[int], hidden: int) -> None:
+        super().__init__()
+        # Numbers of unit vectors are small; times this they have about variance 1.
+        self.register_buffer("scale", torch.cat([torch.full((dim,), dim**0.5) for dim in dims]))
+        self.hidden = nn.Linear(sum(dims), hidden)
+        self.score = nn.Linear(hidden, 1)
+        self.reset()
+
+    def reset(self) -> None:
+        """Draw initial weights anew: all logits are zero, t = 1/2."""
+        self.hidden.reset_parameters()
+        nn.init.zeros_(self.score.weight)
+        nn.init.zeros_(self.score.bias)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return logits f(x), (n,), of vectors laid side by side, (n, d₀ + d₁)."""
+        logits: Tensor = self.score(torch.relu(self.hidden(vectors * self.scale)))
+        return logits[:, 0]
+
+
+@register_matcher(GVSESettings)
+class GVSE(EmbeddingMatcher):
+    """The metrics of two embedding matchers, summed, or weighed by the gate of the query.
+
+    Only the gates are trained here; the members are trained before, each alone.
+
+    Args:
+        members: for uncommon content, and for common.
+        image_dims: widths of the image's arrays.
+        parts: for each member the positions of the arrays that it takes.
+        sentence_dim: width of the sentence encoder's vectors.
+        gate_hidden: width of the gates' hidden layer; None for the sum.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[nn.Module],
+        image_dims: Sequence[int],
+        parts: Sequence[Sequence[int]],
+        sentence_dim: int,
+        gate_hidden: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.asymmetric = gate_hidden is not None
+        self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]
+        # What one word becomes tells how wide the members' vectors are.
+        one = torch.ones(1, dtype=torch.int64)
+        word = Sentences(one - 1, one, torch.zeros(1, sentence_dim))
+        self.eval()
+        with torch.no_grad():
+            self.dims = [member.embed_sentences(word).shape[1] for member in self._matchers()]
+        self.image_gate, self.sentence_gate = (
+            Gate(self.dims, gate_hidden) if gate_hidden is not None else None for _ in range(2)
+        )
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return the members' image vectors side by side, (n, d₀ + d₁)."""
+        check_images(images, sum(self.image_dims))
+        arrays = torch.split(images, self.image_dims, dim=1)
+        theirs = (torch.cat([arrays[i] for i in some], dim=1) for some in self._parts)
+        members = zip(self._matchers(), theirs, strict=True)
+        return torch.cat([member.embed_images(mine) for member, mine in members], dim=1)
+
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return the members' sentence vectors side by side, (m, d₀ + d₁)."""
+        return torch.cat([member.embed_sentences(sentences) for member in self._matchers()], dim=1)
+
+    def query_images(self, images: Tensor) -> Tensor:
+        """Return `embed_images`, weighed: [t·q₀ ; (1 - t)·q₁]."""
+        return self._weighed(self.embed_images(images), self.image_gate)
+
+    def query_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return `embed_sentences`, weighed by the sentences' own gate."""
+        return self._weighed(self.embed_sentences(sentences), self.sentence_gate)
+
+    def image_weights(self, images: Tensor) -> Tensor:
+        """Return the gate's t of images, (n,): how likely they hold uncommon content; 1/2 without gates."""
+        return _weights(self.embed_images(images), self.image_gate)
+
+    def sentence_weights(self, sentences: SentencesLike) -> Tensor:
+        """Return the gate's t of sentences, (m,)."""
+        return _weights(self.embed_sentences(sentences), self.sentence_gate)
+
+    def _weighed(self, vectors: Tensor, gate: Gate | None) -> Tensor:
+        if gate is None:
+            return vectors
+        t = _weights(vectors, gate)[:, None]
+        first, second = torch.split(vectors, self.dims, dim=1)
+        return torch.cat([t * first, (1 - t) * second], dim=1)
+
+    def _matchers(self) -> list[EmbeddingMatcher]:
+        return cast(list[EmbeddingMatcher], list(self.members))
+
+
 def split_instances(image_dim: int, instances: int) -> int:
-    """The width of one of so many instances laid end to end.
+    """Return the width of one of so many instances laid end to end.
 
     Raises:
         SeesayError: the features are not so many.
@@ -124,12 +335,31 @@ def split_instances(image_dim: int, instances: int) -> int:
 
 
 def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
-    """Instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length."""
+    """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length."""
     rows = images.view(len(images), instances, -1).to(dtype)
     return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2)
 
 
 def absent(instances: Tensor) -> Tensor:
-    """Which of the instances (n, I, F) are padding, (n, I); where all are zeros, none is."""
+    """Return which of the instances (n, I, F) are padding, (n, I); where all are zeros, none is."""
     empty = (instances == 0).all(dim=2)
     return empty & ~empty.all(dim=1, keepdim=True)
+
+
+@torch.inference_mode()
+def gate_values(
+    matcher: GVSE, images: Tensor, sentences: Sentences, device: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the gates' t of all images, (n,) from joined features (n, d), and of all m sentences, (m,)."""
+    of_images = [matcher.image_weights(part.to(device)) for part in torch.split(images, _AT_ONCE)]
+    rows = torch.split(torch.arange(len(sentences)), _AT_ONCE)
+    of_sentences = [matcher.sentence_weights(sentences.take(some).to(device)) for some in rows]
+    both = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
+    return both[0], both[1]
+
+
+def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:
+    """T of eq. 4, (n,)."""
+    return (
+        torch.sigmoid(gate(vectors).float()) if gate is not None else vectors.new_full((len(vectors),), 0.5)
+    )

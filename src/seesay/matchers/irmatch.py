@@ -6,14 +6,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.sentences import Sentences
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.sentences import Sentences, SentencesLike, read_words
+
+
+class IRMatchSettings(MatcherSettings):
+    """Settings of `IRMatch`."""
+
+    kind: Literal["irmatch"] = "irmatch"
+    dim: int = Field(1200, gt=0)
+    word_dim: int = Field(300, gt=0)
+    widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+    def build(self, inputs: MatcherInputs) -> IRMatch:
+        """Return the matcher with its initial weights."""
+        return IRMatch(inputs.image_dim, inputs.vocabulary_size, **self.options())
 
 
 class SentenceCNN(nn.Module):
@@ -25,11 +47,11 @@ class SentenceCNN(nn.Module):
     widths and batching changes nothing. No sentence is ever padded to another's length.
     """
 
-    def __init__(self, words: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
+    def __init__(self, vocabulary_size: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
         super().__init__()
         if dim % len(widths):
             raise SeesayError(f"matcher.dim: {dim} outputs cannot be shared out over {len(widths)} widths.")
-        self.embedding = nn.Embedding(words, word_dim)
+        self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         self.widths = tuple(widths)
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
@@ -98,26 +120,40 @@ def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
     return torch.segment_reduce(values * share, "sum", lengths=lengths, axis=0)
 
 
+@register_matcher(IRMatchSettings)
 class IRMatch(EmbeddingMatcher):
-    """IRMatch; hard or soft margin is the loss's business, not the matcher's.
+    """IRMatch: a linear image map and a sentence CNN, scored by cosine.
 
     Args:
         image_dim: width of the image features.
-        words: rows of the word embedding.
+        vocabulary_size: rows of the word embedding.
+        dim: width of the embeddings.
+        word_dim: width of the word embedding.
+        widths: of the convolution's windows; they share `dim` evenly.
+        dropout: on both sides while training.
     """
 
+    tunable = True
+
     def __init__(
-        self, image_dim: int, words: int, dim: int, word_dim: int, widths: Sequence[int], dropout: float
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        dim: int = 1200,
+        word_dim: int = 300,
+        widths: Sequence[int] = (1, 2, 3, 4, 5, 6),
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.image_map = nn.Linear(image_dim, dim)
-        self.sentence_cnn = SentenceCNN(words, word_dim, dim, widths)
+        self.sentence_cnn = SentenceCNN(vocabulary_size, word_dim, dim, widths)
         self.dropout = nn.Dropout(dropout)
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Eq. 1, then unit length for eq. 3."""
+        """Return unit vectors by eq. 1, (n, dim)."""
+        check_images(images, self.image_map.in_features)
         return functional.normalize(self.image_map(self.dropout(images)), dim=1)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Eq. 2, then unit length for eq. 3."""
-        return functional.normalize(self.dropout(self.sentence_cnn(sentences)), dim=1)
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors by eq. 2, (m, dim)."""
+        return functional.normalize(self.dropout(self.sentence_cnn(read_words(sentences))), dim=1)

@@ -28,16 +28,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 
 import torch
+from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders.sentences import minilm, word_vectors
-from seesay.matchers.base import PairMatcher, ScoreLayer, pairs_at_once
-from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import McnnSettings
-from seesay.text.vocabulary import UNKNOWN, Vocabulary
+from seesay.matchers.base import (
+    MatcherInputs,
+    MatcherSettings,
+    PairMatcher,
+    Pretrained,
+    check_images,
+    pairs_at_once,
+    register_matcher,
+)
+from seesay.matchers.layers import ScoreLayer
+from seesay.matchers.sentences import UNKNOWN, WORD_VECTOR_DIMS, Sentences, SentencesLike, read_words
+
+Level = Literal["wd", "phs", "phl", "st"]
 
 MAX_LENGTH = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
@@ -47,43 +57,97 @@ _ABOUT = 4  # words by which sentences that are encoded together may differ
 _WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
 
 
+class MatchingCNNSettings(MatcherSettings):
+    """Settings of `MatchingCNN`."""
+
+    kind: Literal["mcnn"] = "mcnn"
+    level: Level = "wd"
+    image: int = Field(256, gt=0)
+    maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300)
+    hidden: int = Field(400, gt=0)
+    dropout: float = Field(0.1, ge=0, lt=1)
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    standardise: bool = False
+    word_vectors: Literal["glove", "minilm"] = "glove"
+    start: Literal["random", "product"] = "random"
+
+    def build(self, inputs: MatcherInputs) -> MatchingCNN:
+        """Return the matcher with its initial weights."""
+        return MatchingCNN(inputs.image_dim, inputs.vocabulary_size, **self.options())
+
+    @property
+    def max_words(self) -> int:
+        """How many words of a sentence it reads."""
+        return MAX_LENGTH
+
+    @field_validator("start")
+    @classmethod
+    def _in_four(cls, start: str, info: ValidationInfo) -> str:
+        widths = (*info.data.get("maps", ()), info.data.get("hidden", 0))
+        if start == "product" and any(width % 4 for width in widths):
+            raise ValueError("product needs maps and hidden that are divisible by four")
+        return start
+
+
+@register_matcher(MatchingCNNSettings)
 class MatchingCNN(PairMatcher):
     """m-CNN of one level; an encoded sentence is what its windows respond, -inf where there is none.
 
     Args:
-        settings: of the recipe.
         image_dim: width of the image features.
-        words: rows of the word embedding.
+        vocabulary_size: rows of the word embedding.
+        level: the layer at which the image meets the sentence.
+        image: width of the image vector.
+        maps: feature maps of the three convolutions (Table 1).
+        hidden: width of the MLP's hidden layer.
+        dropout: in the MLP.
+        image_dropout: on the image features.
+        standardise: bring these to mean 0 and variance 1, as training sees them.
+        word_vectors: what words start from, "glove" or "minilm".
+        start: "random", or "product": the score starts near an inner product of image and windows.
     """
 
-    def __init__(self, settings: McnnSettings, image_dim: int, words: int) -> None:
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        level: Level = "wd",
+        image: int = 256,
+        maps: tuple[int, int, int] = (200, 300, 300),
+        hidden: int = 400,
+        dropout: float = 0.1,
+        image_dropout: float = 0.0,
+        standardise: bool = False,
+        word_vectors: Literal["glove", "minilm"] = "glove",
+        start: Literal["random", "product"] = "random",
+    ) -> None:
         super().__init__()
-        self.meeting = LEVELS.index(settings.level)
-        self.start, self.word_vectors = settings.start, settings.word_vectors
-        width = {"glove": word_vectors.DIM, "minilm": minilm.DIM}[settings.word_vectors]
-        self.words = nn.Embedding(words, width)
+        self.image_dim, self.meeting = image_dim, LEVELS.index(level)
+        self.start, self.word_vectors = start, word_vectors
+        width = WORD_VECTOR_DIMS[word_vectors]
+        self.words = nn.Embedding(vocabulary_size, width)
         nn.init.normal_(self.words.weight, std=_WORD_DEVIATION)
         nn.init.zeros_(self.words.weight[UNKNOWN].detach())
-        self.image_map = rectified(image_dim, settings.image)
-        widths = pairwise((width, *settings.maps, settings.hidden))
+        self.image_map = rectified(image_dim, image)
+        widths = pairwise((width, *maps, hidden))
         inputs = [span * width for span, (width, _) in zip(_SPANS, widths, strict=True)]
-        inputs[self.meeting] += settings.image
-        self.layers = nn.ModuleList(map(rectified, inputs, (*settings.maps, settings.hidden)))
-        self.score_map = ScoreLayer(settings.hidden, 1)
-        self.dropout = nn.Dropout(settings.dropout)
-        self.standard = nn.BatchNorm1d(image_dim, affine=False) if settings.standardise else nn.Identity()
-        self.image_dropout = nn.Dropout(settings.image_dropout)
+        inputs[self.meeting] += image
+        self.layers = nn.ModuleList(map(rectified, inputs, (*maps, hidden)))
+        self.score_map = ScoreLayer(hidden, 1)
+        self.dropout = nn.Dropout(dropout)
+        self.standard = nn.BatchNorm1d(image_dim, affine=False) if standardise else nn.Identity()
+        self.image_dropout = nn.Dropout(image_dropout)
 
-    def prepare(self, vocabulary: Vocabulary) -> None:
+    def prepare(self, pretrained: Pretrained) -> None:
         """Start the words from pretrained vectors; those that GloVe lacks stay random."""
         if self.start == "product":
             self._start_as_product()
+        vectors, known = pretrained.word_vectors(self.word_vectors)
         if self.word_vectors == "minilm":
-            alone = torch.from_numpy(minilm.minilm_vectors(vocabulary.words))
+            alone = torch.from_numpy(vectors)
             centred = alone - alone.mean(dim=0)  # sentences of one word have a large part in common
             self.words.weight.detach()[1:] = centred * (_WORD_DEVIATION / centred.std())
             return
-        vectors, known = word_vectors.word_vectors(vocabulary.words)
         rows = torch.from_numpy(known).nonzero()[:, 0]
         self.words.weight.detach()[1:][rows] = torch.from_numpy(vectors)[rows]
 
@@ -114,22 +178,24 @@ class MatchingCNN(PairMatcher):
         nn.init.zeros_(self.score_map.bias)
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """Eq. 1, and what the meeting layer makes of it: (n, maps), the layer's bias included."""
+        """Return what the meeting layer makes of eq. 1: (n, maps), the layer's bias included."""
+        check_images(images, self.image_dim)
         vectors = functional.relu(self.image_map(self.image_dropout(self.standard(images))))
         if self.meeting == LEVELS.index("st"):
             vectors = self.dropout(vectors)
         layer = self._layer(self.meeting)
         return functional.linear(vectors, layer.weight[:, -vectors.shape[1] :], layer.bias)
 
-    def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """Pooled responses of the meeting layer's windows, (m, places, maps)."""
-        starts = sentences.lengths.cumsum(0) - sentences.lengths
-        lengths = sentences.lengths.clamp(max=MAX_LENGTH)
-        last = len(sentences.words) - 1
+    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return pooled responses of the meeting layer's windows, (m, places, maps)."""
+        read = read_words(sentences)
+        starts = read.lengths.cumsum(0) - read.lengths
+        lengths = read.lengths.clamp(max=MAX_LENGTH)
+        last = len(read.words) - 1
 
         def encode(max_length: int, rows: Tensor) -> Tensor:
             real, places = lengths[rows], torch.arange(max_length, device=starts.device)[:, None]
-            words = self.words(sentences.words[(starts[rows] + places).clamp(max=last)])
+            words = self.words(read.words[(starts[rows] + places).clamp(max=last)])
             inputs = words * (places < real)[:, :, None]
             for number in range(self.meeting):
                 responses = pool(gate(self._convolve(inputs, number), real))
@@ -141,7 +207,7 @@ class MatchingCNN(PairMatcher):
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
 
     def encode_without_windows(self, sentence: Sentences) -> Tensor:
-        """One sentence encoded whole, and without each window in turn: (1 + windows, places, maps).
+        """Encode one sentence whole, and without each window in turn: (1 + windows, places, maps).
 
         A window left out responds as behind the closed gate of eq. 6, zero whatever the image, and the
         other one of its pair goes through the pooling. For `phs` and `phl` windows are those of places.
@@ -153,8 +219,23 @@ class MatchingCNN(PairMatcher):
         copies[each, 1 + each] = torch.finfo(copies.dtype).min / 2  # finite: -inf says there is no place
         return self._padded(pool(copies).transpose(0, 1))
 
+    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
+        """Score an image (1, d) with one sentence whole, and without each window in turn: (1 + windows,)."""
+        encoded = self.encode_without_windows(sentence)
+        return self.score_pairs(self.encode_images(image).expand(len(encoded), -1), encoded)
+
+    @property
+    def level(self) -> str:
+        """The level at which the image meets the sentence."""
+        return LEVELS[self.meeting]
+
+    @property
+    def max_words(self) -> int:
+        """How many words of a sentence are read."""
+        return MAX_LENGTH
+
     def windows(self, words: int) -> list[tuple[int, int]]:
-        """The words that each window which meets the image spans, (first, behind the last), of so many words.
+        """Return the words that each window which meets the image spans, as ranges, of so many words.
 
         Level `st` has none: there one layer meets image and sentence as a whole.
         """
@@ -169,7 +250,7 @@ class MatchingCNN(PairMatcher):
         return [(i * stride, min(i * stride + reach, words)) for i in range(count)]
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Scores (n,) of encoded images and sentences that stand side by side."""
+        """Return scores (n,) of encoded images and sentences that stand side by side."""
 
         def score(places: int, rows: Tensor) -> Tensor:
             return self._match(sentences[rows, :places].transpose(0, 1) + images[rows])
@@ -177,7 +258,7 @@ class MatchingCNN(PairMatcher):
         return _together(_real_places(sentences), score)
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The score matrix (n, m), a few sentences of equally many windows at a time."""
+        """Return the score matrix (n, m), a few sentences of equally many windows at a time."""
         n = len(images)
         scores = self.empty_scores(images, sentences)
         if not scores.numel():

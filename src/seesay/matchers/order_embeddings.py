@@ -10,47 +10,61 @@ values of both in unit length, as the paper's text has it (its code leaves the s
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
+from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.matchers.base import PairMatcher, pairs_at_once
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.vsepp import VsePlusPlus
-from seesay.recipes.matchers import OrderSettings
+from seesay.matchers.base import MatcherInputs, MatcherSettings, PairMatcher, pairs_at_once, register_matcher
+from seesay.matchers.sentences import SentencesLike
+from seesay.matchers.vsepp import VSEPlusPlus
 
 
+class OrderEmbeddingsSettings(MatcherSettings):
+    """Settings of `OrderEmbeddings`."""
+
+    kind: Literal["order-embeddings"] = "order-embeddings"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+
+    def build(self, inputs: MatcherInputs) -> OrderEmbeddings:
+        """Return the matcher with its initial weights."""
+        return OrderEmbeddings(inputs.image_dim, inputs.vocabulary_size, **self.options())
+
+
+@register_matcher(OrderEmbeddingsSettings)
 class OrderEmbeddings(PairMatcher):
-    """The score is 0 where the sentence is more general than the image in each component, and below else.
+    """The score is 0 where the sentence is more general than the image in each component, else negative.
 
     Args:
-        settings: of the recipe.
         image_dim: width of the image features.
-        words: rows of the word embedding.
+        vocabulary_size: rows of the word embedding.
+        dim: width of the embeddings.
+        word_dim: width of the word embedding.
     """
 
-    def __init__(self, settings: OrderSettings, image_dim: int, words: int) -> None:
+    def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
         super().__init__()
-        self.maps = VsePlusPlus(image_dim, words, settings.dim, settings.word_dim)
+        self.maps = VSEPlusPlus(image_dim, vocabulary_size, dim, word_dim)
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """Non-negative unit vectors, (n, dim)."""
-        vectors: Tensor = self.maps.embed_images(images)
-        return vectors.abs()
+        """Return non-negative unit vectors, (n, dim)."""
+        return self.maps.embed_images(images).abs()
 
-    def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """Non-negative unit vectors, (m, dim)."""
-        vectors: Tensor = self.maps.embed_sentences(sentences)
-        return vectors.abs()
+    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return non-negative unit vectors, (m, dim)."""
+        return self.maps.embed_sentences(sentences).abs()
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The score matrix (n, m), a few sentences' pairs at a time."""
+        """Return the score matrix (n, m), a few sentences' pairs at a time."""
         few = max(pairs_at_once(images), 1)
         parts = torch.split(sentences, few)
         return torch.cat([_score(images[None], part[:, None]) for part in parts]).T
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Scores (n,) of encoded images and sentences side by side."""
+        """Return scores (n,) of encoded images and sentences side by side."""
         return _score(images, sentences)
 
 

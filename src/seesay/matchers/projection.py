@@ -12,39 +12,80 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders.sentences.classes import CLASSES, class_vectors
-from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import ProjectionSettings
-from seesay.text.vocabulary import Vocabulary
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    Pretrained,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
+
+CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
+
+
+class ProjectionSettings(MatcherSettings):
+    """Settings of `Projection`."""
+
+    kind: Literal["projection"] = "projection"
+    dim: int = Field(512, gt=0)
+    hidden: int = Field(1024, gt=0)
+    word_dim: int = Field(300, ge=0)
+    members: int = Field(1, gt=0)
+    image_dropout: float = Field(0.3, ge=0, lt=1)
+    sentence_dropout: float = Field(0.1, ge=0, lt=1)
+    hidden_dropout: float = Field(0.3, ge=0, lt=1)
+    class_names: float = Field(0.0, ge=0, lt=1)
+
+    def build(self, inputs: MatcherInputs) -> Projection:
+        """Return the matcher with its initial weights."""
+        return Projection(inputs.image_dims, inputs.vocabulary_size, inputs.sentence_dim, **self.options())
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if class names are compared with sentence vectors."""
+        return self.class_names > 0
 
 
 class Member(nn.Module):
-    """One pair of maps into R^dim."""
+    """One pair of maps into R^dim; the arguments are those of `Projection`."""
 
-    def __init__(self, settings: ProjectionSettings, image_dim: int, words: int, sentence_dim: int) -> None:
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        sentence_dim: int,
+        dim: int,
+        hidden: int,
+        word_dim: int,
+        dropouts: tuple[float, float, float],
+    ) -> None:
         super().__init__()
-        self.image_map = nn.Sequential(nn.Dropout(settings.image_dropout), nn.Linear(image_dim, settings.dim))
-        self.words = nn.EmbeddingBag(words, settings.word_dim, mode="mean")
+        of_image, of_sentence, of_hidden = dropouts
+        self.image_map = nn.Sequential(nn.Dropout(of_image), nn.Linear(image_dim, dim))
+        self.words = nn.EmbeddingBag(vocabulary_size, word_dim, mode="mean")
         self.sentence_map = nn.Sequential(
-            nn.Dropout(settings.sentence_dropout),
-            nn.Linear(sentence_dim + settings.word_dim, settings.hidden),
+            nn.Dropout(of_sentence),
+            nn.Linear(sentence_dim + word_dim, hidden),
             nn.ReLU(),
-            nn.Dropout(settings.hidden_dropout),
-            nn.Linear(settings.hidden, settings.dim),
+            nn.Dropout(of_hidden),
+            nn.Linear(hidden, dim),
         )
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit vectors (n, dim)."""
+        """Return unit vectors (n, dim)."""
         return functional.normalize(self.image_map(images), dim=1)
 
     def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit vectors (m, dim)."""
+        """Return unit vectors (m, dim)."""
         starts = sentences.lengths.cumsum(0) - sentences.lengths
         # Scaled so that a component of the unit sentence vector is about as large as a word's.
         vectors = sentences.vectors * math.sqrt(sentences.vectors.shape[1])
@@ -52,59 +93,89 @@ class Member(nn.Module):
         return functional.normalize(self.sentence_map(joined), dim=1)
 
 
+@register_matcher(ProjectionSettings)
 class Projection(EmbeddingMatcher):
-    """An ensemble of members and the class names' part.
+    """An ensemble of perceptrons over packaged vectors, and the class names' part.
 
     Args:
-        settings: of the recipe; `class_names` is the weight of that part, 0 without it.
-        image_parts: widths of the joined arrays. The pooled features feed the members, each
-            brought to one length; the class logits feed the class names' part alone.
+        image_dims: widths of the joined arrays. The pooled features feed the members, each brought to one
+            length; arrays of 1,000 class logits feed the class names' part alone.
+        vocabulary_size: rows of the word embeddings.
+        sentence_dim: width of the sentence encoder's vectors.
+        dim: width of a member's embeddings.
+        hidden: width of a member's hidden layer.
+        word_dim: width of its word embedding.
+        members: how many are averaged.
+        image_dropout: on the image features.
+        sentence_dropout: on the sentence's vectors.
+        hidden_dropout: on the hidden layer.
+        class_names: weight of the class names' part; 0 for none.
     """
 
     def __init__(
-        self, settings: ProjectionSettings, image_parts: Sequence[int], words: int, sentence_dim: int
+        self,
+        image_dims: Sequence[int],
+        vocabulary_size: int,
+        sentence_dim: int,
+        dim: int = 512,
+        hidden: int = 1024,
+        word_dim: int = 300,
+        members: int = 1,
+        image_dropout: float = 0.3,
+        sentence_dropout: float = 0.1,
+        hidden_dropout: float = 0.3,
+        class_names: float = 0.0,
     ) -> None:
         super().__init__()
-        self.image_parts = list(image_parts)
-        self.class_weight = settings.class_names
-        learned = sum(width for width in image_parts if width != CLASSES)
+        self.image_dims, self.sentence_dim = tuple(image_dims), sentence_dim
+        self.class_weight = class_names
+        learned = sum(width for width in image_dims if width != CLASSES)
+        dropouts = (image_dropout, sentence_dropout, hidden_dropout)
         self.members = nn.ModuleList(
-            Member(settings, learned, words, sentence_dim) for _ in range(settings.members)
+            Member(learned, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
+            for _ in range(members)
         )
-        if self.class_weight:
+        if class_names:
             self.register_buffer("classes", torch.zeros(CLASSES, sentence_dim))
 
-    def prepare(self, vocabulary: Vocabulary) -> None:  # noqa: ARG002
-        """Compute the class names' vectors; a saved run carries them."""
+    def prepare(self, pretrained: Pretrained) -> None:
+        """Take the class names' vectors; a saved run carries them."""
         if self.class_weight:
-            self.get_buffer("classes").copy_(torch.from_numpy(class_vectors()))
+            self.get_buffer("classes").copy_(torch.from_numpy(pretrained.class_vectors()))
 
-    def training_scores(self, images: Tensor, sentences: Sentences) -> list[Tensor]:
-        """Each member's own score matrix: members learn by themselves, so that their errors differ."""
-        pooled = self._pooled(images)
+    def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
+        """Return each member's own scores: members learn by themselves, so that their errors differ."""
+        sentences, pooled = self._read(sentences), self._pooled(images)
         return [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self._members()]
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit vectors, (n, members·dim + 384)."""
+        """Return unit vectors, (n, members·dim + sentence_dim)."""
         pooled = self._pooled(images)
         parts = [member.embed_images(pooled) for member in self._members()]
         return self._joined(parts, self._class_images(images) if self.class_weight else None)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit vectors, (m, members·dim + 384)."""
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, members·dim + sentence_dim)."""
+        sentences = self._read(sentences)
         parts = [member.embed_sentences(sentences) for member in self._members()]
         return self._joined(parts, sentences.vectors if self.class_weight else None)
 
     def _members(self) -> list[Member]:
         return [member for member in self.members if isinstance(member, Member)]
 
+    def _read(self, sentences: SentencesLike) -> Sentences:
+        read = read_words(sentences)
+        read_vectors(read, self.sentence_dim)
+        return read
+
     def _pooled(self, images: Tensor) -> Tensor:
-        parts = [p for p in torch.split(images, self.image_parts, dim=1) if p.shape[1] != CLASSES]
+        check_images(images, sum(self.image_dims))
+        parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
         joined = torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
         return joined * math.sqrt(joined.shape[1] / len(parts))
 
     def _class_images(self, images: Tensor) -> Tensor:
-        logits = [p for p in torch.split(images, self.image_parts, dim=1) if p.shape[1] == CLASSES]
+        logits = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
         chances = torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0)
         classes = self.get_buffer("classes")
         return functional.normalize(chances @ classes, dim=1)

@@ -7,17 +7,70 @@ order of the concepts (section 3.3.2); see `decoder.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import WordLSTM
-from seesay.recipes.matchers import ScoSettings
+from seesay.matchers.layers import WordLSTM, xavier
+from seesay.matchers.sentences import SentencesLike, read_words
+from seesay.registry import Settings
+
+Fusion = Literal["gate", "sum", "context", "concepts"]
+Role = Literal["supervision", "sentence"]
+
+
+class GenerationSettings(Settings):
+    """Settings of sentence generation, the last arguments of `SCO`."""
+
+    weight: float = Field(1.0, ge=0)
+    role: Role = "supervision"
+    sampling: float = Field(0.0, ge=0, le=1)
+    shared: bool = False
+
+
+class SCOSettings(MatcherSettings):
+    """Settings of `SCO`."""
+
+    kind: Literal["sco"] = "sco"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+    max_length: int = Field(50, gt=0)
+    fusion: Fusion = "gate"
+    generation: GenerationSettings | None = None
+
+    def build(self, inputs: MatcherInputs) -> SCO:
+        """Return the matcher with its initial weights."""
+        of = self.generation or GenerationSettings()
+        return SCO(
+            inputs.image_dims,
+            inputs.vocabulary_size,
+            self.dim,
+            self.word_dim,
+            self.max_length,
+            self.fusion,
+            generates=self.generation is not None,
+            generation_weight=of.weight,
+            generation_role=of.role,
+            sampling=of.sampling,
+            shared_words=of.shared,
+        )
+
+    @property
+    def max_words(self) -> int:
+        """How many words of a sentence it reads."""
+        return self.max_length
 
 
 class GatedFusion(nn.Module):
@@ -27,27 +80,27 @@ class GatedFusion(nn.Module):
     scores p are brought to unit length first.
 
     Args:
-        kind: as in `ScoSettings`.
-        parts: widths of the image's arrays; the last is the concept scores, where `kind` takes them.
+        kind: as `fusion` of `SCO`.
+        image_dims: widths of the image's arrays; the last is the concept scores, where `kind` takes them.
         dim: H.
     """
 
-    def __init__(self, kind: str, parts: Sequence[int], dim: int) -> None:
+    def __init__(self, kind: str, image_dims: Sequence[int], dim: int) -> None:
         super().__init__()
-        concepts = 0 if kind == "context" else parts[-1]
-        self.context_dim = sum(parts) - concepts
+        concepts = 0 if kind == "context" else image_dims[-1]
+        self.context_dim = sum(image_dims) - concepts
         if kind in ("gate", "sum") and not self.context_dim:
             raise SeesayError(
                 f"matcher.fusion: '{kind}' joins context and concepts; name their encoders, that of the "
                 "concepts last, or take 'context' or 'concepts' alone."
             )
-        self.context = _matrix(self.context_dim, dim) if kind != "concepts" else None
-        self.concepts = _matrix(concepts, dim) if concepts else None
-        self.context_gate = _matrix(self.context_dim, dim) if kind == "gate" else None
-        self.concept_gate = _matrix(concepts, dim) if kind == "gate" else None
+        self.context = xavier(self.context_dim, dim, bias=False) if kind != "concepts" else None
+        self.concepts = xavier(concepts, dim, bias=False) if concepts else None
+        self.context_gate = xavier(self.context_dim, dim, bias=False) if kind == "gate" else None
+        self.concept_gate = xavier(concepts, dim, bias=False) if kind == "gate" else None
 
     def forward(self, images: Tensor) -> Tensor:
-        """Image vectors v, (n, H), from joined arrays (n, d)."""
+        """Return image vectors v, (n, H), from joined arrays (n, d)."""
         x = functional.normalize(images[:, : self.context_dim], dim=1)
         p = functional.normalize(images[:, self.context_dim :], dim=1)
         if self.concepts is None:
@@ -61,87 +114,97 @@ class GatedFusion(nn.Module):
         return gate * concepts + (1 - gate) * context
 
 
+@register_matcher(SCOSettings)
 class SCO(EmbeddingMatcher):
-    """The score is the cosine of image vector v and sentence vector s, the LSTM's state behind the last word.
+    """The score is the cosine of image vector v and sentence vector s, an LSTM's state after the last word.
 
     Args:
-        settings: of the recipe.
-        image_parts: widths of the image's arrays; the last is the concept scores, where fusion takes them.
-        words: rows of the vocabulary.
+        image_dims: widths of the image's arrays; the last is the concept scores, where `fusion` takes them.
+        vocabulary_size: rows of the word embedding.
+        dim: H, width of the embeddings.
+        word_dim: D, width of the word embedding.
+        max_length: words of a sentence that are read.
+        fusion: what the image vector is made of: context and concepts by the gated fusion unit (eq. 2), their
+            sum, or one of them.
+        generates: whether a decoder learns to write the matching sentence from the image vector (eq. 3).
+        generation_weight: λ of eq. 4.
+        generation_role: "supervision" of the image vector (section 3.3.2), or a "sentence" that itself stands
+            for the image in matching (the ablation ctx + sen).
+        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
+            ones, growing from none in the first epoch to this in the last.
+        shared_words: whether LSTM and decoder have one word embedding.
     """
 
-    def __init__(self, settings: ScoSettings, image_parts: Sequence[int], words: int) -> None:
+    tunable = True
+
+    def __init__(
+        self,
+        image_dims: Sequence[int],
+        vocabulary_size: int,
+        dim: int = 1024,
+        word_dim: int = 300,
+        max_length: int = 50,
+        fusion: Fusion = "gate",
+        generates: bool = False,
+        generation_weight: float = 1.0,
+        generation_role: Role = "supervision",
+        sampling: float = 0.0,
+        shared_words: bool = False,
+    ) -> None:
         super().__init__()
-        self.max_length, self.generation = settings.max_length, settings.generation
-        # Named so that a run on features given as files finds their width.
-        self.image_map = GatedFusion(settings.fusion, image_parts, settings.dim)
-        shared = self.generation is not None and self.generation.shared
-        self.reader = WordLSTM(words + 1 if shared else words, settings.word_dim, settings.dim)
-        self.decoder = Decoder(words, settings.word_dim, settings.dim) if self.generation else None
-        self.written_words = None
-        if self.generation is not None and not shared:
-            self.written_words = nn.Embedding(words + 1, settings.word_dim)
+        self.image_dim, self.max_length = sum(image_dims), max_length
+        self.generation_weight, self.sampling = generation_weight, sampling
+        self.image_map = GatedFusion(fusion, image_dims, dim)
+        shared = generates and shared_words
+        self.reader = WordLSTM(vocabulary_size + 1 if shared else vocabulary_size, word_dim, dim)
+        self.decoder = Decoder(vocabulary_size, word_dim, dim) if generates else None
+        self.written_words = nn.Embedding(vocabulary_size + 1, word_dim) if generates and not shared else None
+        if self.written_words is not None:
             nn.init.uniform_(self.written_words.weight, -0.1, 0.1)
+        self.matches_by_sentence = generates and generation_role == "sentence"
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit image vectors, (n, H): v, or the vector of the sentence that v generates (ctx + sen)."""
-        vectors: Tensor = self.image_map(images)
-        if self.generation is not None and self.generation.role == "sentence":
+        """Return unit vectors, (n, H): of v, or of the sentence that v generates (ctx + sen)."""
+        vectors = self._image_vectors(images)
+        if self.matches_by_sentence:
             decoder, table = self._decoder()
             return self.embed_sentences(decoder.greedy(vectors, table, self.max_length))
         return functional.normalize(vectors, dim=1)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit sentence vectors, (m, H)."""
-        return functional.normalize(self.reader(cut(sentences, self.max_length)), dim=1)
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit sentence vectors, (m, H)."""
+        return functional.normalize(self.reader(read_words(sentences).truncated(self.max_length)), dim=1)
 
-    def generation_loss(self, images: Tensor, sentences: Sentences, passed: float) -> Tensor:
-        """λ·L_gen of eq. 4 for images and sentences side by side, a mean over the pairs as L_mat is.
-
-        Args:
-            images: joined arrays, (m, d).
-            sentences: m.
-            passed: how much of training is over, from 0 to 1: scheduled sampling grows with it.
-        """
+    def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
+        """Return λ·L_gen of eq. 4, a mean over the pairs; scheduled sampling grows with progress."""
+        if self.decoder is None:
+            return None
         decoder, table = self._decoder()
-        assert self.generation is not None
-        sampling = self.generation.sampling * passed
-        loss = decoder.loss(self.image_map(images), cut(sentences, self.max_length), table, sampling)
-        return self.generation.weight * loss
+        read = read_words(sentences).truncated(self.max_length)
+        loss = decoder.loss(self._image_vectors(images), read, table, self.sampling * progress)
+        return self.generation_weight * loss
 
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
-        """For each image, (n, d), its `count` likeliest sentences: word numbers and log-likelihood.
+        """Return for each image, (n, d), its `count` likeliest sentences: word numbers and log-likelihood.
 
         Raises:
             SeesayError: the matcher has no decoder.
         """
         decoder, table = self._decoder()
         with torch.inference_mode():
-            vectors = self.image_map(images)
+            vectors = self._image_vectors(images)
             return [decoder.beam_search(v, table, max(beam, count), count, self.max_length) for v in vectors]
+
+    def _image_vectors(self, images: Tensor) -> Tensor:
+        check_images(images, self.image_dim)
+        vectors: Tensor = self.image_map(images)
+        return vectors
 
     def _decoder(self) -> tuple[Decoder, Tensor]:
         if self.decoder is None:
             raise SeesayError("this matcher has no decoder: its recipe has no matcher.generation.")
         own = self.written_words
         return self.decoder, self.reader.embedding.weight if own is None else own.weight
-
-
-def cut(sentences: Sentences, max_length: int) -> Sentences:
-    """The sentences without what stands behind their first `max_length` words."""
-    lengths = sentences.lengths
-    if not (lengths > max_length).any():
-        return sentences
-    starts = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-    kept = torch.arange(len(sentences.words), device=lengths.device) - starts < max_length
-    return Sentences(sentences.words[kept], lengths.clamp(max=max_length), sentences.vectors)
-
-
-def _matrix(width: int, dim: int) -> nn.Linear:
-    """W or U of eq. 2: no bias is printed."""
-    matrix = nn.Linear(width, dim, bias=False)
-    nn.init.xavier_uniform_(matrix.weight)
-    return matrix
 
 
 def _unit(matrix: nn.Linear | None, vectors: Tensor) -> Tensor:

@@ -1,18 +1,18 @@
-"""Sentences as the matchers take them: word numbers without padding, and sentence vectors."""
+"""Sentences as matchers take them: word numbers without padding, and sentence vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from seesay.encoders.sentences.encoder import SentenceEncoder
-from seesay.text.vocabulary import Vocabulary
+from seesay.errors import SeesayError
+
+UNKNOWN = 0  # the number of every word outside the vocabulary
+WORD_VECTOR_DIMS = {"glove": 50, "minilm": 384}
 
 
 @dataclass(frozen=True)
@@ -20,25 +20,65 @@ class Sentences:
     """m sentences.
 
     Attributes:
-        words: all their word numbers, one sentence behind the other, (total,) int64.
-        lengths: words in each, (m,) int64, at least 1.
-        vectors: what the frozen sentence encoder makes of each, (m, d) float32; (m, 0) without one.
+        words: all their word numbers, one sentence after the other, (total,) int64.
+        lengths: words in each, (m,) int64, at least 1; all 0 where there are vectors alone.
+        vectors: vectors of a frozen sentence encoder, (m, d) float32; (m, 0) without one.
     """
 
     words: Tensor
     lengths: Tensor
     vectors: Tensor
 
+    @classmethod
+    def from_padded(cls, ids: Tensor, lengths: Tensor, vectors: Tensor | None = None) -> Sentences:
+        """Return sentences from padded word numbers (m, t), their lengths (m,) and, if any, vectors (m, d).
+
+        Example:
+            >>> Sentences.from_padded(torch.tensor([[4, 2, 0], [1, 3, 5]]), torch.tensor([2, 3])).words
+            tensor([4, 2, 1, 3, 5])
+
+        Raises:
+            SeesayError: the shapes or types are others, or a length is not in 1..t.
+        """
+        if ids.ndim != 2 or lengths.shape != ids.shape[:1] or ids.is_floating_point():
+            raise SeesayError(
+                f"sentences: wanted integer ids (m, t) and lengths (m,), got {ids.dtype} "
+                f"{tuple(ids.shape)} and {tuple(lengths.shape)}."
+            )
+        if len(ids) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= ids.shape[1]:
+            raise SeesayError(
+                f"sentences: wanted lengths in 1..{ids.shape[1]}, the width of the padded ids, "
+                f"got {int(lengths.min())} to {int(lengths.max())}."
+            )
+        there = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+        none = torch.zeros(len(ids), 0, device=ids.device)
+        return cls(ids[there].long(), lengths.long(), none if vectors is None else vectors)
+
+    @classmethod
+    def from_vectors(cls, vectors: Tensor) -> Sentences:
+        """Return sentences known by their vectors (m, d) alone.
+
+        Raises:
+            SeesayError: these are no such vectors.
+        """
+        if vectors.ndim != 2 or not vectors.is_floating_point():
+            raise SeesayError(
+                f"sentences: wanted float vectors (m, d), got {vectors.dtype} {tuple(vectors.shape)}; "
+                "word numbers come as (padded ids, lengths)."
+            )
+        lengths = torch.zeros(len(vectors), dtype=torch.int64, device=vectors.device)
+        return cls(lengths[:0], lengths, vectors)
+
     def __len__(self) -> int:
-        """How many sentences."""
+        """Return the number of sentences."""
         return len(self.lengths)
 
     def to(self, device: str) -> Sentences:
-        """The same on another device."""
+        """Return the same sentences on another device."""
         return Sentences(self.words.to(device), self.lengths.to(device), self.vectors.to(device))
 
     def packed(self, vectors: Tensor) -> PackedSequence:
-        """Vectors of the words, (total, d), as a recurrent layer reads them, no sentence padded.
+        """Pack vectors of the words, (total, d), for a recurrent layer; no sentence is padded.
 
         One gather, whose gradient is one scatter: `pack_sequence` of the split vectors gives the same, but
         its gradient goes through a view a sentence, each as large as all words (25 s for 1,000 sentences).
@@ -51,7 +91,7 @@ class Sentences:
         return PackedSequence(vectors[words], there.sum(dim=1).cpu(), order, torch.argsort(order))
 
     def take(self, chosen: Tensor) -> Sentences:
-        """The chosen sentences, in that order; `chosen` is (k,) int64."""
+        """Return the chosen sentences, in that order; `chosen` is (k,) int64."""
         lengths = self.lengths[chosen]
         starts = (self.lengths.cumsum(0) - self.lengths)[chosen]
         # Word j of the result is word j - (its sentence's first place) of that sentence.
@@ -59,20 +99,52 @@ class Sentences:
         places = torch.arange(int(lengths.sum()), device=lengths.device) + shift
         return Sentences(self.words[places], lengths, self.vectors[chosen])
 
-
-def number_words(
-    texts: Sequence[str], vocabulary: Vocabulary, vectors: NDArray[np.float32] | None = None
-) -> Sentences:
-    """Number the words of sentences whose vectors, if any, are at hand."""
-    numbers = [vocabulary.encode(text) for text in texts]
-    words = np.fromiter((n for sentence in numbers for n in sentence), np.int64)
-    lengths = np.fromiter((len(sentence) for sentence in numbers), np.int64, len(numbers))
-    rows = np.zeros((len(texts), 0), np.float32) if vectors is None else vectors
-    return Sentences(torch.from_numpy(words), torch.from_numpy(lengths), torch.from_numpy(rows))
+    def truncated(self, max_length: int) -> Sentences:
+        """Return the sentences without what follows their first `max_length` words."""
+        lengths = self.lengths
+        if not (lengths > max_length).any():
+            return self
+        starts = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
+        kept = torch.arange(len(self.words), device=lengths.device) - starts < max_length
+        return Sentences(self.words[kept], lengths.clamp(max=max_length), self.vectors)
 
 
-def prepare_sentences(
-    texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> Sentences:
-    """Number the words, and run the frozen sentence encoder where there is one."""
-    return number_words(texts, vocabulary, encoder.encode(texts) if encoder else None)
+# What matchers accept: sentences, padded word numbers (m, t) with lengths (m,), or vectors (m, d).
+SentencesLike: TypeAlias = Sentences | tuple[Tensor, Tensor] | Tensor
+
+
+def as_sentences(sentences: SentencesLike) -> Sentences:
+    """Return sentences in any accepted form as `Sentences`."""
+    if isinstance(sentences, Sentences):
+        return sentences
+    return (
+        Sentences.from_padded(*sentences)
+        if isinstance(sentences, tuple)
+        else Sentences.from_vectors(sentences)
+    )
+
+
+def read_words(sentences: SentencesLike) -> Sentences:
+    """Return the sentences, whose words are there.
+
+    Raises:
+        SeesayError: there are vectors alone.
+    """
+    read = as_sentences(sentences)
+    if len(read) and not len(read.words):
+        raise SeesayError(
+            "sentences: wanted word numbers, got vectors alone; give Sentences or (padded ids, lengths)."
+        )
+    return read
+
+
+def read_vectors(sentences: SentencesLike, dim: int) -> Tensor:
+    """Return the sentences' vectors, (m, dim).
+
+    Raises:
+        SeesayError: they have other vectors, or none.
+    """
+    vectors = as_sentences(sentences).vectors
+    if vectors.shape[1:] != (dim,):
+        raise SeesayError(f"sentences: wanted vectors of shape (m, {dim}), got {tuple(vectors.shape)}.")
+    return vectors

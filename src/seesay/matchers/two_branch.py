@@ -7,126 +7,209 @@ the paper's TensorFlow: Xavier's, with zero biases.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, PairMatcher, ScoreLayer
-from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import EmbeddingNetworkSettings, SimilarityNetworkSettings
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    PairMatcher,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.layers import ScoreLayer, WordLSTM, xavier
+from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
+
+
+class BranchSettings(MatcherSettings):
+    """Settings that both networks share; `lstm` 0 takes the sentence encoder's vectors."""
+
+    image_hidden: int = Field(2048, gt=0)
+    sentence_hidden: int = Field(2048, gt=0)
+    dim: int = Field(512, gt=0)
+    linear: bool = False
+    dropout: float = Field(0.5, ge=0, lt=1)
+    lstm: int = Field(0, ge=0)
+    word_dim: int = Field(256, gt=0)
+
+    @property
+    def reads_words(self) -> bool:
+        """True with an LSTM."""
+        return self.lstm > 0
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True without an LSTM."""
+        return not self.lstm
+
+
+class TwoBranchEmbeddingSettings(BranchSettings):
+    """Settings of `TwoBranchEmbedding`."""
+
+    kind: Literal["embedding-network"] = "embedding-network"
+
+    def build(self, inputs: MatcherInputs) -> TwoBranchEmbedding:
+        """Return the matcher with its initial weights."""
+        sides = (inputs.image_dim, inputs.sentence_dim, inputs.vocabulary_size)
+        return TwoBranchEmbedding(*sides, **self.options())
+
+
+class SimilarityNetworkSettings(BranchSettings):
+    """Settings of `SimilarityNetwork`."""
+
+    kind: Literal["similarity-network"] = "similarity-network"
+    head: tuple[PositiveInt, ...] = (512, 256)
+
+    def build(self, inputs: MatcherInputs) -> SimilarityNetwork:
+        """Return the matcher with its initial weights."""
+        sides = (inputs.image_dim, inputs.sentence_dim, inputs.vocabulary_size)
+        return SimilarityNetwork(*sides, **self.options())
 
 
 class Branches(nn.Module):
-    """Both branches: features (n, d) and sentences to unit vectors.
+    """Both branches: features (n, d) and sentences to unit vectors; the arguments are the networks'."""
+
+    def __init__(
+        self,
+        image_dim: int,
+        sentence_dim: int,
+        vocabulary_size: int,
+        image_hidden: int,
+        sentence_hidden: int,
+        dim: int,
+        linear: bool,
+        dropout: float,
+        lstm: int,
+        word_dim: int,
+    ) -> None:
+        super().__init__()
+        self.image_dim, self.sentence_dim = image_dim, sentence_dim
+        self.lstm = WordLSTM(vocabulary_size, word_dim, lstm) if lstm else None
+        self.image_map = _branch(image_dim, image_hidden, dim, dropout, linear)
+        self.sentence_map = _branch(lstm or sentence_dim, sentence_hidden, dim, dropout, linear)
+
+    def images(self, images: Tensor) -> Tensor:
+        """Return unit vectors, (n, dim)."""
+        check_images(images, self.image_dim)
+        return functional.normalize(self.image_map(images), dim=1)
+
+    def sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        if self.lstm is None:
+            read = read_vectors(sentences, self.sentence_dim)
+        else:
+            read = self.lstm(read_words(sentences))
+        return functional.normalize(self.sentence_map(read), dim=1)
+
+
+@register_matcher(TwoBranchEmbeddingSettings)
+class TwoBranchEmbedding(EmbeddingMatcher):
+    """The embedding network: the score is the cosine, which ranks as the Euclidean distance does.
 
     Args:
-        settings: of the recipe.
         image_dim: width of the image or region features.
-        words: rows of the word embedding, where an LSTM reads the sentence.
-        sentence_dim: width of the sentence encoder's vectors, where none does.
+        sentence_dim: width of the sentence encoder's vectors, where no LSTM reads the words.
+        vocabulary_size: rows of the word embedding, where one does.
+        image_hidden: width of the image branch's hidden layer.
+        sentence_hidden: width of the sentence branch's hidden layer.
+        dim: width of the embeddings.
+        linear: keep only the first layer of each branch.
+        dropout: after the hidden layers.
+        lstm: width of the LSTM; 0 for none.
+        word_dim: width of its word embedding.
     """
 
     def __init__(
         self,
-        settings: EmbeddingNetworkSettings | SimilarityNetworkSettings,
         image_dim: int,
-        words: int,
-        sentence_dim: int,
+        sentence_dim: int = 0,
+        vocabulary_size: int = 0,
+        image_hidden: int = 2048,
+        sentence_hidden: int = 2048,
+        dim: int = 512,
+        linear: bool = False,
+        dropout: float = 0.5,
+        lstm: int = 0,
+        word_dim: int = 256,
     ) -> None:
         super().__init__()
-        self.lstm = WordLSTM(words, settings.word_dim, settings.lstm) if settings.lstm else None
-        widths = (settings.image_hidden, settings.dim)
-        self.image_map = branch(image_dim, *widths, settings.dropout, settings.linear)
-        widths = (settings.sentence_hidden, settings.dim)
-        self.sentence_map = branch(settings.lstm or sentence_dim, *widths, settings.dropout, settings.linear)
-
-    def images(self, images: Tensor) -> Tensor:
-        """Unit vectors, (n, dim)."""
-        return functional.normalize(self.image_map(images), dim=1)
-
-    def sentences(self, sentences: Sentences) -> Tensor:
-        """Unit vectors, (m, dim)."""
-        read = sentences.vectors if self.lstm is None else self.lstm(sentences)
-        return functional.normalize(self.sentence_map(read), dim=1)
-
-
-class EmbeddingNetwork(EmbeddingMatcher):
-    """The embedding network: the score is the cosine, which ranks as the Euclidean distance does."""
-
-    def __init__(
-        self, settings: EmbeddingNetworkSettings, image_dim: int, words: int, sentence_dim: int
-    ) -> None:
-        super().__init__()
-        self.branches = Branches(settings, image_dim, words, sentence_dim)
+        sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
+        self.branches = Branches(*sides, *widths, linear, dropout, lstm, word_dim)
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit vectors, (n, dim)."""
-        vectors: Tensor = self.branches.images(images)
-        return vectors
+        """Return unit vectors, (n, dim)."""
+        return self.branches.images(images)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit vectors, (m, dim)."""
-        vectors: Tensor = self.branches.sentences(sentences)
-        return vectors
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        return self.branches.sentences(sentences)
 
 
+@register_matcher(SimilarityNetworkSettings)
 class SimilarityNetwork(PairMatcher):
-    """The similarity network: the branches' product goes through layers to one score (section 3.3)."""
+    """The similarity network: the branches' product goes through layers to one score (section 3.3).
+
+    Args:
+        image_dim: width of the image or region features.
+        sentence_dim: width of the sentence encoder's vectors, where no LSTM reads the words.
+        vocabulary_size: rows of the word embedding, where one does.
+        image_hidden: as of `TwoBranchEmbedding`, like all up to `word_dim`.
+        sentence_hidden: see there.
+        dim: see there.
+        linear: see there.
+        dropout: see there.
+        lstm: see there.
+        word_dim: see there.
+        head: widths of the layers behind the product.
+    """
 
     def __init__(
-        self, settings: SimilarityNetworkSettings, image_dim: int, words: int, sentence_dim: int
+        self,
+        image_dim: int,
+        sentence_dim: int = 0,
+        vocabulary_size: int = 0,
+        image_hidden: int = 2048,
+        sentence_hidden: int = 2048,
+        dim: int = 512,
+        linear: bool = False,
+        dropout: float = 0.5,
+        lstm: int = 0,
+        word_dim: int = 256,
+        head: Sequence[int] = (512, 256),
     ) -> None:
         super().__init__()
-        self.branches = Branches(settings, image_dim, words, sentence_dim)
-        width = settings.image_hidden if settings.linear else settings.dim
+        sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
+        self.branches = Branches(*sides, *widths, linear, dropout, lstm, word_dim)
+        width = image_hidden if linear else dim
         layers: list[nn.Module] = []
-        for out in settings.head:
+        for out in head:
             layers += [xavier(width, out), nn.ReLU()]
             width = out
         self.head = nn.Sequential(*layers, xavier(width, 1, ScoreLayer))
 
     def encode_images(self, images: Tensor) -> Tensor:
-        """The image branch, (n, dim)."""
-        vectors: Tensor = self.branches.images(images)
-        return vectors
+        """Return the image branch's vectors, (n, dim)."""
+        return self.branches.images(images)
 
-    def encode_sentences(self, sentences: Sentences) -> Tensor:
-        """The sentence branch, (m, dim)."""
-        vectors: Tensor = self.branches.sentences(sentences)
-        return vectors
+    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return the sentence branch's vectors, (m, dim)."""
+        return self.branches.sentences(sentences)
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """The scores p of eq. 7 for pairs side by side, (n,)."""
+        """Return the scores p of eq. 7 for pairs side by side, (n,)."""
         scores: Tensor = self.head(images * sentences)[..., 0]
         return scores
 
 
-class WordLSTM(nn.Module):
-    """The state of an LSTM behind the last word; sentences are packed, so padding costs nothing."""
-
-    def __init__(self, words: int, word_dim: int, width: int) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(words, word_dim)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
-        self.lstm = nn.LSTM(word_dim, width)
-
-    def forward(self, sentences: Sentences) -> Tensor:
-        """(m, width)."""
-        state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
-        return state
-
-
-def branch(width: int, hidden: int, dim: int, dropout: float, linear: bool) -> nn.Sequential:
+def _branch(width: int, hidden: int, dim: int, dropout: float, linear: bool) -> nn.Sequential:
     """One branch without its normalisation to unit length: R^width to R^dim, or to R^hidden when linear."""
     if linear:
         return nn.Sequential(xavier(width, hidden))
     return nn.Sequential(
         xavier(width, hidden), nn.ReLU(), nn.Dropout(dropout), xavier(hidden, dim), nn.BatchNorm1d(dim)
     )
-
-
-def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear) -> nn.Linear:
-    """A layer with Glorot's uniform weights and zero biases."""
-    layer = kind(width, out)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

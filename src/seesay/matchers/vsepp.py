@@ -2,30 +2,62 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher
-from seesay.matchers.sentences import Sentences
+from seesay.matchers.base import (
+    EmbeddingMatcher,
+    MatcherInputs,
+    MatcherSettings,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.layers import xavier
+from seesay.matchers.sentences import SentencesLike, read_words
 
 
-class VsePlusPlus(EmbeddingMatcher):
-    """Sentence vector: the GRU's state behind the last word. Both sides have unit length."""
+class VSEPlusPlusSettings(MatcherSettings):
+    """Settings of `VSEPlusPlus`."""
 
-    def __init__(self, image_dim: int, words: int, dim: int, word_dim: int) -> None:
+    kind: Literal["vse++"] = "vse++"
+    dim: int = Field(1024, gt=0)
+    word_dim: int = Field(300, gt=0)
+
+    def build(self, inputs: MatcherInputs) -> VSEPlusPlus:
+        """Return the matcher with its initial weights."""
+        return VSEPlusPlus(inputs.image_dim, inputs.vocabulary_size, **self.options())
+
+
+@register_matcher(VSEPlusPlusSettings)
+class VSEPlusPlus(EmbeddingMatcher):
+    """VSE++: a linear image map, and a GRU whose state after the last word is the sentence vector.
+
+    Args:
+        image_dim: width of the image features.
+        vocabulary_size: rows of the word embedding.
+        dim: width of the embeddings.
+        word_dim: width of the word embedding.
+    """
+
+    tunable = True
+
+    def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
         super().__init__()
-        self.image_map = nn.Linear(image_dim, dim)
-        nn.init.xavier_uniform_(self.image_map.weight)
-        nn.init.zeros_(self.image_map.bias)
-        self.embedding = nn.Embedding(words, word_dim)
+        self.image_map = xavier(image_dim, dim)
+        self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         self.gru = nn.GRU(word_dim, dim)
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Unit image vectors; the features are brought to unit length first, as its authors do."""
+        """Return unit vectors, (n, dim); features are brought to unit length first, as its authors do."""
+        check_images(images, self.image_map.in_features)
         return functional.normalize(self.image_map(functional.normalize(images, dim=1)), dim=1)
 
-    def embed_sentences(self, sentences: Sentences) -> Tensor:
-        """Unit sentence vectors; the sentences are packed, so padding costs nothing."""
-        _, last = self.gru(sentences.packed(self.embedding(sentences.words)))
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        read = read_words(sentences)
+        _, last = self.gru(read.packed(self.embedding(read.words)))
         return functional.normalize(last[0], dim=1)

@@ -32,7 +32,7 @@ from seesay.protocols.subject import RunSubject
 from seesay.runs.scores import PairScorer
 from seesay.text._word_classes import word_class
 from seesay.text.chunker import noun_phrases
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 _SHUFFLES = 3  # of a sentence, as in the paper
 _SEED = 0
@@ -250,7 +250,7 @@ class _SentenceScorer:
         self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance
     ) -> NDArray[np.floating]:
         """Score n sentences, each with the image of that row, (n,)."""
-        from seesay.matchers.sentences import prepare_sentences
+        from seesay.runs.sentences import prepare_sentences
 
         blocks = []
         for start in range(0, len(texts), _AT_ONCE):

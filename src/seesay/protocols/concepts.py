@@ -21,8 +21,7 @@ from seesay.protocols.base import (
     rounded_intervals,
 )
 from seesay.protocols.subject import RunSubject
-from seesay.text.concepts import ConceptVocabulary, concept_targets
-from seesay.text.content_words import PARTS
+from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
 
 Scores = NDArray[np.floating]
 Targets = NDArray[np.bool_]
@@ -91,12 +90,12 @@ class Concepts(Protocol):
     def _scores(self, subject: RunSubject) -> Scores:
         import torch
 
-        from seesay.matchers.concepts import ConceptPredictor
+        from seesay.matchers.concepts import ConceptClassifier
 
         matcher, run = subject.run.matcher, subject.run
-        assert isinstance(matcher, ConceptPredictor)
+        assert isinstance(matcher, ConceptClassifier)
         with torch.inference_mode():
-            return torch.sigmoid(matcher.logits(subject.inputs.features.to(run.device))).cpu().numpy()
+            return torch.sigmoid(matcher(subject.inputs.features.to(run.device))).cpu().numpy()
 
 
 @register_protocol
@@ -107,12 +106,12 @@ class ConceptsOfRegions(Concepts):
     summary = "the prediction of concepts from regions"
 
     def _scores(self, subject: RunSubject) -> Scores:
+        from seesay.encoders.images.base import load_image_encoder
         from seesay.encoders.images.encode import fill_stores
-        from seesay.encoders.images.encoder import load_encoder
         from seesay.runs.inputs import stores_folder
         from seesay.runs.run import default_device
 
-        encoder = load_encoder(f"concepts-regions:{subject.run.folder}", default_device())
+        encoder = load_image_encoder(f"concepts-regions:{subject.run.folder}", default_device())
         report = fill_stores([encoder], stores_folder(), subject.corpus.images)
         keys = [key for key in report.keys if key is not None]
         return report.stores[0].read(keys, "pooled")
@@ -120,11 +119,11 @@ class ConceptsOfRegions(Concepts):
 
 def concept_figures(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, Any]:
     """Compute the figures of scores (n, K) and of the concepts that the images' sentences name, (n, K)."""
-    parts = np.array([concept.part for concept in vocabulary.concepts])
+    parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
     precision = average_precision(scores, targets)
     frequency = np.array([concept.count for concept in vocabulary.concepts], np.float64)
     constant = np.broadcast_to(frequency, targets.shape)
-    kinds = {part: precision[parts == part] for part in PARTS}
+    kinds = {part: precision[parts == part] for part in PARTS_OF_SPEECH}
     return {
         "images": len(targets),
         "concepts": int(targets.any(axis=0).sum()),
@@ -137,7 +136,7 @@ def concept_figures(scores: Scores, targets: Targets, vocabulary: ConceptVocabul
                 "image mAP": _mean(average_precision(constant.T, targets.T)),
             }
         },
-        "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS if len(kinds[part])},
+        "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS_OF_SPEECH if len(kinds[part])},
     }
 
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
-from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
@@ -19,7 +19,6 @@ from seesay.protocols.provenance import Provenance, combined_provenance, provena
 from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import PhraseSubject, RunSubject, Subject
-from seesay.recipes.matchers import concept_settings
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
@@ -122,7 +121,7 @@ def default_protocol(recipe: Recipe) -> str:
     """Return the name of the protocol that runs of a recipe are measured by."""
     if recipe.regions is not None:
         return "grounding"
-    return "concepts" if concept_settings(recipe.matcher) else "standard"
+    return "concepts" if recipe.matcher.predicts_concepts else "standard"
 
 
 def subject_of(

@@ -36,7 +36,7 @@ from seesay.protocols.base import (
 )
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 RELEVANCE = "ROUGE-L"
 NDCG = f"nDCG@{TOP}"

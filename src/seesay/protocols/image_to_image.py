@@ -35,8 +35,8 @@ from seesay.protocols.base import (
 )
 from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE
 from seesay.protocols.subject import Subject
-from seesay.text.content_words import content_words
-from seesay.text.tokenizer import tokenize
+from seesay.text.concepts import content_words
+from seesay.text.vocabulary import tokenize
 
 _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 

@@ -228,10 +228,10 @@ def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> Retr
 
 def _gate_auc(subject: RunSubject, images: Mask, sentences: Mask) -> dict[str, Any]:
     """Compute how well the gates of a fusion tell the chosen from the rest; nothing for other matchers."""
-    from seesay.matchers.fusion import MetricFusion, gate_values
+    from seesay.matchers.gvse import GVSE, gate_values
 
     matcher, inputs = subject.run.matcher, subject.inputs
-    if not isinstance(matcher, MetricFusion) or not matcher.asks:
+    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
         return {}
     of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, subject.run.device)
     found = {"image": auc(of_images, images), "sentence": auc(of_sentences, sentences)}

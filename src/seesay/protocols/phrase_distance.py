@@ -12,18 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.sizes import source_size
-from seesay.encoders.regions.encoder import load_region_encoder
-from seesay.encoders.regions.geometry import region_features
+from seesay.data.pixels import source_size
+from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import fill_regions
 from seesay.errors import SeesayError
-from seesay.matchers.sentences import prepare_sentences
 from seesay.progress import progress
 from seesay.protocols.base import PROTOCOLS, Options, RetrievalResult
 from seesay.protocols.subject import Subject
 from seesay.runs.inputs import split_inputs, stores_folder
 from seesay.runs.run import Run, default_device
 from seesay.runs.scores import MatrixScores
+from seesay.runs.sentences import prepare_sentences
 from seesay.text.chunker import noun_phrases
 
 ALPHAS = tuple(round(0.05 * step, 2) for step in range(13))  # 0 to 0.6; the paper's is 0.3

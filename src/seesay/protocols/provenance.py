@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from seesay.encoders.images.encoder import CONCEPTS, INSTANCES
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
+from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.names import untuned
 from seesay.protocols.base import Part
 
@@ -110,9 +111,9 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     networks, crops = [], []
     for name in recipe.encoders:
         kind, _, crop = untuned(name).partition(":")
-        tuned = name != untuned(name) and kind not in CONCEPTS
+        tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
         networks.append(kind + " fine-tuned" if tuned else kind)
-        if kind not in (*CONCEPTS, INSTANCES):
+        if kind not in (*CONCEPT_ENCODERS, INSTANCES):
             crops.append(_CROPS.get(crop, "squash"))
     return "+".join(networks), ", ".join(dict.fromkeys(crops))
 

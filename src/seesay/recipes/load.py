@@ -12,30 +12,13 @@ from pydantic import ValidationError
 
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError, did_you_mean
-from seesay.recipes.matchers import (
-    ComposedSettings,
-    EmbeddingSettings,
-    FusionSettings,
-    PairSettings,
-    TunableSettings,
-    concept_settings,
-    reads_no_words,
-)
+from seesay.matchers.base import MATCHERS
+from seesay.matchers.composed import ComposedSettings
 from seesay.recipes.schema import Recipe
+from seesay.registry import describe
 
-# The changes of a matcher that are a composed one's own, not its members'.
+# The changes of a composed matcher that are its own, not its members'.
 _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
-# What the members of each kind of composed matcher must be.
-_MEMBERS: dict[str, tuple[Any, str]] = {
-    "ensemble": (PairSettings, "an ensemble is of pair matchers (mcnn, similarity-network)"),
-    "metric-fusion": (EmbeddingSettings, "a fusion is of embedding matchers (sco, uncommon-vse, vse++)"),
-    "fine-tuned": (TunableSettings, "fine-tuning goes on with sco, vse++, irmatch or concepts"),
-}
-_WHO = {
-    "ensemble": "members of an ensemble",
-    "metric-fusion": "members of a fusion",
-    "fine-tuned": "both steps",
-}
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "regions")
 
 
@@ -124,25 +107,25 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
 
 
 def check_member(composed: Recipe, member: Recipe) -> None:
-    """Whether that recipe's matcher goes together with the composed one's others.
+    """Check that the member's matcher can be part of the composed one.
 
     Raises:
-        SeesayError: it is of another kind, or its inputs are others.
+        SeesayError: it is of another kind, or reads other inputs.
     """
-    kind = composed.matcher.kind
-    wanted, said = _MEMBERS[kind]
-    fused_concepts = kind == "metric-fusion" and concept_settings(member.matcher) is not None
-    if fused_concepts or not isinstance(member.matcher, wanted):
+    settings = composed.matcher
+    assert isinstance(settings, ComposedSettings)
+    if not settings.accepts(member.matcher):
         raise SeesayError(
-            f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; {said}."
+            f"Recipe '{composed.name}': member '{member.name}' is of matcher '{member.matcher.kind}'; "
+            f"{settings.rule}."
         )
     composed, member = (_untuned(recipe) for recipe in (composed, member))
     for key in _INPUTS:
         ours, theirs = getattr(composed, key), getattr(member, key)
-        if ours != theirs and not (kind == "metric-fusion" and _reads_less(key, composed, member)):
+        if ours != theirs and not (settings.joins_inputs and _reads_less(key, composed, member)):
             raise SeesayError(
                 f"Recipe '{composed.name}': '{key}' is {ours}, and {theirs} in its member '{member.name}'; "
-                f"{_WHO[kind]} read the same inputs."
+                f"{settings.together} read the same inputs."
             )
 
 
@@ -160,13 +143,11 @@ def _resolved(recipe: Recipe) -> Recipe:
     if not isinstance(recipe.matcher, ComposedSettings):
         return recipe
     members = member_recipes(recipe)
-    filled: dict[str, Any] = {"matchers": tuple(member.matcher for member in members)}
-    if isinstance(recipe.matcher, FusionSettings):
-        arrays = _arrays(recipe)
-        filled["parts"] = tuple(tuple(map(arrays.index, _arrays(member))) for member in members)
-    whole = recipe.model_copy(update={"matcher": recipe.matcher.model_copy(update=filled)})
-    # Again: whether the loss goes with the matcher is known only now.
-    return _validate(whole.model_dump(), f"Recipe '{recipe.name}'")
+    arrays = _arrays(recipe)
+    places = [tuple(map(arrays.index, _arrays(member))) for member in members]
+    matcher = recipe.matcher.with_members([member.matcher for member in members], places)
+    # Validated again: only now is it known whether the loss fits the matcher.
+    return _validate(recipe.model_copy(update={"matcher": matcher}).model_dump(), f"Recipe '{recipe.name}'")
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
@@ -174,7 +155,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     if key == "encoders":
         return set(member.encoders) <= set(composed.encoders)
     if key == "min_count":
-        return reads_no_words(member.matcher)
+        return not member.matcher.reads_words
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 
 
@@ -219,7 +200,8 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
 
 def _is_composed(values: dict[str, Any]) -> bool:
     matcher = values.get("matcher")
-    return isinstance(matcher, dict) and matcher.get("kind") in _MEMBERS
+    kind = matcher.get("kind") if isinstance(matcher, dict) else None
+    return kind in MATCHERS and issubclass(MATCHERS[str(kind)].settings, ComposedSettings)
 
 
 def _is_about_all(change: str) -> bool:
@@ -311,6 +293,4 @@ def _validate(values: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as failure:
-        first = failure.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise SeesayError(f"{where}: key '{key}': {first['msg'].lower()}.") from failure
+        raise SeesayError(f"{where}: {describe(failure, Recipe)}") from failure

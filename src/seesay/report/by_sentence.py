@@ -16,7 +16,7 @@ from seesay.report.plots import by_bin
 from seesay.report.subject import Subject
 from seesay.results.columns import number
 from seesay.text.rare_words import rarest_words, word_counts
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 _DRAWN = "R@10"
 

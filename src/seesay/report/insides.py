@@ -10,14 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
+from seesay.encoders.images.base import CONCEPTS, INSTANCES
 from seesay.encoders.images.concepts import DEFAULT_RUN
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import CONCEPTS, INSTANCES, load_encoder
 from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.concepts import ConceptPredictor
-from seesay.matchers.fusion import MetricFusion, gate_values
-from seesay.matchers.gvse import UncommonVSE
+from seesay.matchers.concepts import ConceptClassifier
+from seesay.matchers.gvse import GVSE, UncommonVSE, gate_values
 from seesay.report.html import Html, Page, tag
 from seesay.report.pictures import Frame, Pictures
 from seesay.report.plots import shares_of
@@ -75,11 +74,9 @@ def concept_scores(
 ) -> tuple[Sequence[str], NDArray[np.float32]] | None:
     """The concepts that a run predicts or reads, and their scores in some images, (k, K); None without."""
     features = inputs.features[torch.tensor(images)]
-    if isinstance(run.matcher, ConceptPredictor):
+    if isinstance(run.matcher, ConceptClassifier):
         with torch.inference_mode():
-            return run.vocabulary.words, torch.sigmoid(
-                run.matcher.logits(features.to(run.device))
-            ).cpu().numpy()
+            return run.vocabulary.words, torch.sigmoid(run.matcher(features.to(run.device))).cpu().numpy()
     place = _columns(run, CONCEPTS)
     if place is None:
         return None
@@ -134,7 +131,7 @@ def _add_attended(page: Page, run: Run, inputs: Inputs, pictures: Pictures, imag
 
 def _uncommon(run: Run) -> UncommonVSE | None:
     """The matcher, or the member of a fusion, that attends to instances."""
-    members = run.matcher.members if isinstance(run.matcher, MetricFusion) else [run.matcher]
+    members = run.matcher.members if isinstance(run.matcher, GVSE) else [run.matcher]
     found = (member for member in members if isinstance(member, UncommonVSE) and member.relation is not None)
     return next(found, None)
 
@@ -148,7 +145,7 @@ def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32
         return None
     if len(data) < len(chosen):
         return None
-    encoder = load_encoder(INSTANCES, default_device())
+    encoder = load_image_encoder(INSTANCES, default_device())
     found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
     return found.reshape(len(chosen), -1, 4)
 
@@ -164,7 +161,7 @@ def _step(
 
 def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
     matcher = run.matcher
-    if not isinstance(matcher, MetricFusion) or not matcher.asks:
+    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
         return
     of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
     drawn = {"images that ask": of_images, "sentences that ask": of_sentences}

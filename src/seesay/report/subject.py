@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES, Answers
 from seesay.protocols.entries import Entry, open_entry
 from seesay.protocols.measure import score_run
 from seesay.protocols.score_fusion import check_same, distinct
 from seesay.protocols.scored import Scored, answers, measure_scored
-from seesay.recipes.matchers import concept_settings
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.training.table_of_runs import open_corpus_of
@@ -83,7 +82,7 @@ def corpus_of(
 
 def predicts_concepts(entry: Entry) -> bool:
     """Whether it is a run that names what an image shows, and matches no sentences."""
-    return isinstance(entry, Run) and concept_settings(entry.recipe.matcher) is not None
+    return isinstance(entry, Run) and entry.recipe.matcher.predicts_concepts
 
 
 def measure_subjects(

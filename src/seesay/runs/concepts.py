@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import load_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.concepts import ConceptPredictor
+from seesay.matchers.concepts import ConceptClassifier
 from seesay.runs.run import Run, default_device
-from seesay.text.concepts import FILE, ConceptVocabulary
-from seesay.text.content_words import Part
+from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +19,13 @@ class SeenConcept:
     """A concept and how surely it is there, in 0..1."""
 
     word: str
-    part: Part
+    part_of_speech: PartOfSpeech
     score: float
 
 
 def run_concepts(run: Run) -> ConceptVocabulary:
     """The concepts that a run predicts; SeesayError where it predicts none."""
-    if not isinstance(run.matcher, ConceptPredictor):
+    if not isinstance(run.matcher, ConceptClassifier):
         raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
     vocabulary = ConceptVocabulary.load(run.folder / FILE)
     if tuple(concept.word for concept in vocabulary.concepts) != run.vocabulary.words:
@@ -49,10 +48,10 @@ def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool 
     """
     vocabulary = run_concepts(run)
     kind = "concepts-regions" if regions else "concepts"
-    encoded = encode_images([load_encoder(f"{kind}:{run.folder}", default_device())], [image], [name])
+    encoded = encode_images([load_image_encoder(f"{kind}:{run.folder}", default_device())], [image], [name])
     if encoded.errors[0] is not None:
         raise encoded.errors[0]
     scores = encoded.arrays[0]["pooled"][0]
     best = np.argsort(-scores, kind="stable")[:count]
     found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
-    return [SeenConcept(concept.word, concept.part, score) for concept, score in found]
+    return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from seesay.data.corpus import Corpus
-from seesay.data.open import open_corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.runs.run import Run, shipped_runs
-from seesay.runs.summary import SUMMARY, CorpusPlace
+from seesay.runs.summary import TrainingSummary, is_finished
 
 
 class Training(TypedDict, total=False):
@@ -25,42 +22,29 @@ class Training(TypedDict, total=False):
     train_seconds: float
 
 
-class _Summary(BaseModel):
-    """The part of a training's summary that is needed here."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    corpus: CorpusPlace
-    epochs: int | None = None
-    best_epoch: int | None = None
-    seconds: float | None = None
-
-
 def trained_on(run: Run) -> tuple[Path, Path | None]:
     """Return the corpus that a run was trained on, and where the images of its phrases lie.
 
     Raises:
         SeesayError: the run does not say, as of shipped weights, or the corpus is not there any more.
     """
-    if (summary := _summary(run)) is None:
+    if not is_finished(run.folder):
         raise SeesayError(f"{run.name}: does not say what it was trained on; name a corpus with --data.")
-    root = Path(summary.corpus.root)
+    corpus = TrainingSummary.load(run.folder).corpus
+    root = Path(corpus.root)
     if not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name one with --data.")
-    return root, Path(summary.corpus.images) if summary.corpus.images else None
+    return root, Path(corpus.images) if corpus.images else None
 
 
 def training_of(run: Run) -> Training:
     """Return what a run's summary says of its training; nothing without one, as of shipped weights."""
-    if (summary := _summary(run)) is None:
+    if not is_finished(run.folder):
         return {}
-    found = Training()
-    if summary.epochs is not None:
-        found["epochs"] = summary.epochs
-    if summary.best_epoch is not None:
-        found["best_epoch"] = summary.best_epoch
-    if summary.seconds is not None:
-        found["train_seconds"] = summary.seconds
+    summary = TrainingSummary.load(run.folder)
+    found = Training(train_seconds=summary.seconds)
+    if summary.epochs is not None and summary.best_epoch is not None:
+        found |= {"epochs": summary.epochs, "best_epoch": summary.best_epoch}
     return found
 
 
@@ -89,14 +73,3 @@ def open_corpus_of(
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     root, beside = places.pop()
     return open_corpus(root, phrases=phrases, images=images or beside, format=format)
-
-
-def _summary(run: Run) -> _Summary | None:
-    path = run.folder / SUMMARY
-    if not path.is_file():
-        return None
-    try:
-        return _Summary.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError) as failure:
-        reason = str(failure).splitlines()[0]
-        raise SeesayError(f"{path}: no summary of a finished training ({reason}); train again.") from failure

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.corpus import Corpus, Sentence
+from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.encode import fill_stores
-from seesay.encoders.images.encoder import Arrays, Encoder
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
 from seesay.paths import cache_dir
-from seesay.recipes.matchers import InstanceSettings
 from seesay.recipes.schema import Recipe
-from seesay.runs.run import PRECOMPUTED, join_features, recipe_encoders
+from seesay.runs.run import PRECOMPUTED, array_dims, join_features, recipe_encoders
+from seesay.runs.sentences import number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary
 
@@ -35,6 +35,7 @@ class Inputs:
         sentences: its m sentences.
         image_of_sentence: for each sentence the row of its image, (m,).
         broken: images that could not be decoded.
+        image_dims: widths of the arrays that the features are joined from.
     """
 
     corpus: Corpus
@@ -42,6 +43,7 @@ class Inputs:
     sentences: Sentences
     image_of_sentence: NDArray[np.int64]
     broken: list[ImageError]
+    image_dims: tuple[int, ...]
 
     def of_first_images(self, count: int) -> Inputs:
         """The first `count` images and their sentences alone; the corpus stays whole."""
@@ -65,9 +67,11 @@ def split_inputs(
     """
     part = corpus.split(split)
     if PRECOMPUTED in recipe.encoders:
-        features, kept, broken = _given_features(recipe, part)
+        features, kept, broken = _precomputed_features(recipe, part)
+        image_dims: tuple[int, ...] = (features.shape[1],)
     else:
         features, kept, broken = _stored_features(recipe, part)
+        image_dims = array_dims(recipe)
     row = np.full(len(part.images), -1)
     row[kept] = np.arange(len(kept))
     usable = replace(
@@ -80,7 +84,8 @@ def split_inputs(
         raise SeesayError(f"{corpus.root}: split '{split}' has no sentence with a usable image.")
     vectors = sentence_vectors(encoder, texts) if encoder else None
     sentences = number_words(texts, vocabulary, vectors)
-    return Inputs(usable, torch.from_numpy(features), sentences, usable.image_of_sentence(), broken)
+    owners = usable.image_of_sentence()
+    return Inputs(usable, torch.from_numpy(features), sentences, owners, broken, image_dims)
 
 
 def stores_folder() -> Path:
@@ -94,7 +99,7 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
             f"{part.root}: this corpus comes with features and no images; "
             f"use them with --set 'encoders=[{PRECOMPUTED}]'."
         )
-    encoders: Sequence[Encoder] = recipe_encoders(recipe)
+    encoders: Sequence[ImageEncoder] = recipe_encoders(recipe)
     report = fill_stores(encoders, stores_folder(), part.images)
     kept = [i for i, key in enumerate(report.keys) if key is not None]
     keys = [key for key in report.keys if key is not None]
@@ -104,7 +109,9 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
     return join_features(recipe, arrays), kept, report.errors
 
 
-def _given_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
+def _precomputed_features(
+    recipe: Recipe, part: Corpus
+) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:
     if part.features is None:
         raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
     rows = [image.row for image in part.images]
@@ -114,8 +121,8 @@ def _given_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], 
     if not (finite := np.isfinite(given).reshape(len(given), -1).all(axis=1)).all():
         name = part.images[kept[int(np.argmin(finite))]].name
         raise SeesayError(f"{part.root}: the features of image {name} are no numbers (NaN or infinite).")
-    if isinstance(recipe.matcher, InstanceSettings):
-        return _joined_instances(given, recipe.matcher.instances, part.root), kept, missing
+    if (instances := recipe.matcher.instances_per_image) is not None:
+        return _joined_instances(given, instances, part.root), kept, missing
     # Regions (n, r, d) become one global vector: their mean.
     return (given.mean(axis=1) if given.ndim == 3 else given), kept, missing
 

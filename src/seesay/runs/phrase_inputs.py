@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.regions.encoder import load_region_encoder
-from seesay.encoders.regions.geometry import region_features
+from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import Regions, fill_regions
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import stores_folder
 from seesay.runs.run import default_device
+from seesay.runs.sentences import number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary
 

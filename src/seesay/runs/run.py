@@ -1,42 +1,43 @@
 """Runs: a trained matcher with all it needs, from a folder or from the shipped weights.
 
-recipe.yaml           the resolved recipe
-weights.safetensors   the matcher's weights
-vocabulary.json       words of the train split
-text.safetensors      the sentence encoder, where the recipe's is fitted on the train split
-encoder-*.safetensors a fine-tuned image encoder
+recipe.yaml            the resolved recipe
+weights.safetensors    the matcher's weights; its metadata has the widths of the image arrays
+vocabulary.json        the words of the train split
+text.safetensors       the sentence encoder, if it was fitted on the train split
+encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from numpy.typing import ArrayLike, NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
+from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.images.encoder import Arrays, Encoder, load_encoder
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.regions.encoder import load_region_encoder
-from seesay.encoders.regions.geometry import GEOMETRY
-from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder
-from seesay.errors import ImageError, SeesayError
-from seesay.matchers.base import EmbeddingMatcher, Matcher
-from seesay.matchers.build import build_matcher
-from seesay.matchers.sentences import Sentences, prepare_sentences
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
+from seesay.errors import ImageError, SeesayError, did_you_mean
+from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
+from seesay.matchers.sentences import Sentences
+from seesay.paths import replacing
 from seesay.recipes.load import read_recipe
-from seesay.recipes.matchers import InstanceSettings
 from seesay.recipes.schema import Recipe
+from seesay.runs.images import ImageInput, read_images
 from seesay.runs.scores import score_matrix
+from seesay.runs.sentences import prepare_sentences
 from seesay.text.vocabulary import Vocabulary
 
 RECIPE, WEIGHTS, VOCABULARY, TEXT = (
@@ -47,10 +48,30 @@ RECIPE, WEIGHTS, VOCABULARY, TEXT = (
 )
 PRECOMPUTED = "precomputed"
 _BATCH = 512
+_IMAGE_DIMS = "image_dims"  # in the metadata of the weights
+
+Vectors = NDArray[np.float32]
 
 
 class Run:
-    """A recipe, its vocabulary, sentence encoder and trained matcher, on one device."""
+    """A trained matcher with its recipe, vocabulary and encoders: embeds and scores images and sentences.
+
+    `seesay.load` makes one from a folder, `seesay.train` from a corpus.
+
+    Attributes:
+        name: the shipped weights' name, or the run's folder.
+        folder: where its files are.
+        recipe: the resolved recipe.
+        matcher: the trained module.
+
+    Example:
+        >>> import numpy as np, seesay
+        >>> run = seesay.load("seesay-small")
+        >>> images = run.embed_images([np.zeros((48, 64, 3), np.uint8)])
+        >>> texts = run.embed_sentences(["a black night", "two dogs play in the snow"])
+        >>> run.score(images, texts).shape
+        (1, 2)
+    """
 
     def __init__(
         self,
@@ -59,7 +80,7 @@ class Run:
         recipe: Recipe,
         vocabulary: Vocabulary,
         sentence_encoder: SentenceEncoder | None,
-        matcher: Matcher,
+        matcher: nn.Module,
     ) -> None:
         self.name = name
         self.folder = folder
@@ -70,8 +91,8 @@ class Run:
         self.device = next(chain(matcher.parameters(), matcher.buffers())).device.type
 
     @classmethod
-    def load(cls, name: str, device: str | None = None) -> Run:
-        """The run in that folder, or the shipped one of that name.
+    def load(cls, name: str, device: str | None = None, module: nn.Module | None = None) -> Run:
+        """Load the run in that folder, or the shipped one of that name; see `seesay.load`.
 
         Raises:
             SeesayError: there is none, or a file of it is missing or damaged.
@@ -82,31 +103,34 @@ class Run:
         path = folder / WEIGHTS
         recipe = run_recipe(folder)
         vocabulary = Vocabulary.load(folder / VOCABULARY)
-        try:
-            weights = load_file(path)
-        except (OSError, SafetensorError) as failure:
-            raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
-        name_of_encoder = recipe.sentence_encoder
-        encoder = load_sentence_encoder(name_of_encoder, folder / TEXT) if name_of_encoder else None
-        matcher = new_matcher(recipe, vocabulary, encoder, precomputed_parts(recipe, weights))
+        weights, image_dims = _read_weights(path)
+        encoder_name = recipe.sentence_encoder
+        encoder = load_sentence_encoder(encoder_name, folder / TEXT) if encoder_name else None
+        matcher = new_matcher(recipe, vocabulary, encoder, image_dims, module)
         try:
             matcher.load_state_dict({key: value.float() for key, value in weights.items()})
         except RuntimeError as failure:
             raise SeesayError(f"{path}: not the weights of {folder / RECIPE}; train again.") from failure
         return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device or default_device()))
 
+    def save_weights(self, weights: Mapping[str, Tensor], image_dims: Sequence[int]) -> None:
+        """Write the matcher's weights, with the widths of the image arrays that it takes."""
+        kept = {key: value.contiguous() for key, value in weights.items()}
+        with replacing(self.folder / WEIGHTS) as beside:
+            save_file(kept, beside, {_IMAGE_DIMS: json.dumps(list(image_dims))})
+
     @cached_property
-    def encoders(self) -> list[Encoder]:
+    def encoders(self) -> list[ImageEncoder]:
         """The image encoders that the recipe names.
 
         Raises:
-            SeesayError: the run was trained on features that came without an encoder.
+            SeesayError: the run was trained on precomputed features, whose encoder is unknown.
         """
         return recipe_encoders(self.recipe)
 
     @cached_property
     def fingerprint(self) -> str:
-        """Changes whenever weights, vocabulary or preprocessing change."""
+        """A hash of weights, vocabulary and preprocessing: vectors of two fingerprints never mix."""
         digest = hashlib.blake2b(digest_size=16)
         for file in (WEIGHTS, VOCABULARY):
             digest.update((self.folder / file).read_bytes())
@@ -118,138 +142,188 @@ class Run:
 
     @cached_property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Length of an embedding."""
         return int(self.embed_sentences(["a dog"]).shape[1])
 
-    def embed_images(
-        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
-    ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
-        """Vectors of encoded images, (n, dim); a broken image has a zero row and its error.
+    @property
+    def asymmetric(self) -> bool:
+        """True if queries and gallery items are embedded differently."""
+        return isinstance(self.matcher, EmbeddingMatcher) and self.matcher.asymmetric
 
-        Here and below `query` asks for the vectors of what asks, where a matcher tells it from what is found.
+    def embed_images(self, images: Sequence[ImageInput], query: bool = False) -> Vectors:
+        """Embed images, (n, dim).
+
+        Args:
+            images: paths, encoded bytes, PIL images or (h, w, 3) uint8 arrays of RGB pixels.
+            query: embed them as queries, if the matcher embeds queries and gallery items differently.
+
+        Raises:
+            ImageError: an image cannot be decoded.
+            SeesayError: the run has no embedding (a pair matcher), or takes no whole images.
         """
-        encoded = encode_images(self.encoders, images, names)
+        contents, names = read_images(images)
+        vectors, errors = self.embed_image_files(contents, names, query)
+        for error in errors:
+            if error is not None:
+                raise error
+        return vectors
+
+    def embed_image_files(
+        self, contents: Sequence[bytes | NDArray[np.uint8]], names: Sequence[str], query: bool = False
+    ) -> tuple[Vectors, list[ImageError | None]]:
+        """Embed many encoded images, (n, dim); a broken one has a zero row and its error."""
+        encoded = encode_images(self.encoders, contents, names)
         vectors = self.embed_features(join_features(self.recipe, encoded.arrays), query)
-        broken = [i for i, error in enumerate(encoded.errors) if error is not None]
-        vectors[broken] = 0.0
+        vectors[[i for i, error in enumerate(encoded.errors) if error is not None]] = 0.0
         return vectors, encoded.errors
 
-    def embed_features(self, features: NDArray[np.float32], query: bool = False) -> NDArray[np.float32]:
-        """Vectors of images from their joined features, (n, dim) from (n, d)."""
-        matcher = self._embedding_matcher()
-        embed = matcher.query_images if query else matcher.embed_images
-        rows = [
-            _on_device(embed, torch.from_numpy(features[i : i + _BATCH]).to(self.device))
-            for i in range(0, len(features), _BATCH)
-        ]
-        return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
+    def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> Vectors:
+        """Embed sentences, (m, dim); the score of a pair is the inner product of its vectors."""
+        if isinstance(sentences, str):
+            raise SeesayError("sentences: a list of strings is wanted, got one string.")
+        return self.embed_prepared(self.prepare(sentences), query)
 
-    def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
-        """Vectors of sentences, (m, dim); a pair's score is the inner product of its vectors."""
-        prepared = prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
-        return self.embed_prepared(prepared, query)
-
-    def embed_prepared(self, sentences: Sentences, query: bool = False) -> NDArray[np.float32]:
-        """The same from sentences that are numbered already."""
-        matcher = self._embedding_matcher()
-        embed = matcher.query_sentences if query else matcher.embed_sentences
-        order = torch.arange(len(sentences))
-        rows = [
-            _on_device(embed, sentences.take(order[i : i + _BATCH]).to(self.device))
-            for i in range(0, len(sentences), _BATCH)
-        ]
-        return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
-
-    def scores(
-        self, features: NDArray[np.float32], sentences: Sentences, keep: bool = False
+    def score(
+        self, images: ArrayLike | Sequence[ImageInput], sentences: ArrayLike | Sequence[str]
     ) -> NDArray[np.float32]:
-        """Score images, given as joined features, and prepared sentences; see `score_matrix`."""
+        """Score every image against every sentence, (n, m); higher is a better match.
+
+        Args:
+            images: embeddings (n, dim) from `embed_images`, or images as `embed_images` takes them.
+            sentences: embeddings (m, dim) from `embed_sentences`, or strings.
+
+        Raises:
+            SeesayError: embeddings of another width, or embeddings for a pair matcher, which has none.
+        """
+        if not isinstance(self.matcher, EmbeddingMatcher):
+            contents, names = read_images(images)  # type: ignore[arg-type]
+            encoded = encode_images(self.encoders, contents, names)
+            for error in encoded.errors:
+                if error is not None:
+                    raise error
+            return self.scores(join_features(self.recipe, encoded.arrays), self.prepare(sentences))  # type: ignore[arg-type]
+        rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
+        columns = sentences if _are_vectors(sentences) else self.embed_sentences(sentences)  # type: ignore[arg-type]
+        left, right = np.asarray(rows, np.float32), np.asarray(columns, np.float32)
+        for what, vectors in (("images", left), ("sentences", right)):
+            if vectors.ndim != 2 or vectors.shape[1] != self.dim:
+                raise SeesayError(
+                    f"{what}: embeddings of shape (n, {self.dim}) are wanted, got {vectors.shape}."
+                )
+        return left @ right.T
+
+    def scores(self, features: Vectors, sentences: Sentences, keep: bool = False) -> Vectors:
+        """Score images, given as joined features, and prepared sentences, (n, m); see `score_matrix`."""
         return score_matrix(self, features, sentences, keep)
 
-    def _embedding_matcher(self) -> EmbeddingMatcher:
+    def prepare(self, sentences: Sequence[str]) -> Sentences:
+        """Number the words of sentences and run the sentence encoder, as the matcher takes them."""
+        return prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
+
+    def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
+        """Embed images given as joined features, (n, dim) from (n, d)."""
+        matcher = self.embedding_matcher()
+        embed = matcher.query_images if query else matcher.embed_images
+        parts = (torch.from_numpy(features[i : i + _BATCH]) for i in range(0, len(features), _BATCH))
+        return self._batched(embed, parts)
+
+    def embed_prepared(self, sentences: Sentences, query: bool = False) -> Vectors:
+        """Embed prepared sentences, (m, dim)."""
+        matcher = self.embedding_matcher()
+        embed = matcher.query_sentences if query else matcher.embed_sentences
+        parts = (
+            sentences.take(rows) for rows in torch.split(torch.arange(len(sentences)), _BATCH) if len(rows)
+        )
+        return self._batched(embed, parts)
+
+    def embedding_matcher(self) -> EmbeddingMatcher:
+        """Return the matcher if it embeds.
+
+        Raises:
+            SeesayError: it scores pairs.
+        """
         if not isinstance(self.matcher, EmbeddingMatcher):
-            raise SeesayError(f"{self.name}: a pair matcher has no vectors; it re-ranks another's results.")
+            raise SeesayError(
+                f"{self.name}: a pair matcher has no embeddings; it can re-rank another's results."
+            )
         return self.matcher
 
-
-@torch.inference_mode()
-def _on_device(embed, batch) -> NDArray[np.float32]:  # type: ignore[no-untyped-def]
-    vectors: NDArray[np.float32] = embed(batch).float().cpu().numpy()
-    return vectors
+    @torch.inference_mode()
+    def _batched(self, embed: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
+        rows = [embed(part.to(self.device)).float().cpu().numpy() for part in parts]
+        return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
 
 
 def check_one_score(run: Run) -> None:
-    """See that a pair has one score, whichever of the two asks.
+    """Check that a pair has one score, whichever of the two is the query.
 
     Raises:
-        SeesayError: the run's matcher is a fusion that weighs by its query.
+        SeesayError: the run's matcher weighs its metrics by the query.
     """
-    if isinstance(run.matcher, EmbeddingMatcher) and run.matcher.asks:
+    if run.asymmetric:
         raise SeesayError(
-            f"{run.name}: its scores depend on whether image or sentence asks, and re-ranking has one score "
-            "a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
+            f"{run.name}: its scores depend on whether the image or the sentence is the query, and re-ranking "
+            "needs one score a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
         )
 
 
 def default_device() -> str:
-    """A GPU where there is one."""
+    """Return "cuda" if there is a GPU, and "cpu" otherwise."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def recipe_encoders(recipe: Recipe) -> list[Encoder]:
-    """The recipe's image encoders, on the default device."""
+def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
+    """Load the recipe's image encoders on the default device.
+
+    Raises:
+        SeesayError: the recipe matches regions of images, or reads precomputed features.
+    """
     if recipe.regions is not None:
         raise SeesayError(
-            f"Recipe '{recipe.name}' matches phrases with regions of one image, and has no vectors of whole "
-            "images; for those take a run such as seesay-small."
+            f"Recipe '{recipe.name}' matches phrases with regions of one image and embeds no whole images; "
+            "take a run such as seesay-small for those."
         )
     if PRECOMPUTED in recipe.encoders:
         raise SeesayError(
             "This run was trained on precomputed features: without their encoder it cannot take an image."
         )
-    return [load_encoder(name, default_device()) for name in recipe.encoders]
+    return [load_image_encoder(name, default_device()) for name in recipe.encoders]
 
 
-def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> NDArray[np.float32]:
-    """What the matcher takes of the encoders' arrays, side by side: (n, d)."""
+def array_dims(recipe: Recipe) -> tuple[int, ...]:
+    """Return the widths of the arrays that the recipe's image features are joined from."""
+    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
+
+
+def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> Vectors:
+    """Join what the matcher takes of the encoders' arrays side by side, (n, d)."""
     return np.concatenate([each[name] for each in arrays for name in recipe.arrays], axis=1)
 
 
 def new_matcher(
-    recipe: Recipe, vocabulary: Vocabulary, encoder: SentenceEncoder | None, precomputed: int
-) -> Matcher:
-    """The recipe's matcher with initial weights; `precomputed` is the width of features given as files."""
-    if recipe.regions is not None:
-        width = load_region_encoder(recipe.encoders[0], default_device()).dim
-        parts = [width + (GEOMETRY if recipe.regions.geometry else 0)]
-    elif PRECOMPUTED in recipe.encoders:
-        parts = [precomputed]
-    else:
-        parts = [encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays]
-    return build_matcher(recipe.matcher, parts, len(vocabulary), encoder.dim if encoder else 0)
-
-
-def precomputed_parts(recipe: Recipe, weights: dict[str, Tensor]) -> int:
-    """The width of the precomputed features a run was trained on, read off its weights."""
-    if PRECOMPUTED not in recipe.encoders:
-        return 0
-    if "image_mean" in weights:  # CCA's maps stand the other way round
-        return len(weights["image_mean"])
-    width = next(int(w.shape[1]) for key, w in weights.items() if "image_map" in key and w.ndim == 2)
-    settings = recipe.matcher
-    return width * settings.instances if isinstance(settings, InstanceSettings) else width
+    recipe: Recipe,
+    vocabulary: Vocabulary,
+    encoder: SentenceEncoder | None,
+    image_dims: Sequence[int],
+    module: nn.Module | None = None,
+) -> nn.Module:
+    """Build the recipe's matcher with initial weights, or wrap a module of one's own."""
+    if module is not None:
+        return as_matcher(module)
+    inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
+    return recipe.matcher.build(inputs)
 
 
 def shipped_runs() -> list[Path]:
-    """The folders of the weights that come with seesay, by name."""
+    """Return the folders of the weights that come with seesay, by name."""
     return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RECIPE}"))
 
 
 def run_recipe(folder: Path) -> Recipe:
-    """A run's recipe, whose encoders are at hand where the run has fine-tuned them.
+    """Read a run's recipe, and make the image encoders of the run's own available.
 
     Raises:
-        SeesayError: it cannot be read, or the run lacks a fine-tuned encoder's weights.
+        SeesayError: it cannot be read, or the run lacks the weights of such an encoder.
     """
     recipe = read_recipe(folder / RECIPE)
     for encoder in recipe.encoders:
@@ -258,7 +332,7 @@ def run_recipe(folder: Path) -> Recipe:
 
 
 def run_folder(name: str) -> Path:
-    """The folder of that run, or of the shipped one of that name.
+    """Return the folder of that run, or of the shipped one of that name.
 
     Raises:
         SeesayError: there is none.
@@ -266,8 +340,28 @@ def run_folder(name: str) -> Path:
     path = Path(name)
     if (path / RECIPE).is_file():
         return path
-    for shipped in shipped_runs():
-        if shipped.name == name:
-            return shipped
-    there = ", ".join(folder.name for folder in shipped_runs()) or "none"
-    raise SeesayError(f"{name}: no run there (no {RECIPE}), nor shipped weights of that name ({there}).")
+    shipped = {folder.name: folder for folder in shipped_runs()}
+    if name in shipped:
+        return shipped[name]
+    raise SeesayError(
+        f"{name}: no run there (no {RECIPE}), and no shipped weights of that name"
+        f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."
+    )
+
+
+def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
+    """The weights in a run's folder, and the widths of the image arrays that they are for."""
+    try:
+        with safe_open(path, "pt") as file:
+            dims = json.loads((file.metadata() or {})[_IMAGE_DIMS])
+            return {key: file.get_tensor(key) for key in file.keys()}, dims  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, ValueError) as failure:
+        raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
+
+
+def _are_vectors(items: object) -> bool:
+    """True for embeddings: an array of two axes, or nested numbers."""
+    if isinstance(items, np.ndarray | Tensor):
+        return items.ndim == 2
+    first = items[0] if isinstance(items, Sequence) and len(items) else None
+    return isinstance(first, Sequence) and not isinstance(first, str | bytes)

@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.ensemble import Ensemble
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, PairMatcher
+from seesay.matchers.composed import Ensemble, EnsembleSettings
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
 from seesay.paths import cache_dir
 from seesay.progress import Advance
-from seesay.recipes.matchers import EnsembleSettings, MatcherSettings
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.score_file import matrix_name
 
@@ -113,7 +112,7 @@ def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
     if not isinstance(run.matcher, EmbeddingMatcher):
         return MatrixScores(score_matrix(run, features, inputs.sentences, keep))
     rows, columns = run.embed_features(features), run.embed_prepared(inputs.sentences)
-    if not run.matcher.asks:
+    if not run.matcher.asymmetric:
         return EmbeddingScores(rows, columns)
     queries = run.embed_features(features, query=True), run.embed_prepared(inputs.sentences, query=True)
     return EmbeddingScores(rows, columns, *queries)

@@ -43,7 +43,7 @@ class ConceptCount(_Summary):
 
 
 class MemberSummary(_Summary):
-    """A member of a composed matcher: a digest of its weights, its training time and its best epoch on val."""
+    """A member of a composed matcher: a digest of its weights, its training time, its best epoch on val."""
 
     weights: str
     seconds: float
@@ -52,7 +52,7 @@ class MemberSummary(_Summary):
 
 
 class GateSummary(_Summary):
-    """A gate of a fusion: the epoch kept, its loss and AUC on val, its calibration; or why none was learned."""
+    """A gate of a fusion: the epoch kept, its loss and AUC on val, its calibration; or `why` there is none."""
 
     epoch: int
     loss: float | None = None

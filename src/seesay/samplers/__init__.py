@@ -1,1 +1,5 @@
-"""Samplers: which pairs go into a mini-batch."""
+"""Samplers of image-sentence pairs."""
+
+from seesay.samplers.pairs import SAMPLERS, neighbourhood, random, register_sampler, rounds
+
+__all__ = ["SAMPLERS", "neighbourhood", "random", "register_sampler", "rounds"]

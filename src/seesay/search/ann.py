@@ -1,6 +1,6 @@
-"""FAISS over the vectors of a store: exact while they are few, inverted lists above.
+"""Nearest neighbours among a store's vectors by FAISS: exact search while they are few, then inverted lists.
 
-The file it caches is never the truth: lost, stale or damaged, it is made again from the store.
+The cache file is never the truth: if it is lost, stale or damaged, it is built again from the store.
 """
 
 from __future__ import annotations
@@ -19,73 +19,78 @@ from seesay.paths import replacing
 from seesay.search.store import Changes, Kind, Store
 
 EXACT_UP_TO = 50_000
-"""Items up to which every query meets every vector: about 10 ms at 512 dimensions on one core."""
+"""Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
 
 _MAGIC = b"seesay vectors 1\n"
-# Of half-precision lists (benchmarks/search.py): they hold the stored vectors unchanged, so that scores are
-# exact, and answer as fast as 8-bit lists, whose candidates would have to be fetched and scored again.
+# Half-precision lists hold the stored vectors unchanged, so that scores are exact, and are as fast as 8-bit
+# lists, whose candidates would have to be fetched and scored again (benchmarks/search.py).
 _QUANTIZER = "SQfp16"
-# A list in 8 is probed: recall@10 stays above 0.98 also for sentences, which lie far from all images.
-_PROBED = 8
 _TRAINING_VECTORS_A_LIST = 64
 
 
 class Neighbours:
     """The nearest items of one kind by inner product.
 
-    Not thread-safe: its owner holds a lock. `refresh` comes before the first `search`.
+    Not thread-safe; its owner holds a lock. Call `refresh` before the first `search`.
+
+    Args:
+        store: of the vectors.
+        kind: of the items.
+        cache: the file that keeps inverted lists.
+        exact_up_to: number of items up to which search is exact.
+        probe_divisor: one list in so many is searched; with 8, recall@10 stays above 0.98 for sentences too,
+            which lie far from all images.
+
+    Attributes:
+        generation: the store's generation that is searched; -1 before the first `refresh`.
+        trained: number of items when the inverted lists were trained; 0 while search is exact.
     """
 
-    def __init__(self, store: Store, kind: Kind, cache: Path) -> None:
-        self._store = store
+    def __init__(
+        self, store: Store, kind: Kind, cache: Path, exact_up_to: int = EXACT_UP_TO, probe_divisor: int = 8
+    ) -> None:
+        self._store, self._cache = store, cache
         self._kind: Kind = kind
-        self._cache = cache
+        self._exact_up_to, self._probe_divisor = exact_up_to, probe_divisor
         self._index: Any = None
-        self._trained = 0  # items when the inverted lists were trained; 0 while the index is exact
-        self._generation = -1
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
-
-    @property
-    def generation(self) -> int:
-        """The store's generation that the answers are of; -1 before the first `refresh`."""
-        return self._generation
+        self.generation, self.trained = -1, 0
 
     def refresh(self) -> None:
-        """Takes up what was written to the store since the last time."""
-        if self._generation == self._store.generation():
+        """Take up what was written to the store since the last call."""
+        if self.generation == self._store.generation():
             return
         if self._index is None:
             self._load()
-        changes = self._store.changes(self._kind, since=max(self._generation, 0))
+        changes = self._store.changes(self._kind, since=max(self.generation, 0))
         if self._index is not None and not self._outgrown(len(changes.alive)):
             self._apply(changes)
         else:
-            if self._generation > 0:
+            if self.generation > 0:
                 changes = self._store.changes(self._kind)
             self._build(changes)
-        self._generation = changes.generation
+        self.generation = changes.generation
 
     def search(self, query: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Ids and scores, each (k,) or shorter, of the best `k` items for a vector (dim,), best first."""
+        """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first."""
         k = min(k, len(self._ids))
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         scores, ids = self._index.search(np.ascontiguousarray(query[None], np.float32), k)
-        found = ids[0] >= 0
-        ids, scores = ids[0][found], scores[0][found]
+        ids, scores = ids[0][ids[0] >= 0], scores[0][ids[0] >= 0]
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
     def save(self) -> None:
-        """Writes inverted lists to the cache, under another name first; an exact index is quicker remade."""
-        if not self._trained:
+        """Write inverted lists to the cache; an exact index is built faster than it is read."""
+        if not self.trained:
             self._cache.unlink(missing_ok=True)
             return
         body = faiss.serialize_index(self._index).tobytes()
         head = {
             "identity": self._store.meta["identity"],
-            "generation": self._generation,
-            "trained": self._trained,
+            "generation": self.generation,
+            "trained": self.trained,
             "checksum": hashlib.blake2b(body).hexdigest(),
         }
         with replacing(self._cache) as beside, beside.open("wb") as file:
@@ -99,7 +104,7 @@ class Neighbours:
                     return
                 head = json.loads(file.readline(1000))
                 body = file.read()
-            # FAISS trusts its files; the checksum keeps damaged ones away from it.
+            # FAISS trusts its files, so the checksum must keep damaged ones away from it.
             if (
                 head["identity"] != self._store.meta["identity"]
                 or head["generation"] > self._store.generation()
@@ -109,13 +114,13 @@ class Neighbours:
             self._index = faiss.deserialize_index(np.frombuffer(body, np.uint8))
         except (OSError, ValueError, KeyError, RuntimeError):
             return
-        self._generation, self._trained = head["generation"], head["trained"]
+        self.generation, self.trained = head["generation"], head["trained"]
         self._ids = np.sort(_ids_in_lists(self._index))
 
     def _outgrown(self, count: int) -> bool:
-        if count <= EXACT_UP_TO:
-            return self._trained > 0
-        return count > 2 * self._trained
+        if count <= self._exact_up_to:
+            return self.trained > 0
+        return count > 2 * self.trained
 
     def _apply(self, changes: Changes) -> None:
         gone = np.union1d(np.setdiff1d(self._ids, changes.alive), np.intersect1d(self._ids, changes.ids))
@@ -127,24 +132,24 @@ class Neighbours:
 
     def _build(self, changes: Changes) -> None:
         count, dim = changes.vectors.shape
-        if count <= EXACT_UP_TO:
-            self._trained = 0
+        if count <= self._exact_up_to:
+            self.trained = 0
             self._index = faiss.IndexIDMap2(faiss.IndexFlatIP(dim))
         else:
-            self._trained = count
-            self._index = _trained_lists(changes.vectors)
-        for start in range(0, count, 65_536):  # never a whole copy in single precision
+            self.trained = count
+            self._index = _trained_lists(changes.vectors, self._probe_divisor)
+        for start in range(0, count, 65_536):  # no whole copy in single precision
             part = slice(start, start + 65_536)
             self._index.add_with_ids(changes.vectors[part].astype(np.float32), changes.ids[part])
         self._ids = changes.alive
 
 
-def _trained_lists(vectors: NDArray[np.float16]) -> Any:
-    """Empty inverted lists for vectors such as these, (n, dim)."""
+def _trained_lists(vectors: NDArray[np.float16], probe_divisor: int) -> Any:
+    """Train empty inverted lists for vectors such as these, (n, dim)."""
     count, dim = vectors.shape
     lists = round(2 * math.sqrt(count))
     index: Any = faiss.index_factory(dim, f"IVF{lists},{_QUANTIZER}", faiss.METRIC_INNER_PRODUCT)
-    index.nprobe = lists // _PROBED
+    index.nprobe = lists // probe_divisor
     index.by_residual = False  # the stored vectors themselves, so that scores are exact
     index.cp.niter = 10
     sample = np.random.default_rng(0).permutation(count)[: lists * _TRAINING_VECTORS_A_LIST]

@@ -1,11 +1,9 @@
-"""What search needs of a matcher: two functions into one vector space.
-
-`query` asks for the vectors of what asks, where they are others than the vectors of what is found.
-"""
+"""What an index needs of a run: images and sentences as vectors of one space."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -13,31 +11,46 @@ from numpy.typing import NDArray
 
 from seesay.errors import ImageError
 
+SHIPPED = "seesay-small"
+
 
 class Embedder(Protocol):
-    """A trained matcher with all it needs to embed raw images and sentences."""
+    """A trained matcher with everything it needs to embed encoded images and sentences.
+
+    `query=True` asks for the embeddings of queries, which differ from those of gallery items if the matcher
+    is asymmetric.
+    """
 
     @property
     def name(self) -> str:
-        """Shipped weights (`seesay-small`) or a run's folder; an index records it for its queries."""
+        """The name of shipped weights (`seesay-small`) or a run's folder; an index stores it."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever weights or preprocessing change: vectors of two fingerprints never mix."""
+        """Changes whenever weights or preprocessing change; vectors of two fingerprints are never mixed."""
         ...
 
     @property
     def dim(self) -> int:
-        """Length of a vector."""
+        """Length of an embedding."""
         ...
 
-    def embed_images(
-        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
+    def embed_image_files(
+        self, contents: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
-        """Rows, shape (n, dim), of encoded images; a broken image has a zero row and its error."""
+        """Embed n encoded images as rows (n, dim); a broken image has a zero row and its error."""
         ...
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
-        """Rows, shape (m, dim); the score is the inner product of a query's row and a candidate's."""
+        """Embed m sentences as rows (m, dim); the score is the inner product with an image's row."""
         ...
+
+
+def load_embedder(run: str | Path | Embedder) -> Embedder:
+    """Load the run of that name or folder; an embedder is returned as it is."""
+    if not isinstance(run, str | Path):
+        return run
+    from seesay.runs.run import Run
+
+    return Run.load(str(run))

@@ -8,27 +8,35 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.pixels import content_key
+from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 from seesay.search.ann import Neighbours
-from seesay.search.embedder import Embedder
+from seesay.search.embedder import SHIPPED, Embedder, load_embedder
 from seesay.search.store import Item, Kind, Store
 from seesay.search.thumbnails import Thumbnails
-from seesay.search.update import Progress, UpdateReport, update_images
+from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images
 
 _FILE = "index.sqlite"
-_SENTENCES_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """An answer. An image has `path` (relative to the index's root), width and height; a sentence `text`.
+    """An image or a sentence that answers a query.
 
-    Where a run re-ranked it, `score` is that run's, and score and place (from 1) in the shortlist are kept.
+    Attributes:
+        id: its number in the index.
+        score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
+        path: of an image, relative to the index's root; None for a sentence.
+        text: a sentence; None for an image.
+        width: of an image, in pixels, upright.
+        height: of an image.
+        shortlist_score: before re-ranking; None if the hit was not re-ranked.
+        shortlist_rank: before re-ranking, from 1.
     """
 
     id: int
@@ -40,206 +48,234 @@ class Hit:
     shortlist_score: float | None = None
     shortlist_rank: int | None = None
 
+    def to_dict(self, root: Path | None = None) -> dict[str, object]:
+        """Return what a program needs of the hit; a path is joined to `root`."""
+        values: dict[str, object] = {"score": round(self.score, 4)}
+        if self.shortlist_score is not None:
+            values |= {
+                "shortlist_score": round(self.shortlist_score, 4),
+                "shortlist_rank": self.shortlist_rank,
+            }
+        if self.path is None:
+            return values | {"sentence": self.text}
+        return values | {"path": str(root / self.path) if root else self.path}
+
 
 class Index:
-    """Images and sentences with their vectors in one space, in a folder.
+    """Images and sentences with their embeddings by one run, in a folder.
 
     Any thread may use an index, and another process may update it meanwhile: each answer is of one
-    generation, the newest at the time of the question.
+    generation, the newest at the time of the query. The run is loaded at the first query or update.
 
     Layout: `index.sqlite` is the truth; `vectors-*.faiss` and `thumbnails/` can be deleted at any time.
+
+    Example:
+        >>> index = Index.open("pictures.seesay")  # doctest: +SKIP
+        >>> index.search("a cat on a sofa", k=1)  # doctest: +SKIP
+        [Hit(id=3, score=0.41, path='sofa.jpg', text=None, width=640, height=480)]
     """
 
-    def __init__(self, folder: Path, store: Store) -> None:
+    def __init__(self, folder: Path, store: Store, run: str | Path | Embedder | None = None) -> None:
         self.folder = folder
         self.store = store
         self.thumbnails = Thumbnails(folder / "thumbnails")
-        self._lock = threading.Lock()
+        self._embedder: Embedder | None = None
+        self._loading, self._searching = threading.Lock(), threading.Lock()
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         self._near = {kind: Neighbours(store, kind, folder / f"vectors-{kind}.faiss") for kind in kinds}
-
-    @staticmethod
-    def exists(folder: Path) -> bool:
-        """Whether there is an index in `folder`; not yet, where a kill came before its first transaction."""
-        return Store.exists(folder / _FILE)
+        if run is not None:
+            self._embedder = self._checked(load_embedder(run))
 
     @classmethod
-    def create(cls, folder: Path, embedder: Embedder) -> Index:
-        """A new, empty index in a new or empty folder.
+    def create(cls, folder: str | Path, run: str | Path | Embedder = SHIPPED) -> Self:
+        """Create an empty index in a new or empty folder.
+
+        Args:
+            folder: of the index.
+            run: the name or folder of the run that embeds, or any object with the methods of `Embedder`.
 
         Raises:
-            SeesayError: the folder holds an index or something else, or cannot be made.
+            SeesayError: the folder holds an index or something else, or cannot be made; or there is no such
+                run, or it has no embeddings.
         """
-        told = embedder.name, embedder.fingerprint, embedder.dim  # a run without vectors leaves no folder
+        folder, embedder = Path(folder), load_embedder(run)
+        facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             others = [file.name for file in folder.iterdir() if not file.name.startswith(_FILE)]
         except OSError as error:
-            raise SeesayError(f"{folder}: no place for an index ({error.strerror}).") from error
+            raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / _FILE).exists():
-            raise SeesayError(f"{folder}: holds other files ({others[0]}, …); give a folder of its own.")
-        return cls(folder, Store.create(folder / _FILE, *told))
+            raise SeesayError(f"{folder}: holds other files ({others[0]}, …); choose an empty folder.")
+        return cls(folder, Store.create(folder / _FILE, *facts), embedder)
 
     @classmethod
-    def open(cls, folder: Path) -> Index:
-        """The index in `folder`.
+    def open(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
+        """Open the index in a folder.
+
+        Args:
+            folder: of the index.
+            run: the run that the vectors are of; by default the one that the index names, loaded when needed.
 
         Raises:
-            SeesayError: there is none, or it is damaged.
+            SeesayError: there is no index, it is damaged, or its vectors are of another run.
         """
-        return cls(folder, Store.open(folder / _FILE))
+        return cls(Path(folder), Store.open(Path(folder) / _FILE), run)
+
+    @classmethod
+    def open_or_create(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
+        """Open the index in a folder, or create one with the run, by default the shipped one."""
+        # A kill before the first transaction leaves an empty file, which is no index yet.
+        if Store.exists(Path(folder) / _FILE):
+            return cls.open(folder, run)
+        return cls.create(folder, SHIPPED if run is None else run)
+
+    def __enter__(self) -> Self:
+        """Return the index; it is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the index."""
+        self.close()
 
     def close(self) -> None:
-        """Lets go of its files."""
+        """Close the index's files."""
         self.store.close()
 
     @property
-    def embedder_name(self) -> str:
-        """The shipped weights or the run that the vectors are of."""
+    def run_name(self) -> str:
+        """The name or folder of the run that the vectors are of."""
         return str(self.store.meta["embedder"])
 
-    def check(self, embedder: Embedder) -> None:
-        """Sees that the vectors are of this embedder.
+    @property
+    def run(self) -> Embedder:
+        """The run that the vectors are of; loaded once.
 
         Raises:
-            SeesayError: they are of another, or of other weights under the same name.
+            SeesayError: there is no such run any more, or its weights or preprocessing have changed.
         """
-        meta = self.store.meta
-        if (embedder.fingerprint, embedder.dim) != (meta["fingerprint"], self.store.dim):
+        with self._loading:
+            if self._embedder is None:
+                self._embedder = self._checked(load_embedder(self.run_name))
+            return self._embedder
+
+    def _checked(self, embedder: Embedder) -> Embedder:
+        if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
-                f"{self.folder}: its vectors are of {meta['embedder']}, not of this {embedder.name}: other "
-                "weights or another preprocessing; use the former, or delete the index and index again."
+                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has other weights "
+                "or another preprocessing. Use the former, or delete the index and index again."
             )
+        return embedder
 
     def root(self) -> Path | None:
-        """The folder of the images, which a hit's `path` is relative to; None before the first update."""
+        """Return the folder that a hit's `path` is relative to; None before the first update of images."""
         return self.store.root()
 
     def count(self, kind: Kind) -> int:
-        """How many items of a kind."""
+        """Count the items of a kind, "image" or "sentence"."""
         return self.store.count(kind)
 
-    def update_images(self, root: Path, embedder: Embedder, progress: Progress | None = None) -> UpdateReport:
-        """Makes the images of the index those of the folder `root`; see `seesay.search.update`.
+    def update_images(self, root: str | Path, progress: Progress | None = None) -> UpdateReport:
+        """Make the images of the index those of the folder `root`; only new contents are embedded.
 
         Raises:
-            SeesayError: no such folder, no image in it, another folder's or embedder's index, or one that
-                another process is updating.
+            SeesayError: no such folder, no image in it, an index of another folder, or another process is
+                updating the index.
         """
-        self.check(embedder)
+        run = self.run
         with self._sole_writer():
-            report = update_images(self.store, self.thumbnails, root, embedder, progress)
+            report = update_images(self.store, self.thumbnails, Path(root), run, progress)
             self._refresh_and_save("image")
         return report
 
-    def add_sentences(
-        self, texts: Sequence[str], embedder: Embedder, progress: Progress | None = None
-    ) -> int:
-        """Adds the sentences that are not there yet and not empty; gives their number.
+    def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
+        """Add the sentences that are new and not empty, and return how many these are.
 
         Raises:
-            SeesayError: another embedder's index, or one that another process is updating.
+            SeesayError: another process is updating the index.
         """
-        self.check(embedder)
-        tidy = (" ".join(text.split()) for text in texts)
-        keys = {text: content_key(text.encode()) for text in tidy if text}
+        run = self.run
         with self._sole_writer():
-            known = self.store.known("sentence", keys.values())
-            todo = [text for text, key in keys.items() if key not in known]
-            for start in range(0, len(todo), _SENTENCES_AT_ONCE):
-                part = todo[start : start + _SENTENCES_AT_ONCE]
-                vectors = _checked(embedder.embed_sentences(part))
-                with self.store.write() as writer:
-                    for text, vector in zip(part, vectors, strict=True):
-                        writer.put_vector("sentence", keys[text], vector)
-                        writer.put_sentence(text, keys[text])
-                if progress:
-                    progress(start + len(part), len(todo))
+            added = add_sentences(self.store, texts, run, progress)
             self._refresh_and_save("sentence")
-        return len(todo)
+        return added
 
-    def search(self, sentence: str, embedder: Embedder, k: int = 10) -> list[Hit]:
-        """The `k` images that a sentence describes best, best first.
+    def search(self, sentence: str, k: int = 10) -> list[Hit]:
+        """Return the `k` images that a sentence describes best, best first.
 
         Raises:
-            SeesayError: the sentence is empty, or the index is another embedder's.
+            SeesayError: the sentence is empty.
         """
-        self.check(embedder)
         if not sentence.strip():
-            raise SeesayError("The sentence is empty: say what the images show.")
-        return self._nearest("image", _checked(embedder.embed_sentences([sentence], query=True))[0], k)
+            raise SeesayError("The sentence is empty; describe what the images show.")
+        return self._nearest("image", finite(self.run.embed_sentences([sentence], query=True))[0], k)
 
-    def similar(self, image: bytes, embedder: Embedder, k: int = 10) -> list[Hit]:
-        """The `k` images most like an encoded image, best first.
-
-        Raises:
-            ImageError: it cannot be decoded.
-            SeesayError: the index is another embedder's.
-        """
-        return self._nearest("image", self._embed_image(image, embedder), k)
-
-    def sentences_for(self, image: bytes, embedder: Embedder, k: int = 10) -> list[Hit]:
-        """The `k` sentences that describe an encoded image best, best first.
+    def similar(self, image: bytes | str | Path, k: int = 10) -> list[Hit]:
+        """Return the `k` images most similar to an encoded image or an image file, best first.
 
         Raises:
-            ImageError: it cannot be decoded.
-            SeesayError: the index is another embedder's.
+            ImageError: the image cannot be read or decoded.
         """
-        return self._nearest("sentence", self._embed_image(image, embedder, query=True), k)
+        return self._nearest("image", self._embed_image(image), k)
+
+    def sentences_for(self, image: bytes | str | Path, k: int = 10) -> list[Hit]:
+        """Return the `k` sentences that describe an encoded image or an image file best, best first.
+
+        Raises:
+            ImageError: the image cannot be read or decoded.
+        """
+        return self._nearest("sentence", self._embed_image(image, query=True), k)
 
     def item(self, id_: int) -> Item | None:
-        """One item, None where there is none of that id."""
+        """Return the item of that id; None if there is none."""
         return self.store.items([id_]).get(id_)
 
     def file_of(self, item: Item) -> Path | None:
-        """The file of an image; None where it is gone or no longer lies under the root."""
+        """Return the file of an image; None if it is gone or no longer lies under the root."""
         root = self.store.root()
         if root is None or item.path is None:
             return None
         file = (root / item.path).resolve()
         return file if file.is_relative_to(root.resolve()) and file.is_file() else None
 
-    def _embed_image(self, image: bytes, embedder: Embedder, query: bool = False) -> NDArray[np.float32]:
-        self.check(embedder)
-        vectors, errors = embedder.embed_images([image], ["the image"], query)
-        if errors[0] is not None:
-            raise errors[0]
-        row: NDArray[np.float32] = _checked(vectors)[0]
+    def _embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
+        name = "the image" if isinstance(image, bytes) else str(image)
+        data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
+        vectors, (error,) = self.run.embed_image_files([data], [name], query)
+        if error is not None:
+            raise error
+        row: NDArray[np.float32] = finite(vectors)[0]
         return row
 
     def _nearest(self, kind: Kind, query: NDArray[np.float32], k: int) -> list[Hit]:
         if k < 1:
-            raise SeesayError(f"k is {k}: ask for at least one answer.")
-        with self._lock:
+            raise SeesayError(f"k is {k}; ask for at least one result.")
+        with self._searching:
             near = self._near[kind]
             near.refresh()
             ids, scores = near.search(query, k)
         items = self.store.items(ids.tolist())
         # What another process deleted since the refresh is left out.
-        found = ((items.get(id_), score) for id_, score in zip(ids.tolist(), scores.tolist(), strict=True))
-        return [Hit(it.id, score, it.path, it.text, it.width, it.height) for it, score in found if it]
+        pairs = ((items.get(id_), score) for id_, score in zip(ids.tolist(), scores.tolist(), strict=True))
+        return [Hit(it.id, score, it.path, it.text, it.width, it.height) for it, score in pairs if it]
 
     def _refresh_and_save(self, kind: Kind) -> None:
-        with self._lock:
+        with self._searching:
             self._near[kind].refresh()
             self._near[kind].save()
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:
-        # A lock that the system lets go of at a kill, on every platform: another SQLite file.
+        # A lock that the system releases when the process is killed, on every platform: another SQLite file.
         lock = sqlite3.connect(self.folder / "update.lock", timeout=0, isolation_level=None)
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
             lock.close()
-            raise SeesayError(f"{self.folder}: another update of it is running; wait for its end.") from error
+            raise SeesayError(
+                f"{self.folder}: another update is running; wait until it has finished."
+            ) from error
         try:
             yield
         finally:
             lock.close()
-
-
-def _checked(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    if not np.isfinite(vectors).all():
-        raise SeesayError("The matcher gave a vector that is not finite: its weights are damaged.")
-    return vectors

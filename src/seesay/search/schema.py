@@ -1,4 +1,4 @@
-"""The SQLite file of an index: making it, opening it, bringing it up to date."""
+"""The SQLite file of an index: creating, opening and migrating it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seesay.errors import SeesayError
 
-# "sees" in ASCII, in the header of the file: tells an index from any other SQLite file.
+# "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
 
 # Step n brings a file from version n to n + 1. Never edit a step that was released: append one.
@@ -28,7 +28,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             data BLOB NOT NULL,
             UNIQUE (kind, key)
         )""",
-        # AUTOINCREMENT: an id that a page or a cache still holds never comes to mean another image.
+        # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image.
         """CREATE TABLE items (
             id INTEGER PRIMARY KEY AUTOINCREMENT,
             kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
@@ -43,7 +43,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX items_by_vector ON items (vector)",
         "CREATE INDEX items_by_generation ON items (kind, generation)",
-        # Files that could not be used: listed on every update, decoded again only when they change.
+        # Files that could not be used are listed on every update, and decoded again only when they change.
         """CREATE TABLE skipped (
             path TEXT PRIMARY KEY,
             mtime_ns INTEGER NOT NULL,
@@ -56,26 +56,27 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 @contextmanager
 def sqlite_errors(path: Path) -> Iterator[None]:
-    """Turns what SQLite raises about the file into a sentence for the user."""
+    """Turn SQLite's errors about the file into a message for the user."""
     try:
         yield
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
-            raise SeesayError(f"{path}: busy with another writer; try again when that is done.") from error
+            raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
         raise SeesayError(f"{path}: cannot be used ({error}); check the disk and its permissions.") from error
     except sqlite3.DatabaseError as error:
-        message = f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
-        raise SeesayError(message) from error
+        raise SeesayError(
+            f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
+        ) from error
 
 
 def read_only(path: Path) -> bool:
-    """Whether an index lies on a disk or in a folder that this process cannot write."""
+    """Return whether an index lies in a folder that this process cannot write to."""
     return path.exists() and not os.access(path.parent, os.W_OK)
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection with explicit transactions, usable from any thread under a lock of its owner."""
-    # Where nobody can write, no lock and no log is needed, and none could be made.
+    """Open a connection with explicit transactions, usable from any thread under its owner's lock."""
+    # A read-only file needs no lock and no log, and none could be made.
     address = f"{path.resolve().as_uri()}?mode=ro&immutable=1" if read_only(path) else path.resolve().as_uri()
     connection = sqlite3.connect(address, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA foreign_keys = ON")
@@ -83,53 +84,52 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
-    """Whether the file has no table yet."""
+    """Return whether the file has no tables yet."""
     return int(connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0]) == 0
 
 
 def create(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
-    """Schema and meta in one transaction: a kill leaves an index or an empty file, nothing between."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    """Create schema and meta in one transaction: a kill leaves an index or an empty file, nothing between."""
+    with transaction(connection):
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        _apply(connection, since=0)
+        _migrate(connection, since=0)
         connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
-    """Sees that the file is an index of this or an earlier version, and migrates the earlier one.
+    """Check that the file is an index of this version, or migrate it from an earlier one.
 
     Raises:
-        SeesayError: another program's file, or an index that a newer seesay made.
+        SeesayError: another program's file, or an index of a newer seesay.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
-        raise SeesayError(f"{path}: not a seesay index; give a folder that `seesay index` made.")
-    if _version(connection) > len(MIGRATIONS):
+        raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(MIGRATIONS):
         raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
-    if _version(connection) < len(MIGRATIONS):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            _apply(connection, since=_version(connection))
-            connection.execute("COMMIT")
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
+    if version < len(MIGRATIONS):
+        with transaction(connection):
+            _migrate(connection, since=version)
     if read_only(path):
         return
     connection.execute("PRAGMA journal_mode = WAL")  # readers go on while a writer writes
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is done inside, or roll all of it back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
 
 
-def _apply(connection: sqlite3.Connection, since: int) -> None:
+def _migrate(connection: sqlite3.Connection, since: int) -> None:
     for step in MIGRATIONS[since:]:
         for statement in step:
             connection.execute(statement)

@@ -1,4 +1,4 @@
-"""The truth of an index: its items and their half-precision vectors, in one SQLite file."""
+"""The items of an index and their half-precision vectors, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vec
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image (`path`, relative to the root, with `/`) or a sentence (`text`); sizes in pixels, bytes."""
+    """An image (`path`, relative to the root, with `/`) or a sentence (`text`); `key` is of its content."""
 
     id: int
     kind: Kind
@@ -41,10 +41,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a reader at some generation must do to stand at `generation`.
-
-    `alive` (n,) are the ids of all items of the kind; `ids` (m,) and `vectors` (m, dim) those written since.
-    """
+    """Changes up to `generation`: `ids` (m,) and `vectors` (m, dim) written, and all ids `alive` (n,)."""
 
     generation: int
     alive: NDArray[np.int64]
@@ -53,9 +50,9 @@ class Changes:
 
 
 class Store:
-    """Items and vectors. Writers use `write`, one transaction each; readers always see a whole one.
+    """Items and vectors; readers always see whole transactions.
 
-    Any thread may use a store; other processes may write the same file at the same time.
+    Any thread may use a store, and other processes may write to the same file at the same time.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -68,11 +65,13 @@ class Store:
         try:
             self.dim = int(self.meta["dim"])
         except (KeyError, ValueError) as failure:
-            raise SeesayError(f"{path}: damaged (no width); delete its folder and index again.") from failure
+            raise SeesayError(
+                f"{path}: damaged (no dimension); delete its folder and index again."
+            ) from failure
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Whether `path` holds anything; an empty SQLite file, left by a kill, holds nothing."""
+        """Return whether there is a store; an empty SQLite file, left by a kill, is none."""
         if not path.is_file():
             return False
         try:
@@ -83,15 +82,15 @@ class Store:
 
     @classmethod
     def create(cls, path: Path, embedder: str, fingerprint: str, dim: int) -> Store:
-        """A new, empty store.
+        """Create an empty store.
 
         Raises:
-            SeesayError: there is already one, or the file cannot be written.
+            SeesayError: there is one already, or the file cannot be written.
         """
         with schema.sqlite_errors(path):
             connection = schema.connect(path)
             if not schema.is_empty(connection):
-                raise SeesayError(f"{path}: exists already; open it, or delete it first.")
+                raise SeesayError(f"{path}: already exists; open it, or delete it first.")
             meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
             meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
             schema.create(connection, meta)
@@ -100,7 +99,7 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """The store in `path`.
+        """Open a store.
 
         Raises:
             SeesayError: no such file, not an index, damaged, or made by a newer seesay.
@@ -113,20 +112,14 @@ class Store:
         return cls(connection, path)
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Close the file."""
         self._connection.close()
 
     @contextmanager
     def write(self) -> Iterator[Writer]:
-        """A transaction: all of it is kept, with the next generation, or none."""
-        with self._lock, schema.sqlite_errors(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield Writer(self._connection, self._generation() + 1)
-                self._connection.execute("COMMIT")
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
+        """Write in one transaction, which makes the next generation."""
+        with self._lock, schema.sqlite_errors(self.path), schema.transaction(self._connection):
+            yield Writer(self._connection, self._generation() + 1)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
@@ -141,44 +134,44 @@ class Store:
         return int(self._connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
 
     def generation(self) -> int:
-        """Number of write transactions so far; a reader that holds an older one reloads."""
+        """Return the number of write transactions so far."""
         with self._lock, schema.sqlite_errors(self.path):
             return self._generation()
 
     def root(self) -> Path | None:
-        """The folder that item paths are relative to; None before the first update of images."""
+        """Return the folder that paths are relative to; None before the first update of images."""
         with self._read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = 'root'").fetchone()
         return Path(row[0]) if row else None
 
     def count(self, kind: Kind) -> int:
-        """How many items of a kind."""
+        """Count the items of a kind."""
         with self._read() as connection:
             return int(connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()[0])
 
     def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
-        """Items by id: all images, or those of `ids` that (still) exist."""
+        """Return items by id: all images, or those of `ids` that still exist."""
         with self._read() as connection:
             if ids is None:
                 rows = connection.execute(f"{_ITEM} WHERE items.kind = 'image'").fetchall()
             else:
-                rows = _by_ids(connection, f"{_ITEM} WHERE items.id IN", ids)
+                rows = _items(connection, ids)
         return {row[0]: Item(*row) for row in rows}
 
     def skipped(self) -> dict[str, tuple[int, int, str]]:
-        """Unusable files: path → (mtime_ns, size, reason)."""
+        """Return (mtime_ns, size, reason) of unusable files by path."""
         with self._read() as connection:
             rows = connection.execute("SELECT path, mtime_ns, size, reason FROM skipped").fetchall()
         return {path: (mtime, size, reason) for path, mtime, size, reason in rows}
 
     def known(self, kind: Kind, keys: Iterable[str]) -> set[str]:
-        """Those of the content keys that have a vector."""
+        """Return those of the content keys that have a vector."""
         with self._read() as connection:
             query = "SELECT 1 FROM vectors WHERE kind = ? AND key = ?"
             return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
 
     def changes(self, kind: Kind, since: int = 0) -> Changes:
-        """Items of a kind written after generation `since`, and the ids of all, in one snapshot."""
+        """Return the items of a kind written after generation `since` and the ids of all, in one snapshot."""
         with self._read() as connection:
             generation = self._generation()
             alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,)).fetchall()
@@ -189,14 +182,6 @@ class Store:
             ).fetchall()
         return Changes(generation, np.array(alive, np.int64).ravel(), *self._arrays(rows))
 
-    def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Those of `ids` that exist, (n,), in some order, and their vectors, (n, dim)."""
-        query = """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
-            WHERE items.id IN"""
-        with self._read() as connection:
-            rows = _by_ids(connection, query, ids)
-        return self._arrays(rows)
-
     def _arrays(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         joined = b"".join(data for _, data in rows)
         if len(joined) != len(rows) * self.dim * 2:
@@ -206,7 +191,7 @@ class Store:
 
 
 class Writer:
-    """The changes of one transaction; `Store.write` makes it."""
+    """Writes within the transaction of `Store.write`."""
 
     def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
         self._connection = connection
@@ -214,13 +199,13 @@ class Writer:
         connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
 
     def set_root(self, root: Path) -> None:
-        """The folder that item paths are relative to."""
+        """Set the folder that paths are relative to."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('root', ?)", (str(root),))
 
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None
     ) -> None:
-        """The vector, (dim,), of a content, with (width, height) for an image."""
+        """Add the vector (dim,) of a content, with (width, height) for an image."""
         width, height = size or (None, None)
         self._connection.execute(
             "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
@@ -228,7 +213,7 @@ class Writer:
         )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
-        """A file with a content whose vector is there; a row of the same path keeps its id."""
+        """Add or change the image at a path, which keeps its id; its content's vector must be there."""
         self._connection.execute(
             """INSERT INTO items (kind, vector, path, mtime_ns, size, added, generation)
             VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?)
@@ -239,7 +224,7 @@ class Writer:
         self.forget_skipped([path])
 
     def put_sentence(self, text: str, key: str) -> None:
-        """A sentence whose vector is there."""
+        """Add a sentence, whose vector must be there."""
         self._connection.execute(
             """INSERT OR IGNORE INTO items (kind, vector, text, added, generation)
             VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)""",
@@ -247,29 +232,29 @@ class Writer:
         )
 
     def place(self, id_: int, path: str, mtime_ns: int, size: int) -> None:
-        """A known content at another path or with another time: its vector and id stay."""
+        """Move an item to another path or modification time; its vector and id stay."""
         self._connection.execute(
             "UPDATE items SET path = ?, mtime_ns = ?, size = ? WHERE id = ?", (path, mtime_ns, size, id_)
         )
         self.forget_skipped([path])
 
     def put_skipped(self, path: str, mtime_ns: int, size: int, reason: str) -> None:
-        """A file that cannot be used; its former item goes."""
+        """Record a file that cannot be used, and delete its former item."""
         self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
         self._connection.execute(
             "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?)", (path, mtime_ns, size, reason)
         )
 
     def forget_skipped(self, paths: Iterable[str]) -> None:
-        """Files that are gone or usable again."""
+        """Delete the records of unusable files that are gone or usable again."""
         self._connection.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in paths])
 
     def delete(self, ids: Iterable[int]) -> None:
-        """Items that are gone."""
+        """Delete items."""
         self._connection.executemany("DELETE FROM items WHERE id = ?", [(id_,) for id_ in ids])
 
     def drop_orphans(self) -> list[str]:
-        """Removes vectors that no item uses; gives the content keys of the images among them."""
+        """Delete vectors that no item uses, and return the content keys of the images among them."""
         orphans = self._connection.execute(
             "SELECT id, kind, key FROM vectors WHERE id NOT IN (SELECT vector FROM items)"
         ).fetchall()
@@ -277,10 +262,11 @@ class Writer:
         return [key for _, kind, key in orphans if kind == "image"]
 
 
-def _by_ids(connection: sqlite3.Connection, query: str, ids: Sequence[int]) -> list[tuple[int, bytes]]:
+def _items(connection: sqlite3.Connection, ids: Sequence[int]) -> list[tuple[Any, ...]]:
     # SQLite takes at most 32,766 parameters a statement.
-    rows: list[tuple[int, bytes]] = []
+    rows: list[tuple[Any, ...]] = []
     for start in range(0, len(ids), 10_000):
         part = [int(id_) for id_ in ids[start : start + 10_000]]
-        rows += connection.execute(f"{query} ({','.join('?' * len(part))})", part).fetchall()
+        marks = ",".join("?" * len(part))
+        rows += connection.execute(f"{_ITEM} WHERE items.id IN ({marks})", part).fetchall()
     return rows

@@ -1,18 +1,18 @@
-"""Bringing an index up to date with a folder: only new and changed contents are embedded."""
+"""Updates of an index: only new and changed contents are embedded."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.pixels import IMAGE_SUFFIXES, content_key
-from seesay.data.sizes import upright_size
+from seesay.data.pixels import IMAGE_SUFFIXES, content_key, upright_size
 from seesay.errors import ImageError, SeesayError
 from seesay.search.embedder import Embedder
 from seesay.search.store import Item, Store, Writer
@@ -20,12 +20,14 @@ from seesay.search.thumbnails import Thumbnails
 from seesay.search.walk import Batch, FoundFile, Walk, read_ahead, walk
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files done and the number there are to do."""
+"""Called with the number of files or sentences done, and of all to do."""
+
+_SENTENCES_AT_ONCE = 512
 
 
 @dataclass
 class UpdateReport:
-    """How many files were met as what; `skipped` holds (path, reason) of those that cannot be used."""
+    """How many files were added, changed, …; `skipped` are (path, reason) of those that cannot be used."""
 
     added: int = 0
     changed: int = 0
@@ -36,8 +38,7 @@ class UpdateReport:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Embedded:
+class _Embedded(NamedTuple):
     vector: NDArray[np.float32]
     size: tuple[int, int]
 
@@ -45,19 +46,19 @@ class _Embedded:
 def update_images(
     store: Store, thumbnails: Thumbnails, root: Path, embedder: Embedder, progress: Progress | None = None
 ) -> UpdateReport:
-    """Makes the images of `store` those of the folder `root`.
+    """Make the images of `store` those of the folder `root`.
 
-    Every batch is a transaction: what an interrupted update finished need not be done again.
+    Every batch is a transaction, so that an interrupted update continues where it stopped.
 
     Raises:
-        SeesayError: `root` is no folder, holds no image, or is not the folder the index was made of.
+        SeesayError: `root` is no folder, holds no image, or is not the folder that the index is of.
     """
     started = time.perf_counter()
     root = _checked_root(root, store)
     there = walk(root, leave_out=store.path.parent.resolve())
     if not there.files:
         suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
-        raise SeesayError(f"{root}: no image ({suffixes}) in it; the index stays as it was.")
+        raise SeesayError(f"{root}: no images ({suffixes}) in it; the index is unchanged.")
     update = _Update(store, root, embedder, there)
     update.run(progress or (lambda _done, _total: None))
     thumbnails.drop(update.finish())
@@ -65,19 +66,58 @@ def update_images(
     return update.report
 
 
+def add_sentences(
+    store: Store, texts: Sequence[str], embedder: Embedder, progress: Progress | None = None
+) -> int:
+    """Add the sentences that are new and not empty, and return how many these are."""
+    tidy = (" ".join(text.split()) for text in texts)
+    keys = {text: content_key(text.encode()) for text in tidy if text}
+    known = store.known("sentence", keys.values())
+    todo = [text for text, key in keys.items() if key not in known]
+    for start in range(0, len(todo), _SENTENCES_AT_ONCE):
+        batch = todo[start : start + _SENTENCES_AT_ONCE]
+        vectors = finite(embedder.embed_sentences(batch))
+        with store.write() as writer:
+            for text, vector in zip(batch, vectors, strict=True):
+                writer.put_vector("sentence", keys[text], vector)
+                writer.put_sentence(text, keys[text])
+        if progress:
+            progress(start + len(batch), len(todo))
+    return len(todo)
+
+
+def read_sentences(path: Path) -> list[str]:
+    """Read the sentences of a text file, one a line, or of a corpus."""
+    from seesay.data.readers import read_corpus
+
+    if path.suffix.lower() != ".txt":
+        return list(read_corpus(path).texts())
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as failure:
+        raise SeesayError(f"{path}: not a UTF-8 text file of sentences ({failure}).") from failure
+
+
+def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the vectors, or raise a `SeesayError` if one is not finite."""
+    if not np.isfinite(vectors).all():
+        raise SeesayError("The matcher gave a vector that is not finite; its weights are damaged.")
+    return vectors
+
+
 def _checked_root(root: Path, store: Store) -> Path:
     if not root.is_dir():
-        raise SeesayError(f"{root}: not a folder; give the folder that holds the images.")
+        raise SeesayError(f"{root}: not a folder; name the folder that holds the images.")
     root = root.resolve()
     former = store.root()
-    # A folder that was moved as a whole is still the same; two that both exist are not.
+    # A folder that was moved as a whole is the same folder; two that both exist are not.
     if former is not None and former != root and former.is_dir() and not former.samefile(root):
-        raise SeesayError(f"{store.path.parent}: made of {former}; give {root} an index of its own.")
+        raise SeesayError(f"{store.path.parent}: an index of {former}; make another index for {root}.")
     return root
 
 
 class _Update:
-    """One run over a folder; its state is what the store held before and what the walk found."""
+    """One update; it compares what the store held before with what the walk found."""
 
     def __init__(self, store: Store, root: Path, embedder: Embedder, there: Walk) -> None:
         self.report = UpdateReport(skipped=list(there.skipped))
@@ -93,8 +133,8 @@ class _Update:
                 self._gone[item.key].append(item)
 
     def run(self, progress: Progress) -> None:
-        """Goes over the files that are not as they were."""
-        todo = [file for file in self._there.files.values() if not self._is_as_it_was(file)]
+        """Embed the files that are not as they were."""
+        todo = [file for file in self._there.files.values() if not self._is_unchanged(file)]
         with self._store.write() as writer:
             writer.set_root(self._root)
         done = 0
@@ -105,7 +145,7 @@ class _Update:
             progress(done, len(todo))
 
     def finish(self) -> list[str]:
-        """Removes what is gone, at the end, since until then it may turn out to have moved."""
+        """Delete what is gone, only now, since it could have moved; return the content keys nothing uses."""
         gone = [item.id for items in self._gone.values() for item in items]
         with self._store.write() as writer:
             writer.delete(gone)
@@ -114,7 +154,7 @@ class _Update:
         self.report.deleted += len(gone)
         return orphans
 
-    def _is_as_it_was(self, file: FoundFile) -> bool:
+    def _is_unchanged(self, file: FoundFile) -> bool:
         former = self._before.get(file.path)
         if former is not None and (former.mtime_ns, former.size) == (file.mtime_ns, file.size):
             self.report.unchanged += 1
@@ -129,7 +169,7 @@ class _Update:
         contents: dict[str, tuple[FoundFile, bytes]] = {}
         keyed: list[tuple[FoundFile, str]] = []
         for file, data in batch:
-            if isinstance(data, OSError):  # may pass: its former item stays, and it is tried again
+            if isinstance(data, OSError):  # may be temporary: its item stays, and the file is tried again
                 self.report.skipped.append((file.path, data.strerror or str(data)))
                 continue
             key = content_key(data)
@@ -169,12 +209,12 @@ class _Update:
     def _embed(
         self, contents: dict[str, tuple[FoundFile, bytes]]
     ) -> tuple[dict[str, _Embedded], dict[str, str]]:
-        """Vectors by content key, and the reasons of those that have none."""
+        """Return vectors by content key, and the reasons why others have none."""
         if not contents:
             return {}, {}
         names = [file.path for file, _ in contents.values()]
         data = [data for _, data in contents.values()]
-        vectors, errors = self._embedder.embed_images(data, names)
+        vectors, errors = self._embedder.embed_image_files(data, names)
         new: dict[str, _Embedded] = {}
         broken: dict[str, str] = {}
         for key, name, image, vector, error in zip(contents, names, data, vectors, errors, strict=True):
@@ -182,7 +222,7 @@ class _Update:
                 if error is not None:
                     raise error
                 if not np.isfinite(vector).all() or not vector.any():
-                    raise ImageError(f"{name}: the matcher gave no vector for it.")
+                    raise ImageError(f"{name}: the matcher gave no embedding of it.")
                 new[key] = _Embedded(vector, upright_size(image, name))
             except ImageError as error_:
                 broken[key] = str(error_).removeprefix(f"{name}: ")

@@ -1,4 +1,4 @@
-"""The image files of a folder, and their bytes read ahead of whoever encodes them."""
+"""The image files of a folder, and their bytes, read ahead of the encoder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from seesay.data.pixels import IMAGE_SUFFIXES
 
 MAX_FILE_BYTES = 256 * 2**20
-"""Larger files are skipped: no photograph, and a batch of them would fill the memory."""
+"""Larger files are skipped: they are no photographs, and a batch of them would fill the memory."""
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
@@ -19,7 +19,7 @@ _BATCH_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file at `path` relative to the root, with `/`."""
+    """An image file; `path` is relative to the root, with `/`."""
 
     path: str
     mtime_ns: int
@@ -28,25 +28,22 @@ class FoundFile:
 
 @dataclass
 class Walk:
-    """What a folder holds: usable files by path, and what was passed over and why.
-
-    `unread` are places that could not be looked at: what is there is unknown rather than gone.
-    """
+    """Usable files by path, (path, reason) of skipped ones, and paths that could not be read."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
     def knows_of(self, path: str) -> bool:
-        """Whether a path that was not found can be said to be gone."""
+        """Return whether a path that was not found is certainly gone."""
         return not any(place in (".", path) or path.startswith(f"{place}/") for place in self.unread)
 
 
 def walk(root: Path, leave_out: Path) -> Walk:
-    """All image files under `root` (a resolved path), but not those in the folder `leave_out`.
+    """Find all image files under `root` (a resolved path), except in the folder `leave_out`.
 
-    Hidden files and folders are passed over. Links are followed to files inside `root` only: a folder
-    inside is met at its own place (so no loop can arise), and what lies outside is not the root's.
+    Hidden files and folders are ignored. Links are followed to files inside `root` only: a linked folder
+    inside is found at its own place, so that no loop can arise.
     """
     result = Walk()
 
@@ -105,7 +102,7 @@ Batch = list[tuple[FoundFile, bytes | OSError]]
 
 
 def read_ahead(root: Path, files: Iterable[FoundFile]) -> Iterator[Batch]:
-    """The files' bytes, in batches; a thread reads the next one while the caller works on this."""
+    """Yield the files' bytes in batches; a thread reads the next batch while the caller works on this one."""
     batches = _batches(root, files)
     with ThreadPoolExecutor(1, thread_name_prefix="seesay-read") as reader:
         ahead = reader.submit(next, batches, None)

@@ -1,1 +1,1 @@
-"""Sentences to arrays: tokenizer, vocabulary and sentence encoders."""
+"""Sentences to words: tokenizer, vocabulary, noun phrases, content words and concepts."""

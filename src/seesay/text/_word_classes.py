@@ -9,7 +9,7 @@ from lemminflect import getAllLemmas  # type: ignore[import-untyped]
 
 
 def listed(text: str) -> frozenset[str]:
-    """The words of a list."""
+    """Split a list of words."""
     return frozenset(text.split())
 
 
@@ -84,7 +84,7 @@ class WordClass:
 
 @lru_cache(1 << 16)
 def word_class(word: str) -> WordClass:
-    """What a lower-case word, or a mark, may be."""
+    """Return what a lower-case word, or a mark, may be."""
     closed = _closed_class(word)
     if closed:
         return WordClass(frozenset({closed}))

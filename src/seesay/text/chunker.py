@@ -26,7 +26,7 @@ from seesay.text._word_classes import (
 )
 
 _TOKEN = re.compile(r"['’]s\b|[^\W_]+(?:[-'’][^\W_]+)*|[^\w\s]")
-_LONGEST = 30  # words of one phrase
+_MAX_LENGTH = 30  # words of one phrase
 
 _Role = Literal["determiner", "modifier", "noun"]
 
@@ -53,12 +53,12 @@ class _Word:
         return not self.known.classes.isdisjoint(classes)
 
 
-# Behind the last word: what ends every phrase.
+# After the last word: what ends every phrase.
 _END = _Word(".", 0, 0, word_class("."))
 
 
 def noun_phrases(sentence: str) -> list[Chunk]:
-    """The noun phrases of an English sentence, in order; none overlaps another.
+    """Find the noun phrases of an English sentence, in order, without overlap.
 
     >>> [chunk.text for chunk in noun_phrases("two dogs chase a red ball")]
     ['two dogs', 'a red ball']
@@ -81,7 +81,7 @@ def _word(match: re.Match[str]) -> _Word:
 
 
 class _Phrase:
-    """A noun phrase that is read word by word from `start`; `roles` are those of the words read so far."""
+    """A noun phrase, read word by word from `start`; `_roles` are those of the words read so far."""
 
     def __init__(self, words: list[_Word], start: int) -> None:
         self._words = words
@@ -89,9 +89,9 @@ class _Phrase:
         self._roles: list[_Role] = []
 
     def end(self) -> int:
-        """The position behind the phrase's last word; `start` where no phrase begins there."""
+        """Return the position after the phrase's last word; `start` if no phrase begins there."""
         end = self._start
-        while len(self._roles) < _LONGEST:
+        while len(self._roles) < _MAX_LENGTH:
             i = self._start + len(self._roles)
             role = self._role(i) or self._bridge(i)
             if role is None:
@@ -122,7 +122,7 @@ class _Phrase:
         return "modifier" if colours or adjectives else None
 
     def _role(self, i: int) -> _Role | None:
-        """What the word is in the phrase so far, or None where it does not belong to it."""
+        """The word's role in the phrase so far; None if it does not belong to it."""
         word, before, last = self._at(i), self._at(i - 1), self._roles[-1] if self._roles else None
         if word.may_be("determiner"):
             return "determiner" if last in (None, "determiner") else None
@@ -163,7 +163,7 @@ class _Phrase:
         return None if is_verb else self._modifier_or_noun(i)
 
     def _after_noun(self, i: int) -> _Role | None:
-        """Whether a compound goes on ("dirt bike") or its verb or an adverb stands there."""
+        """The role after a noun: a compound goes on ("dirt bike"), or a verb or an adverb ends it."""
         word = self._at(i)
         if self._at(i - 1).text in UNMODIFIED or word.text in ADVERBIAL or self._acts_as_verb(i):
             return None
@@ -172,7 +172,7 @@ class _Phrase:
         return "noun" if word.may_be("noun") else None
 
     def _acts_as_verb(self, i: int) -> bool:
-        """Whether a word behind a noun is its verb."""
+        """True if a word after a noun is its verb."""
         known, after = self._at(i).known, self._at(i + 1)
         determiner_follows = after.may_be("determiner")
         if known.form == "s" and after.text not in AUXILIARIES:
@@ -198,7 +198,7 @@ class _Phrase:
         return None if after.may_be("closed", "mark") else "modifier"  # "a brightly coloured"
 
     def _nominal(self, i: int) -> bool:
-        """Whether a noun, or what stands before one, is there."""
+        """True if a noun, or what precedes one, is there."""
         for word in (self._at(i), self._at(i + 1), self._at(i + 2)):
             if word.known.form == "ing" or word.text in ADVERBIAL:
                 return False

@@ -1,38 +1,155 @@
-"""Semantic concepts: the content words that describe the train split most often (SCO, section 3.2).
+"""Content words of sentences, and the semantic concepts that they make (SCO, section 3.2).
 
-Nouns, adjectives, verbs and numbers as lemmas, the rare ones dropped. A concept is a lemma whatever it is in
-a sentence: "a skateboard" and "skateboarding" are one, named by what it is most often.
+Content words are nouns, adjectives, verbs and numbers, as lemmas. A word's part of speech follows from what
+the dictionary says it may be and from whether it stands in a noun phrase; its lemma from the dictionary, so
+that the tenses of a verb are one word, and so are the singular and plural of a noun.
+
+Concepts are the content words that describe the train split most often. A concept is a lemma whatever it is
+in a sentence: "a skateboard" and "skateboarding" are one, named by what it is most often.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from lemminflect import getLemma  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.text.content_words import PARTS, Part, content_words
+from seesay.text._word_classes import ADVERBIAL, COLOURS, listed, word_class
+from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import Vocabulary
+
+PartOfSpeech = Literal["noun", "adjective", "verb", "number"]
+PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
 FILE = "concepts.json"  # in a run's folder
 MAX_CONCEPTS = 256  # the paper's K
 MIN_COUNT = 5  # sentences; a rarer word is no concept
 
+# Compounds stay whole ("t-shirt"); what stands behind an apostrophe is no word of its own.
+_WORD = re.compile(r"(?<!['’])\b[^\W_]+(?:-[^\W_]+)*")
+_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_UPOS = {"noun": "NOUN", "adjective": "ADJ", "verb": "VERB"}
+# Plurals that are another word than their singular: a man in shorts is not short.
+_PLURAL_ONLY = listed("""
+    pants shorts jeans trousers overalls tights clothes leggings pajamas glasses sunglasses goggles binoculars
+    headphones stairs woods sports
+""")
+_LEMMAS = {"leaves": "leaf"}  # nouns of which the dictionary knows a rarer singular first
+# The same word written otherwise; descriptions say "lays on the grass" as often as "lies".
+_SAME = {"gray": "grey", "tshirt": "t-shirt", "tee-shirt": "t-shirt", "colour": "color", "blonde": "blond"}
+_SAME |= {"coloured": "colored", "colourful": "colorful", "lay": "lie"}
+_SAYS_NOTHING = listed("""
+    be have do let very other such own something someone somebody anything everyone nothing
+""")
+
+
+class ContentWord(NamedTuple):
+    """A lemma, in lower case, and its part of speech in its sentence."""
+
+    lemma: str
+    part_of_speech: PartOfSpeech
+
+
+def content_words(sentence: str) -> list[ContentWord]:
+    """Find the nouns, adjectives, verbs and numbers of an English sentence, in order.
+
+    >>> [f"{word.lemma} {word.part_of_speech}" for word in content_words("Two men are riding brown horses")]
+    ['two number', 'man noun', 'ride verb', 'brown adjective', 'horse noun']
+    """
+    phrases = noun_phrases(sentence)
+    starts = [phrase.start for phrase in phrases]
+    found = []
+    for match in _WORD.finditer(sentence):
+        before = bisect_right(starts, match.start()) - 1
+        phrase = phrases[before] if before >= 0 and match.start() < phrases[before].end else None
+        word = _content_word(match[0].lower(), _place(match, phrase))
+        if word is not None:
+            found.append(word)
+    return found
+
+
+_Place = Literal["outside", "within", "last"]  # of a noun phrase, or of the part of it before "of"
+
+
+def _place(match: re.Match[str], phrase: Chunk | None) -> _Place:
+    if phrase is None:
+        return "outside"
+    last = match.end() >= phrase.end or match.string.startswith(" of ", match.end())
+    return "last" if last and match.start() > phrase.start else "within"
+
+
+@lru_cache(1 << 16)
+def _content_word(word: str, place: _Place) -> ContentWord | None:
+    """The content word that a word is at such a place, if it is one."""
+    if number := _number(word):
+        return ContentWord(number, "number")
+    known = word_class(word)
+    if len(word) == 1 or known.classes & {"closed", "determiner", "mark"}:
+        return None
+    if word in ADVERBIAL and place == "outside":  # "in front of", "runs back"
+        return None
+    part = _part(word, place)
+    if part is None:
+        return None
+    lemma = _lemma(word, part)
+    return None if lemma in _SAYS_NOTHING else ContentWord(lemma, part)
+
+
+def _number(word: str) -> str:
+    if word.isdecimal():
+        return _NUMBERS[int(word) - 1] if len(word) < 3 and 1 <= int(word) <= len(_NUMBERS) else ""
+    return word if word in _NUMBERS or word == "dozen" else ""
+
+
+def _part(word: str, place: _Place) -> PartOfSpeech | None:
+    known = word_class(word)
+    may = known.classes
+    if word in COLOURS:
+        return "adjective"
+    participle = known.form in ("ing", "past")
+    plain = known.form == "base" and not known.common  # "is ready": seldom a verb
+    if place == "last" and "noun" in may:
+        return "noun"
+    if place == "outside" and "verb" in may and not ("adj" in may and plain):
+        return "verb"
+    if "adj" in may:
+        return "adjective"
+    if participle and "verb" in may and (known.common or "noun" not in may):  # "a running dog"
+        return "verb"
+    if "noun" in may:
+        return "noun"
+    return "verb" if "verb" in may else None
+
+
+def _lemma(word: str, part: PartOfSpeech) -> str:
+    if word in _PLURAL_ONLY:
+        return word
+    if part == "noun" and word in _LEMMAS:
+        return _LEMMAS[word]
+    lemmas: tuple[str, ...] = getLemma(word, _UPOS[part])  # by rules where the dictionary lacks it
+    lemma = lemmas[0] if lemmas else word
+    return _SAME.get(lemma, lemma)
+
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """A lemma, what it most often is, and in how many sentences of the train split it stands."""
+    """A lemma, its most frequent part of speech, and the number of training sentences that contain it."""
 
     word: str
-    part: Part
+    part_of_speech: PartOfSpeech
     count: int
 
 
@@ -42,9 +159,9 @@ class ConceptVocabulary:
 
     Attributes:
         concepts: at most `wanted`.
-        wanted: how many there were to be; a small corpus has fewer.
-        sentences: of the train split.
-        without: how many of these have no content word.
+        wanted: how many were asked for; a small corpus has fewer.
+        sentences: number of sentences of the train split.
+        without: number of these without a content word.
     """
 
     concepts: tuple[Concept, ...]
@@ -53,18 +170,18 @@ class ConceptVocabulary:
     without: int
 
     @classmethod
-    def of(
+    def from_texts(
         cls, sentences: Iterable[str], max_size: int = MAX_CONCEPTS, min_count: int = MIN_COUNT
     ) -> ConceptVocabulary:
-        """Take the `max_size` most frequent content words of at least `min_count` sentences.
+        """Take the `max_size` most frequent content words that occur in at least `min_count` sentences.
 
-        Equally frequent words are in alphabetical order.
+        Ties are broken alphabetically.
 
         Raises:
-            SeesayError: there are none.
+            SeesayError: there are no such words.
         """
         counts: Counter[str] = Counter()
-        parts: defaultdict[str, Counter[Part]] = defaultdict(Counter)
+        parts: defaultdict[str, Counter[PartOfSpeech]] = defaultdict(Counter)
         total = without = 0
         for text in sentences:
             found = set(content_words(text))
@@ -72,53 +189,52 @@ class ConceptVocabulary:
             without += not found
             counts.update({word.lemma for word in found})
             for word in found:
-                parts[word.lemma][word.part] += 1
+                parts[word.lemma][word.part_of_speech] += 1
         frequent = sorted((-n, word) for word, n in counts.items() if n >= min_count)[:max_size]
         if not frequent:
             raise SeesayError(
-                f"No content word stands in {min_count} of the {total} training sentences: no concepts. "
+                f"No content word occurs in {min_count} of the {total} training sentences: no concepts. "
                 "Are they in English? If they are few, set `min_count` to 1."
             )
-        concepts = tuple(Concept(word, _most_often(parts[word]), -n) for n, word in frequent)
+        concepts = tuple(
+            Concept(word, max(PARTS_OF_SPEECH, key=parts[word].__getitem__), -n) for n, word in frequent
+        )
         return cls(concepts, max_size, total, without)
 
     def vocabulary(self) -> Vocabulary:
-        """The concepts as a run's vocabulary: concept c, from zero, has number c + 1."""
+        """Return the concepts as a run's vocabulary: concept c, from zero, has number c + 1."""
         return Vocabulary(concept.word for concept in self.concepts)
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values, as `save` writes them."""
-        return {
-            "wanted": self.wanted,
-            "sentences": self.sentences,
-            "without": self.without,
-            "concepts": [asdict(concept) for concept in self.concepts],
-        }
+    def to_dict(self) -> dict[str, object]:
+        """Return plain values, as `save` writes them."""
+        counts = {"wanted": self.wanted, "sentences": self.sentences, "without": self.without}
+        return counts | {"concepts": [asdict(concept) for concept in self.concepts]}
 
     def save(self, path: Path) -> None:
-        """Write it as JSON, beside and then in place."""
-        replace_text(path, json.dumps(self.as_json(), ensure_ascii=False, indent=1) + "\n")
+        """Write the concepts as JSON."""
+        replace_text(path, json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> ConceptVocabulary:
-        """Read what `save` wrote; SeesayError when the file is missing or something else."""
+        """Read what `save` wrote.
+
+        Raises:
+            SeesayError: the file is missing or something else.
+        """
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            concepts = tuple(Concept(str(c["word"]), c["part"], int(c["count"])) for c in told["concepts"])
-            return cls(concepts, int(told["wanted"]), int(told["sentences"]), int(told["without"]))
+            found = json.loads(path.read_text(encoding="utf-8"))
+            rows = found["concepts"]
+            concepts = tuple(Concept(str(c["word"]), c["part_of_speech"], int(c["count"])) for c in rows)
+            return cls(concepts, int(found["wanted"]), int(found["sentences"]), int(found["without"]))
         except (OSError, ValueError, TypeError, KeyError) as failure:
             raise SeesayError(f"{path}: no concept vocabulary ({failure}); train again.") from failure
 
 
 def concept_targets(words: Sequence[str], corpus: Corpus) -> NDArray[np.bool_]:
-    """For each image which concepts its sentences name, (n_images, K): a row may be empty."""
+    """Mark for each image the concepts that its sentences name, (n_images, K); a row may be empty."""
     number = {word: c for c, word in enumerate(words)}
     targets = np.zeros((len(corpus.images), len(words)), bool)
     for sentence in corpus.sentences:
         named = [number[word.lemma] for word in content_words(sentence.text) if word.lemma in number]
         targets[sentence.image, named] = True
     return targets
-
-
-def _most_often(parts: Counter[Part]) -> Part:
-    return max(PARTS, key=lambda part: parts[part])

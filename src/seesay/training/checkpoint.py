@@ -1,4 +1,4 @@
-"""Checkpoints: all that training needs to go on as if it had never stopped, in safetensors."""
+"""Checkpoints: all that training needs to continue as if it had never stopped, as safetensors."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ FILE = "checkpoint.safetensors"
 
 def save_checkpoint(
     run: Path,
-    epoch: int,
     matcher: nn.Module,
     optimizer: Optimizer,
     best: dict[str, Tensor],
     state: dict[str, Any],
 ) -> None:
-    """Write weights, optimizer, best weights so far, random state and `state` (JSON) as one file."""
+    """Write weights, optimizer, best weights so far, random state and `state` (JSON) to one file."""
     tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
     tensors |= {f"best.{key}": value for key, value in best.items()}
     for number, moments in optimizer.state_dict()["state"].items():
@@ -34,7 +33,7 @@ def save_checkpoint(
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    metadata = {"epoch": str(epoch), "state": json.dumps(state)}
+    metadata = {"state": json.dumps(state)}
     whole = {key: value.detach().cpu().clone() for key, value in tensors.items()}
     with replacing(run / FILE) as beside:
         save_file(whole, beside, metadata)
@@ -42,8 +41,8 @@ def save_checkpoint(
 
 def load_checkpoint(
     run: Path, matcher: nn.Module, optimizer: Optimizer
-) -> tuple[int, dict[str, Tensor], dict[str, Any]]:
-    """Put everything back; returns the last finished epoch, the best weights and the state.
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Restore matcher, optimizer and random state; return the best weights so far and the state.
 
     Raises:
         SeesayError: the file is damaged or of another recipe.
@@ -62,7 +61,7 @@ def load_checkpoint(
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])
-    return int(metadata["epoch"]), _under(tensors, "best."), json.loads(metadata["state"])
+    return _under(tensors, "best."), json.loads(metadata["state"])
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,55 +1,50 @@
-"""Recipes whose loss has a closed form: CCA, with its ridge chosen on val."""
+"""Recipes whose loss has a closed form: CCA, with its ridge chosen on the val split."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from torch import Tensor
 
-from seesay.errors import SeesayError
-from seesay.matchers.cca import CCA, Covariances, solve_cca
+from seesay.losses.correlation import CorrelationLoss
+from seesay.matchers.cca import CCA, Covariances
 from seesay.progress import progress
-from seesay.recipes.matchers import CcaSettings
-from seesay.recipes.schema import CorrelationSettings
 from seesay.runs.run import Run
-from seesay.training.metrics import METRICS, write_metrics
+from seesay.training.history import Epoch, write_history
 from seesay.training.task import Task
 
 
-def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    """The weights with the best val measure, and a row for each ridge; in a row `loss` is -Σ correlations.
+def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[Epoch]]:
+    """Fit CCA with each ridge of the recipe; return the best weights on val, and an epoch for each ridge.
 
-    One pass over the pairs gathers the covariances; each ridge then costs a decomposition.
+    One pass over the pairs gathers the covariances; each ridge then costs a decomposition. The loss of an
+    epoch is minus the sum of the correlations.
 
     Raises:
-        SeesayError: the loss does not go with the matcher; see `solve_cca`.
+        SeesayError: see `seesay.matchers.cca.solve_cca`.
     """
-    recipe, matcher = run.recipe, run.matcher
-    if not (
-        isinstance(matcher, CCA)
-        and isinstance(recipe.matcher, CcaSettings)
-        and isinstance(recipe.loss, CorrelationSettings)
-    ):
-        raise SeesayError(f"Recipe '{recipe.name}': the correlation loss goes with the cca matcher.")
+    matcher, loss = run.matcher, run.recipe.loss.build()
+    assert isinstance(matcher, CCA)
+    assert isinstance(loss, CorrelationLoss)
     covariances = Covariances()
     for features, sentences in task.pairs():
         covariances.add(features.to(run.device), sentences.vectors.to(run.device))
-    history: list[dict[str, Any]] = []
+    history: list[Epoch] = []
     best: dict[str, Tensor] = {}
-    ridges = recipe.loss.ridges
-    with progress("Ridges", len(ridges), "ridges") as advance:
-        for number, ridge in enumerate(ridges, start=1):
+    highest = float("-inf")
+    with progress("Ridges", len(loss.ridges), "ridges") as advance:
+        for number, ridge in enumerate(loss.ridges, start=1):
             start = time.monotonic()
-            matcher.fill(solve_cca(covariances, recipe.matcher.dim, ridge, ridge))
+            matcher.solve(covariances, ridge)
             measured = task.measure(run)
-            if not history or measured[task.monitor] > max(row["val"][task.monitor] for row in history):
+            if measured.monitor > highest:
+                highest = measured.monitor
                 best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
-            loss = -float(matcher.get_buffer("correlations").sum())
+            value = float(loss(matcher.get_buffer("correlations")))
             seconds = round(time.monotonic() - start, 2)
             history.append(
-                {"epoch": number, "ridge": ridge, "loss": loss, "seconds": seconds, "val": measured}
+                Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
             )
-            write_metrics(run.folder / METRICS, history)
+            write_history(run.folder, history)
             advance(1)
     return best, history

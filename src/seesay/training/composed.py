@@ -1,6 +1,7 @@
-"""Composed matchers: members trained each by its own recipe, then put together as one run.
+"""Composed matchers: members are trained each by its own recipe, then combined into one run.
 
-An ensemble (m-CNN, section 3.2) is no more than that; the gates of a fusion (GVSE) learn when it is there.
+An ensemble (m-CNN, section 3.2) needs no more; the gates of a fusion (GVSE) are trained afterwards, and the
+second step of two-step learning fine-tunes its one member together with the CNN.
 """
 
 from __future__ import annotations
@@ -10,38 +11,37 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
-
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.names import untuned
-from seesay.encoders.sentences.encoder import save_sentence_encoder
+from seesay.encoders.sentences.base import save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.fusion import MetricFusion
-from seesay.paths import replace_text, replacing
+from seesay.matchers.composed import ComposedSettings, FineTunedSettings
+from seesay.paths import replace_text
+from seesay.protocols.base import Result
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
-from seesay.recipes.matchers import ComposedSettings, FineTunedSettings, concept_settings, reads_no_words
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
 from seesay.runs.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
+from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.text.concepts import FILE as CONCEPTS
-from seesay.training.concept_task import ConceptTask, learned_from
 from seesay.training.fine_tune import check_tunable, fine_tune
-from seesay.training.gate import train_gates
-from seesay.training.runs import REPORT, read_report, write_composed_report
+from seesay.training.gates import train_gates
 from seesay.training.sentence_task import SentenceTask
-from seesay.training.task import task_of
+from seesay.training.summarize import summarize
+from seesay.training.task import task_for
+from seesay.training.words import learned_from
 
 MEMBERS = "members"
 Train = Callable[[Recipe, Corpus | PhraseCorpus, Path, bool], Run]
 
 
 def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, train: Train) -> Run:
-    """Train the members in `out/members`, one after the other, and put them together in `out`.
+    """Train the members in `out/members`, one after the other, and combine them in `out`.
 
-    Members that are finished there are taken as they are, one that was begun is resumed.
+    Members that are finished there are taken as they are; one that was begun is resumed.
 
     Args:
         recipe: of the composed matcher.
@@ -57,63 +57,66 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
     members = []
     for member in member_recipes(recipe):
         folder = out / MEMBERS / member.name
-        if (folder / REPORT).is_file():
+        if is_finished(folder):
             members.append(_finished(folder, member, corpus))
         else:
             members.append(train(member, corpus, folder, (folder / RECIPE).is_file()))
-    return put_together(recipe, members, corpus, out)
+    return combine_members(recipe, members, corpus, out)
 
 
-def put_together(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:
-    """One run in `out` of the members' weights, which needs their folders no more; measured on val.
+def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:
+    """Combine the members' weights into one run in `out`, which does not need their folders; measure it on val.
 
     Args:
         recipe: of the composed matcher.
         members: finished runs, in the recipe's order.
         corpus: that they were trained on.
-        out: its folder; what is there of a composed matcher is replaced.
+        out: its folder; a composed matcher there is replaced.
 
     Raises:
-        SeesayError: the members do not go together.
+        SeesayError: the members cannot be combined.
     """
     _check_members(recipe, members)
     recipe = _with_tuned_encoders(recipe, members)
     vocabulary = _readers(members)[0].vocabulary
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
-    task = task_of(recipe, corpus, vocabulary, encoder)
-    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    parts = matcher.members if isinstance(matcher, Ensemble | MetricFusion) else [matcher]
-    for mine, member in zip(parts, members, strict=True):
+    task = task_for(recipe, corpus, vocabulary, encoder)
+    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
+    for mine, member in zip(getattr(matcher, "members", [matcher]), members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
     run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    val: dict[str, Any] | None = None
-    learned: dict[str, Any] = {}
-    if concept_settings(recipe.matcher) is not None:
+    if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
-    if isinstance(task, SentenceTask | ConceptTask) and isinstance(recipe.matcher, FineTunedSettings):
-        run.recipe, val, learned = fine_tune(run, task)
-    if isinstance(task, SentenceTask) and isinstance(matcher, MetricFusion) and matcher.asks:
-        learned = {"gates": train_gates(run, task.data, task.val)}
-    _write(run, members)
+    course: dict[str, Any] = {}
+    best: Result | None = None
+    if isinstance(recipe.matcher, FineTunedSettings):
+        run.recipe, best, course = fine_tune(run, task)
+    elif run.asymmetric:
+        assert isinstance(task, SentenceTask)
+        course = {"gates": train_gates(run, task.data, task.val)}
+    _write(run, members, task.image_dims)
     about = {member.recipe.name: _about(member) for member in members}
-    write_composed_report(run, corpus, task, about, val or task.measure(run), learned)
+    seconds = sum(each.seconds for each in about.values()) + course.pop("seconds", 0.0)
+    course |= {"members": about, "seconds": round(seconds, 1)}
+    summarize(run, corpus, task, best or task.measure(run), **course).save(out)
     return Run.load(str(out))
 
 
-def _write(run: Run, members: Sequence[Run]) -> None:
-    """All that the run's folder must hold."""
+def _write(run: Run, members: Sequence[Run], image_dims: Sequence[int]) -> None:
+    """Write all that the run's folder must hold."""
     out = run.folder
     out.mkdir(parents=True, exist_ok=True)
     for member in members:
         for name in member.recipe.encoders:
             copy_tuned(name, member.folder, out)
     replace_text(out / RECIPE, dump_recipe(run.recipe))
+    if run.recipe.matcher.predicts_concepts:
+        save_head_inputs(out, run.recipe.encoders[0], run.recipe.arrays)
     run.vocabulary.save(out / VOCABULARY)
     if run.sentence_encoder is not None:
         save_sentence_encoder(run.sentence_encoder, out / TEXT)
-    with replacing(out / WEIGHTS) as beside:
-        save_file({key: value.contiguous() for key, value in run.matcher.state_dict().items()}, beside)
+    run.save_weights(run.matcher.state_dict(), image_dims)
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
@@ -133,12 +136,12 @@ def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
     return recipe.model_copy(update={"encoders": tuple(tuned[name] for name in recipe.encoders)})
 
 
-def is_put_together(out: Path, members: Sequence[Path]) -> bool:
-    """Whether `out` holds the ensemble of these finished runs with the weights that they have now."""
-    if not (out / REPORT).is_file():
+def is_combined(out: Path, members: Sequence[Path]) -> bool:
+    """Return whether `out` combines these finished runs with the weights that they have now."""
+    if not is_finished(out):
         return False
-    there = [member["weights"] for member in read_report(out).get(MEMBERS, {}).values()]
-    return there == [_digest(member / WEIGHTS) for member in members]
+    there = TrainingSummary.load(out).members or {}
+    return [each.weights for each in there.values()] == [_digest(member / WEIGHTS) for member in members]
 
 
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
@@ -180,22 +183,21 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
 
 def _readers(members: Sequence[Run]) -> Sequence[Run]:
     """Those that read words, whose vocabulary counts; all where none does."""
-    return [member for member in members if not reads_no_words(member.recipe.matcher)] or members
+    return [member for member in members if member.recipe.matcher.reads_words] or members
 
 
 def _text(member: Run) -> str | None:
     return member.sentence_encoder.fingerprint if member.sentence_encoder is not None else None
 
 
-def _about(member: Run) -> dict[str, Any]:
-    report = read_report(member.folder)
-    monitor = report["monitor"]
-    return {
-        "weights": _digest(member.folder / WEIGHTS),
-        "seconds": report["seconds"],
-        "best_epoch": report["best_epoch"],
-        monitor: report["best_val"][monitor],
-    }
+def _about(member: Run) -> MemberSummary:
+    summary = TrainingSummary.load(member.folder)
+    return MemberSummary(
+        weights=_digest(member.folder / WEIGHTS),
+        seconds=summary.seconds,
+        best_epoch=summary.best_epoch,
+        best=summary.best,
+    )
 
 
 def _digest(path: Path) -> str:

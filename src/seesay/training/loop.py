@@ -1,28 +1,31 @@
-"""The loop: epochs of mini-batches, a measure on val after each, a checkpoint, the best epoch kept."""
+"""The training loop: epochs of mini-batches, a measure of val after each, a checkpoint, the best epoch kept."""
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from seesay.errors import SeesayError
 from seesay.progress import progress
+from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.runs.run import Run
 from seesay.training import checkpoint
-from seesay.training.metrics import METRICS, write_metrics
-from seesay.training.optimizer import new_optimizer, rate_factor
+from seesay.training.history import Epoch, write_history
 from seesay.training.task import Task
 
 
 @dataclass
 class State:
-    """What a resumed run must know besides weights: plain values, kept as JSON in the checkpoint."""
+    """What a resumed run must know besides weights; kept as JSON in the checkpoint."""
 
-    history: list[dict[str, Any]]
+    history: list[Epoch] = field(default_factory=list)
     best_epoch: int = 0
     best_measure: float = -1.0
 
@@ -34,17 +37,18 @@ class Loop:
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
         self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
-        self.state = State([])
+        self.state = State()
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
-        """Go on behind the last epoch that a checkpoint in the run's folder holds."""
-        _, self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
-        self.state = State(**state)
-        write_metrics(self.out / METRICS, self.state.history)
+        """Continue after the last epoch that the checkpoint in the run's folder holds."""
+        self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
+        history = [Epoch.model_validate(epoch) for epoch in state.pop("history")]
+        self.state = State(history, **state)
+        write_history(self.out, self.state.history)
 
-    def run(self) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-        """Epochs until the schedule or the patience ends: the best weights, and every epoch's row."""
+    def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
+        """Train until the schedule or the patience ends; return the best weights and every epoch."""
         for epoch in range(len(self.state.history) + 1, self.recipe.schedule.epochs + 1):
             if self._patience_spent():
                 break
@@ -55,19 +59,16 @@ class Loop:
         start = time.monotonic()
         loss = self._learn(epoch)
         measured = self.task.measure(self.view)
-        if measured[self.task.monitor] > self.state.best_measure:
-            self.state.best_measure, self.state.best_epoch = measured[self.task.monitor], epoch
+        if measured.monitor > self.state.best_measure:
+            self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
             state = self.matcher.state_dict()
             self.best = {key: value.detach().cpu().clone() for key, value in state.items()}
-        row = {
-            "epoch": epoch,
-            "loss": loss,
-            "seconds": round(time.monotonic() - start, 2),
-            "val": measured,
-        }
-        self.state.history.append(row)
-        checkpoint.save_checkpoint(self.out, epoch, self.matcher, self.optimizer, self.best, vars(self.state))
-        write_metrics(self.out / METRICS, self.state.history)
+        seconds = round(time.monotonic() - start, 2)
+        self.state.history.append(Epoch(epoch=epoch, loss=loss, seconds=seconds, val=measured.to_dict()))
+        history = [each.model_dump(exclude_none=True) for each in self.state.history]
+        state = vars(self.state) | {"history": history}
+        checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state)
+        write_history(self.out, self.state.history)
 
     def _learn(self, epoch: int) -> float:
         schedule = self.recipe.schedule
@@ -76,7 +77,7 @@ class Loop:
         total = 0.0
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
-                self._set_rate(rate_factor(schedule, (epoch - 1 + step / len(batches)) / schedule.epochs))
+                self._set_lr(lr_factor(schedule, (epoch - 1 + step / len(batches)) / schedule.epochs))
                 total += self._step(batch)
                 advance(1)
         self.matcher.eval()
@@ -87,18 +88,39 @@ class Loop:
             losses = self.task.losses(self.matcher, batch, self.device)
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):
-            raise SeesayError(f"{self.out}: the loss is {loss.item()}; lower optimizer.lr or clip.")
+            raise SeesayError(
+                f"{self.out}: the loss is {loss.item()}; lower optimizer.lr or optimizer.grad_clip."
+            )
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         if self.recipe.optimizer.grad_clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.optimizer.grad_clip)
+            nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.optimizer.grad_clip)
         self.optimizer.step()
         return loss.item() / len(losses)
 
-    def _set_rate(self, factor: float) -> None:
+    def _set_lr(self, factor: float) -> None:
         for group in self.optimizer.param_groups:
             group["lr"] = self.recipe.optimizer.lr * factor
 
     def _patience_spent(self) -> bool:
         patience = self.recipe.schedule.patience
         return patience is not None and len(self.state.history) - self.state.best_epoch >= patience
+
+
+def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> Optimizer:
+    """Return the optimizer that a recipe names, at its full learning rate."""
+    if settings.kind == "sgd":
+        return torch.optim.SGD(
+            parameters, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        )
+    kind = torch.optim.AdamW if settings.weight_decay else torch.optim.Adam
+    return kind(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
+
+
+def lr_factor(schedule: ScheduleSettings, progress: float) -> float:
+    """Return the factor of the learning rate after that share of the epochs, 0 ≤ progress < 1."""
+    if schedule.shape == "cosine":
+        return 0.5 * (1 + math.cos(math.pi * progress))
+    if schedule.shape == "step":
+        return 0.1 if progress * schedule.epochs >= schedule.step_epoch else 1.0
+    return 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,20 +11,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.sentences.encoder import SentenceEncoder
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.triplet import Relations, logistic_loss, triplet_loss
+from seesay.losses.pairs import LogisticLoss
+from seesay.losses.triplet import Relations, TripletLoss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
+from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
-from seesay.recipes.schema import (
-    LogisticSettings,
-    Recipe,
-    RegionSettings,
-    TripletSettings,
-)
+from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.runs.run import Run
+from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.phrase_sampler import PhraseSampler
 
@@ -41,23 +38,22 @@ class Batch:
 
 
 class PhraseTask:
-    """Phrases and the regions that they name."""
-
-    monitor = "R@1"
+    """Matching phrases with the regions of an image that they name."""
 
     def __init__(
         self, recipe: Recipe, settings: RegionSettings, data: PhraseInputs, val: PhraseInputs
     ) -> None:
         self.recipe, self.settings, self.data, self.val = recipe, settings, data, val
+        self.loss = recipe.loss.build()
         self.sampler = PhraseSampler(data, settings)
         # A broken image has no regions, and so its phrases have no true one.
         self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_phrase()] > 0)
 
     @classmethod
-    def of(
+    def from_corpus(
         cls, recipe: Recipe, corpus: PhraseCorpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> PhraseTask:
-        """The task of a corpus; regions that are missing are proposed and encoded first."""
+        """Make the task of a corpus; regions that are missing are proposed and encoded first."""
         if recipe.regions is None:
             raise SeesayError(
                 f"Recipe '{recipe.name}' matches whole images with sentences; "
@@ -67,12 +63,12 @@ class PhraseTask:
         return cls(recipe, recipe.regions, train, val)
 
     @property
-    def image_dim(self) -> int:
+    def image_dims(self) -> tuple[int, ...]:
         """Width of the region features."""
-        return self._features(np.zeros(1, np.int64)).shape[1]
+        return (self._features(np.zeros(1, np.int64)).shape[1],)
 
     def batches(self, epoch: int) -> Sequence[Batch]:
-        """The shuffled phrases in sets; one with less than two phrases to learn from is left out.
+        """Return the shuffled phrases in sets; a set with fewer than two phrases to learn from is left out.
 
         Raises:
             SeesayError: no set is left.
@@ -84,7 +80,7 @@ class PhraseTask:
             for start in range(0, len(shuffled), size)
         ]
         # Batch normalisation takes two; a pair takes a proposal far from the true region.
-        paired = isinstance(self.recipe.loss, LogisticSettings)
+        paired = isinstance(self.loss, LogisticLoss)
         far = self.sampler.far
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
         if not kept:
@@ -95,47 +91,75 @@ class PhraseTask:
         return kept
 
     def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """The recipe's loss on one mini-batch."""
+        """Return the loss of a mini-batch.
+
+        Raises:
+            SeesayError: the recipe's loss is not one for phrases.
+        """
         generator = np.random.default_rng(batch.seed)
-        loss = self.recipe.loss
-        if isinstance(loss, TripletSettings) and isinstance(matcher, EmbeddingMatcher):
-            neighbours = self.recipe.sampler == "neighbourhood"
-            drawn = self.sampler.triplets(batch.phrases, neighbours, generator)
-            regions = matcher.embed_images(self._features(drawn.regions).to(device))
-            phrases = matcher.embed_sentences(self._phrases(drawn.phrases).to(device))
-            who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
-            relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
-            return [triplet_loss(regions.float(), phrases.float(), relations, loss)]
-        if isinstance(loss, LogisticSettings) and isinstance(matcher, PairMatcher):
-            pairs = self.sampler.pairs(batch.phrases, generator)
-            used, row = np.unique(pairs.regions, return_inverse=True)
-            present, column = np.unique(pairs.phrases, return_inverse=True)
-            left = matcher.encode_images(self._features(used).to(device))[row]
-            right = matcher.encode_sentences(self._phrases(present).to(device))[column]
-            labels = torch.from_numpy(pairs.labels).to(device)
-            return [logistic_loss(matcher.score_pairs(left, right).float(), labels)]
+        if isinstance(self.loss, TripletLoss) and isinstance(matcher, EmbeddingMatcher):
+            return [self._triplet_loss(self.loss, matcher, batch, generator, device)]
+        if isinstance(self.loss, LogisticLoss) and isinstance(matcher, PairMatcher):
+            return [self._pair_loss(self.loss, matcher, batch, generator, device)]
         raise SeesayError(
-            f"Recipe '{self.recipe.name}': phrases are learned with a triplet loss and an embedding "
-            "network, or a logistic one and a similarity network."
+            f"Recipe '{self.recipe.name}': phrases are learned with the triplet loss and an embedding "
+            "network, or the logistic loss and a similarity network."
         )
 
+    def _triplet_loss(
+        self,
+        loss: TripletLoss,
+        matcher: EmbeddingMatcher,
+        batch: Batch,
+        generator: np.random.Generator,
+        device: str,
+    ) -> Tensor:
+        neighbours = self.recipe.sampler == "neighbourhood"
+        drawn = self.sampler.triplets(batch.phrases, neighbours, generator)
+        regions = matcher.embed_images(self._features(drawn.regions).to(device))
+        phrases = matcher.embed_sentences(self._phrases(drawn.phrases).to(device))
+        who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
+        relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
+        value: Tensor = loss(regions.float(), phrases.float(), relations=relations)
+        return value
+
+    def _pair_loss(
+        self,
+        loss: LogisticLoss,
+        matcher: PairMatcher,
+        batch: Batch,
+        generator: np.random.Generator,
+        device: str,
+    ) -> Tensor:
+        pairs = self.sampler.pairs(batch.phrases, generator)
+        used, row = np.unique(pairs.regions, return_inverse=True)
+        present, column = np.unique(pairs.phrases, return_inverse=True)
+        left = matcher.encode_images(self._features(used).to(device))[row]
+        right = matcher.encode_sentences(self._phrases(present).to(device))[column]
+        labels = torch.from_numpy(pairs.labels).to(device)
+        value: Tensor = loss(matcher.score_pairs(left, right).float(), labels)
+        return value
+
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
-        """Every phrase with its true region."""
+        """Iterate over all phrases with the features of their true regions, in batches."""
         for start in range(0, len(self._usable), _BATCH):
             phrases = self._usable[start : start + _BATCH]
             yield self._features(self.sampler.true[phrases]), self._phrases(phrases)
 
-    def measure(self, run: Run) -> dict[str, Any]:
-        """Recalls of the val split."""
-        return measure_inputs(run, self.val, "val").to_dict()
+    def measure(self, run: Run) -> Result:
+        """Measure the val split."""
+        return measure_inputs(run, self.val, "val")
 
-    def about(self) -> dict[str, Any]:
-        """Sizes of the splits, and broken images."""
-        sizes = {
-            name: {"images": len(part.regions), "phrases": len(part.sentences)}
-            for name, part in (("train", self.data), ("val", self.val))
-        }
-        return sizes | {"broken_images": [str(error) for error in (*self.data.broken, *self.val.broken)]}
+    def sizes(self) -> tuple[SplitSize, SplitSize]:
+        """Return the sizes of the train and the val split."""
+        train, val = (
+            SplitSize(images=len(part.regions), phrases=len(part.sentences)) for part in (self.data, self.val)
+        )
+        return train, val
+
+    def broken_images(self) -> tuple[str, ...]:
+        """Return the images that cannot be decoded, and why."""
+        return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
 
     def _phrases(self, chosen: NDArray[np.int64]) -> Sentences:
         return self.data.sentences.take(torch.from_numpy(chosen))

@@ -16,12 +16,12 @@ from typing import Any
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
+from seesay.matchers.composed import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.phrase_distance import measure_combined
 from seesay.protocols.provenance import provenance
 from seesay.recipes.load import is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.paper_table import Outcome, PaperTable
@@ -181,7 +181,10 @@ class TableRuns:
         there = read_recipe(folder / RECIPE)
         if not is_same(there.model_copy(update=_words_about(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
-        if Vocabulary.load(folder / VOCABULARY).words != Vocabulary.of(self._texts, recipe.min_count).words:
+        if (
+            Vocabulary.load(folder / VOCABULARY).words
+            != Vocabulary.from_texts(self._texts, recipe.min_count).words
+        ):
             raise SeesayError(
                 f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
                 "choose another --runs."

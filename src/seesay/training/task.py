@@ -1,4 +1,4 @@
-"""What training asks of a task: mini-batches, the loss's value, a measure to stop by."""
+"""What the training loop asks of a task: mini-batches, their loss, and a measure of the val split."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.sentences.encoder import SentenceEncoder
-from seesay.matchers.base import Matcher
+from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.matchers.sentences import Sentences
-from seesay.recipes.matchers import concept_settings
+from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
+from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.concept_task import ConceptTask
 from seesay.training.phrase_task import PhraseTask
@@ -22,49 +22,48 @@ from seesay.training.sentence_task import SentenceTask
 
 
 class Task(Protocol):
-    """Image-sentence retrieval, phrase localization or the prediction of concepts, on one corpus."""
+    """Image-sentence retrieval, phrase localization or concept prediction on a corpus."""
 
     @property
-    def monitor(self) -> str:
-        """The val measure that chooses the epoch, a key of what `measure` returns."""
-        ...
-
-    @property
-    def image_dim(self) -> int:
-        """Width of the image or region features."""
+    def image_dims(self) -> tuple[int, ...]:
+        """Widths of the arrays that the image or region features are joined from."""
         ...
 
     def batches(self, epoch: int) -> Sequence[Any]:
-        """The mini-batches of one epoch; they depend on the recipe's seed and the epoch alone."""
+        """Return the mini-batches of an epoch; they depend on the recipe's seed and the epoch alone."""
         ...
 
-    def losses(self, matcher: Matcher, batch: Any, device: str) -> list[Tensor]:
-        """The loss's value on one mini-batch: one, or one for each member of an ensemble."""
+    def losses(self, matcher: Any, batch: Any, device: str) -> list[Tensor]:
+        """Return the loss of a mini-batch: one, or one for each member of an ensemble."""
         ...
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
-        """Every positive pair of the train split once: features (b, d) and their sentences, in batches."""
+        """Iterate over all positive pairs of the train split: features (b, d) and sentences, in batches."""
         ...
 
-    def measure(self, run: Run) -> dict[str, Any]:
-        """The val split's measures."""
+    def measure(self, run: Run) -> Result:
+        """Measure the val split; the result's `monitor` chooses the epoch."""
         ...
 
-    def about(self) -> dict[str, Any]:
-        """What the report says of the data: sizes, and what was left out."""
+    def sizes(self) -> tuple[SplitSize, SplitSize]:
+        """Return the sizes of the train and the val split."""
+        ...
+
+    def broken_images(self) -> tuple[str, ...]:
+        """Return the images that cannot be decoded, and why."""
         ...
 
 
-def task_of(
+def task_for(
     recipe: Recipe, corpus: Corpus | PhraseCorpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
 ) -> Task:
-    """The task that the corpus is for; what it lacks of features is encoded first.
+    """Make the recipe's task on a corpus; features that are missing are encoded first.
 
     Raises:
         SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
     """
     if isinstance(corpus, PhraseCorpus):
-        return PhraseTask.of(recipe, corpus, vocabulary, encoder)
-    if concept_settings(recipe.matcher) is not None:
-        return ConceptTask.of(recipe, corpus, vocabulary)
-    return SentenceTask.of(recipe, corpus, vocabulary, encoder)
+        return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder)
+    if recipe.matcher.predicts_concepts:
+        return ConceptTask.from_corpus(recipe, corpus, vocabulary)
+    return SentenceTask.from_corpus(recipe, corpus, vocabulary, encoder)

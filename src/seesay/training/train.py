@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors.torch import save_file
-from torch import Tensor
+from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.images.concepts import keep_concepts
-from seesay.encoders.sentences.encoder import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
+from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
+from seesay.encoders.sentences.base import (
+    SentenceEncoder,
+    load_sentence_encoder,
+    save_sentence_encoder,
+)
 from seesay.errors import SeesayError
-from seesay.paths import replace_text, replacing
+from seesay.matchers.base import Matcher
+from seesay.matchers.external import ExternalSettings
+from seesay.paths import replace_text
+from seesay.protocols.base import read_result
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
-from seesay.recipes.matchers import ComposedSettings
-from seesay.recipes.schema import CorrelationSettings, Recipe
+from seesay.recipes.schema import Recipe
 from seesay.runs.run import (
     RECIPE,
     TEXT,
     VOCABULARY,
-    WEIGHTS,
     Run,
     default_device,
     new_matcher,
@@ -34,71 +37,99 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
-from seesay.training.concept_task import learned_words
+from seesay.training.concept_runs import with_concept_runs
+from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
-from seesay.training.metrics import draw_curves
-from seesay.training.runs import write_report
-from seesay.training.task import Task, task_of
+from seesay.training.pretrained import PretrainedVectors
+from seesay.training.summarize import summarize
+from seesay.training.task import Task, task_for
+from seesay.training.words import learned_words
 
 
-def train(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool = False) -> Run:
-    """Train the recipe's matcher on the corpus's train split and keep the epoch that val likes best.
+def train(
+    recipe: Recipe,
+    corpus: Corpus | PhraseCorpus,
+    out: Path,
+    resume: bool = False,
+    module: nn.Module | None = None,
+    concepts: Path | None = None,
+) -> Run:
+    """Train the recipe's matcher on the train split and keep the epoch that is best on the val split.
 
-    With `resume` a run goes on behind its last finished epoch, and ends with the weights that it
-    would have had without the interruption, bit for bit. A composed matcher's members are trained one after
-    the other, in `out/members`.
+    With `resume` a run continues after its last finished epoch, and ends with the weights that it would have
+    had without the interruption, bit for bit. The members of a composed matcher are trained one after the
+    other, in `out/members`.
+
+    Args:
+        recipe: the resolved recipe.
+        corpus: images and sentences, or phrases with boxes.
+        out: the run's folder.
+        resume: continue what was begun there.
+        module: a module of one's own to train in place of the recipe's matcher.
+        concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
+            the run `concepts` beside `out`.
 
     Raises:
-        SeesayError: `out` holds a run already, or one of another recipe is to be resumed; the recipe
-            is for another kind of corpus.
+        SeesayError: `out` holds a run already, or one of another recipe is to be resumed, or the recipe is
+            for another kind of corpus.
     """
+    if module is not None:
+        recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
+    recipe = with_concept_runs(recipe, concepts or out.parent / "concepts")
     _check_folder(recipe, out, resume)
-    if isinstance(recipe.matcher, ComposedSettings):
+    if recipe.matcher.is_composed:
         return train_composed(recipe, corpus, out, train)
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
-    split = corpus.split("train")
-    vocabulary, concepts = learned_words(recipe, split.texts())
-    _check_vocabulary(vocabulary, corpus, out)
-    encoder = _sentence_encoder(recipe, split, out if resume else None)
-    task = task_of(recipe, corpus, vocabulary, encoder)
-    torch.manual_seed(recipe.seed)
-    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dim)
-    matcher.prepare(vocabulary)
-    # Written only now: a corpus that cannot be trained on leaves no folder in the way.
-    out.mkdir(parents=True, exist_ok=True)
-    kept = tuple(keep_concepts(name, out) for name in recipe.encoders)
-    recipe = recipe.model_copy(update={"encoders": kept})
-    replace_text(out / RECIPE, dump_recipe(recipe))
-    vocabulary.save(out / VOCABULARY)
-    if concepts is not None:
-        concepts.save(out / CONCEPTS)
-    if encoder is not None:
-        save_sentence_encoder(encoder, out / TEXT)
-    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    if isinstance(recipe.loss, CorrelationSettings):
+    run, task = _begin(recipe, corpus, out, resume, module)
+    if recipe.loss.loss_class.closed_form:
         best, history = solve(task, run)
     else:
         loop = Loop(task, run)
         if resume and (out / checkpoint.FILE).is_file():
             loop.restore()
         best, history = loop.run()
-    _finish(run, corpus, task, best, history)
-    return Run.load(str(out))
+    run.save_weights(best, task.image_dims)
+    draw_curves(history, out)
+    best_epoch = max(history, key=lambda epoch: read_result(epoch.val).monitor)
+    summarize(
+        run,
+        corpus,
+        task,
+        read_result(best_epoch.val),
+        best_epoch=best_epoch.epoch,
+        epochs=len(history),
+        seconds=round(sum(epoch.seconds for epoch in history), 1),
+    ).save(out)
+    return Run.load(str(out), module=module)
 
 
-def _finish(
-    run: Run,
-    corpus: Corpus | PhraseCorpus,
-    task: Task,
-    best: dict[str, Tensor],
-    history: list[dict[str, Any]],
-) -> None:
-    """The best weights become the run's; curves and the report stand beside them."""
-    with replacing(run.folder / WEIGHTS) as beside:
-        save_file({key: value.contiguous() for key, value in best.items()}, beside)
-    draw_curves(history, run.folder)
-    write_report(run, corpus, task, history)
+def _begin(
+    recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool, module: nn.Module | None
+) -> tuple[Run, Task]:
+    """Prepare task and matcher, and write the folder but for the weights."""
+    split = corpus.split("train")
+    vocabulary, concepts = learned_words(recipe, split.texts())
+    _check_vocabulary(vocabulary, corpus, out)
+    encoder = _sentence_encoder(recipe, split, out if resume else None)
+    task = task_for(recipe, corpus, vocabulary, encoder)
+    torch.manual_seed(recipe.seed)
+    matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
+    if isinstance(matcher, Matcher):
+        matcher.prepare(PretrainedVectors(vocabulary))
+    # Written only now: a corpus that cannot be trained on leaves no folder in the way.
+    out.mkdir(parents=True, exist_ok=True)
+    recipe = recipe.model_copy(
+        update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
+    )
+    replace_text(out / RECIPE, dump_recipe(recipe))
+    vocabulary.save(out / VOCABULARY)
+    if concepts is not None:
+        concepts.save(out / CONCEPTS)
+        save_head_inputs(out, recipe.encoders[0], recipe.arrays)
+    if encoder is not None:
+        save_sentence_encoder(encoder, out / TEXT)
+    return Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device())), task
 
 
 def _sentence_encoder(

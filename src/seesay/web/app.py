@@ -1,12 +1,16 @@
-"""The HTTP API and the page over an index."""
+"""The HTTP API and the page over an index, and their server."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
@@ -15,42 +19,42 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from seesay import __version__
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding.ground import SHIPPED
-from seesay.search.embedder import Embedder
+from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
 from seesay.web.docs import docs_page
-from seesay.web.grounding import grounding_routes
-from seesay.web.images import image_routes
 from seesay.web.limits import Guard, Limits, error
-from seesay.web.questions import question_routes
+from seesay.web.routes import grounding_routes, image_routes, query_routes
 from seesay.web.service import Lazy, LazyGrounder, Service
 
 _STATIC = Path(__file__).parent / "static"
 
 
 def create_app(
-    index_path: Path,
-    embedder: Embedder,
+    index: Index,
     hosts: Collection[str] = ("localhost",),
     limits: Limits | None = None,
     ground_run: str = SHIPPED,
     rerank_run: str | None = None,
 ) -> FastAPI:
-    """The application over the index in a folder; what others write to it shows with the next question.
+    """Create the application over an index, which it closes at its end.
 
-    It answers under the names `hosts` and under any address in digits; `ground_run` points at phrases,
-    `rerank_run` re-ranks the answers of those who ask for it.
+    What another process writes to the index shows with the next query.
+
+    Args:
+        index: to serve.
+        hosts: names that the server answers to, besides numeric addresses.
+        limits: of one request.
+        ground_run: the run that points at phrases.
+        rerank_run: the run that re-ranks results for those who ask for it.
 
     Raises:
-        SeesayError: no index there, or one of another matcher; or no such run to re-rank with.
+        SeesayError: no such run to re-rank with.
     """
     if rerank_run is not None:
         check_reranks(rerank_run)
-    index = Index.open(index_path)
-    index.check(embedder)
     reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
-    service = Service(index, embedder, limits or Limits(), LazyGrounder(ground_run), reranker)
+    service = Service(index, limits or Limits(), LazyGrounder(ground_run), reranker)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -61,9 +65,8 @@ def create_app(
     app = FastAPI(title="seesay", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guard, limits=service.limits, hosts=hosts)
     _add_error_handlers(app)
-    app.include_router(question_routes(service))
-    app.include_router(image_routes(service))
-    app.include_router(grounding_routes(service))
+    for routes in (query_routes, image_routes, grounding_routes):
+        app.include_router(routes(service))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
@@ -95,4 +98,75 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:
-        return error(500, "Something failed in the server; its log says what.")
+        return error(500, "Something failed in the server; see its log.")
+
+
+def _announce(address: str) -> None:
+    print(address, flush=True)  # at once, also where standard output is a file
+
+
+def serve(
+    index: Index,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    ground_run: str = SHIPPED,
+    rerank_run: str | None = None,
+    ready: Callable[[str], None] = _announce,
+) -> None:
+    """Serve an index until interrupted, then close it.
+
+    Args:
+        index: to serve; its run is loaded at once.
+        host: address to listen on.
+        port: to listen on; 0 is any free one.
+        ground_run: the run that points at phrases, if there is one.
+        rerank_run: the run that re-ranks results.
+        ready: called with the page's address.
+
+    Raises:
+        SeesayError: a run is missing or of another kind, or the port cannot be used.
+    """
+    if ground_run != SHIPPED and not can_ground(ground_run):
+        raise SeesayError(
+            f"{ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit it "
+            f"to use {SHIPPED}."
+        )
+    _ = index.run  # a missing run is an error now, not at the first query
+    names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
+    app = create_app(index, hosts=names, ground_run=ground_run, rerank_run=rerank_run)
+    config = uvicorn.Config(
+        app, log_level="warning", server_header=False, limit_concurrency=256, timeout_graceful_shutdown=3
+    )
+    with _listen(host, port) as listening:
+        shown = f"[{host}]" if ":" in host else host
+        ready(f"http://{shown}:{listening.getsockname()[1]}")
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise SeesayError(f"There is no port {port}; choose one from 1 to 65535.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError) as error:
+        raise SeesayError(f"{host}: not an address of this machine; try --host 127.0.0.1.") from error
+    listening = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(256)
+    except OSError as error:
+        listening.close()
+        if error.errno == errno.EADDRINUSE:
+            message = (
+                f"Port {port} on {host} is taken; stop what runs there, or try --port {port % 65535 + 1}."
+            )
+        elif error.errno == errno.EACCES:
+            message = (
+                f"Port {port} on {host} needs more privileges; choose one above 1023, such as --port 8000."
+            )
+        else:
+            message = f"Cannot listen on port {port} of {host} ({error.strerror}); try --host 127.0.0.1."
+        raise SeesayError(message) from error
+    return listening

@@ -1,50 +1,37 @@
-"""The API's documentation as a page that loads nothing from elsewhere."""
+"""The API's documentation as a self-contained page."""
 
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
+from string import Template
 from typing import Any
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>seesay API</title>
-<link rel="icon" href="/static/favicon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/static/style.css">
-</head>
-<body class="docs">
-<h1>seesay API</h1>
-<p>Version {version}. Machine-readable: <a href="/openapi.json">openapi.json</a>.
-Every failure is <code>{{"error": "…"}}</code> with its status.</p>
-{routes}
-</body>
-</html>
-"""
+_Schema = dict[str, Any]  # of OpenAPI, which has no types of its own
 
 
-def docs_page(schema: dict[str, Any]) -> str:
-    """HTML of an OpenAPI schema: each route with what it takes and gives."""
+def docs_page(schema: _Schema) -> str:
+    """Return the HTML of an OpenAPI schema: each route with its parameters."""
     routes = [
         _route(path, method, operation)
         for path, operations in schema["paths"].items()
         for method, operation in operations.items()
     ]
-    return _PAGE.format(version=escape(schema["info"]["version"]), routes="\n".join(routes))
+    template = Template(files(__package__).joinpath("docs.html").read_text(encoding="utf-8"))
+    return template.substitute(version=escape(schema["info"]["version"]), routes="\n".join(routes))
 
 
-def _route(path: str, method: str, operation: dict[str, Any]) -> str:
+def _route(path: str, method: str, operation: _Schema) -> str:
     rows = "".join(_parameter(parameter) for parameter in operation.get("parameters", []))
     if "requestBody" in operation:
         types = ", ".join(operation["requestBody"]["content"])
-        rows += f"<tr><td><code>image</code></td><td>body</td><td>the file, as {escape(types)}</td></tr>"
+        rows += f"<tr><td><code>image</code></td><td>body</td><td>the file as {escape(types)}</td></tr>"
     table = f"<table>{rows}</table>" if rows else ""
     description = escape(operation.get("description", ""))
     return f"<section><h2><b>{method.upper()}</b> {escape(path)}</h2><p>{description}</p>{table}</section>"
 
 
-def _parameter(parameter: dict[str, Any]) -> str:
+def _parameter(parameter: _Schema) -> str:
     schema = parameter["schema"]
     names = {
         "minimum": "from {}",

@@ -1,4 +1,4 @@
-"""What stands between a client and the application: whom it may talk as, how much and how long."""
+"""What protects the application from a client: host names, sizes, times and headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MAX_ANSWERS = 200
 MAX_CHARACTERS = 500
 
-# What surrounds the file in a multipart body.
+# Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
 
 _HEADERS = {
@@ -24,7 +24,7 @@ _HEADERS = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
         "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    # A page of another site may neither show these images nor frame this page.
+    # Pages of other sites may neither show these images nor frame this page.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -35,24 +35,24 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one request may ask."""
+    """The limits of one request."""
 
     upload_bytes: int = 20 * 2**20
     seconds: float = 30.0
 
 
 def error(status: int, message: str) -> JSONResponse:
-    """The one form of every failure."""
+    """Return a failure; all have this form."""
     return JSONResponse({"error": message}, status)
 
 
 def too_large(limit: int) -> HTTPException:
-    """An upload beyond the limit."""
-    return HTTPException(413, f"Larger than {limit / 2**20:g} MB: send a smaller image.")
+    """Return the failure of an upload beyond the limit."""
+    return HTTPException(413, f"The upload is larger than {limit / 2**20:g} MB; send a smaller image.")
 
 
 class Guard:
-    """ASGI middleware: checks the host, counts the body as it streams, watches the clock, adds headers."""
+    """ASGI middleware that checks the host, the size of the body and the time, and adds headers."""
 
     def __init__(self, app: ASGIApp, limits: Limits, hosts: Collection[str]) -> None:
         self._app = app
@@ -60,14 +60,14 @@ class Guard:
         self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         send = _with_headers(send)
         if not host_allowed(headers.get("host", ""), self._hosts):
-            refusal = error(400, "This server does not answer under that host name.")
+            refusal = error(400, "This server does not answer to that host name.")
             await refusal(scope, receive, send)
             return
         await self._timed(scope, self._counted(receive, headers), send)
@@ -98,14 +98,14 @@ class Guard:
                 async def starting(message: Message) -> None:
                     nonlocal started
                     started = True
-                    clock.deadline = math.inf  # a large image may take a slow client longer
+                    clock.deadline = math.inf  # sending a large image to a slow client may take longer
                     await send(message)
 
                 await self._app(scope, receive, starting)
         except TimeoutError:
             if started:
                 raise
-            await error(503, "Took too long: the server is busy; try again.")(scope, receive, send)
+            await error(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
 
 
 def _with_headers(send: Send) -> Send:
@@ -120,10 +120,10 @@ def _with_headers(send: Send) -> Send:
 
 
 def host_allowed(header: str, hosts: Collection[str]) -> bool:
-    """Whether a Host header names this server: one of `hosts`, or any address in digits.
+    """Return whether a Host header names this server: one of `hosts`, or any numeric address.
 
-    DNS rebinding turns the name of a foreign site into this machine's address. The browser still sends
-    that name, and never an address, so that a known name or an address is proof enough.
+    DNS rebinding points the name of a foreign site at this machine. The browser still sends that name, so a
+    known name or a numeric address is safe.
     """
     name = header.strip().lower()
     if name.startswith("["):

@@ -15,17 +15,17 @@ from fastapi import HTTPException, UploadFile
 
 from seesay.grounding.ground import Grounder, can_ground
 from seesay.runs.run import Run
-from seesay.search.embedder import Embedder
-from seesay.search.index import Index
+from seesay.search.index import Hit, Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.search.store import Item
+from seesay.web.answers import Reranking
 from seesay.web.limits import Limits, too_large
 
 T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """What is loaded when it is first wanted: it costs memory, and most servers never do."""
+    """Something that is loaded when it is first needed, since most servers never need it."""
 
     def __init__(self, load: Callable[[], T]) -> None:
         self._load = load
@@ -33,7 +33,7 @@ class Lazy(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self) -> T:
-        """What was loaded.
+        """Return it, loaded once.
 
         Raises:
             SeesayError: it cannot be loaded.
@@ -52,29 +52,28 @@ class LazyGrounder(Lazy[Grounder]):
         self._run = run
 
     def exists(self) -> bool:
-        """Whether there is such a run."""
+        """Return whether there is such a run."""
         return can_ground(self._run)
 
 
 @dataclass(frozen=True)
 class Service:
-    """What every route needs; as many questions are worked on at once as there are cores, one re-ranked."""
+    """What every route needs; it works on one query a core at once, and on one re-ranking."""
 
     index: Index
-    embedder: Embedder
     limits: Limits
     grounder: LazyGrounder
     reranker: Lazy[Reranker] | None
     _limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(os.cpu_count() or 1))
-    # One at a time: it takes all cores, and where it must encode images first, plain questions go on.
+    # One at a time: it takes all cores, and plain queries go on while it encodes images.
     _reranking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
 
     async def run(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
-        """Does blocking work in a thread; a request that ran out of time does not wait for its end."""
+        """Do blocking work in a thread; a request that has run out of time does not wait for its end."""
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter or self._limiter)
 
     async def timed(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> tuple[T, float]:
-        """The same, with the milliseconds that the work itself took."""
+        """Do blocking work in a thread; return its result and the milliseconds it took."""
 
         def clocked() -> tuple[T, float]:
             started = time.perf_counter()
@@ -82,23 +81,24 @@ class Service:
 
         return await self.run(clocked, limiter)
 
-    async def reranked(self, ask: Callable[[Reranker], Reranked]) -> tuple[Reranked, float]:
-        """What the re-ranker gives, with the milliseconds; 422 where the server has none."""
+    async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[list[Hit], float, Reranking]:
+        """Query the re-ranker; return hits, milliseconds and a summary. 422 if the server has none."""
         reranker = self.reranker
         if reranker is None:
-            raise HTTPException(422, "Nothing re-ranks here: start seesay serve with --rerank RUN.")
-        return await self.timed(lambda: ask(reranker.get()), self._reranking)
+            raise HTTPException(422, "No run re-ranks here; start seesay serve with --rerank RUN.")
+        found, took = await self.timed(lambda: query(reranker.get()), self._reranking)
+        return found.hits, took, Reranking.from_result(found)
 
     async def uploaded(self, file: UploadFile) -> bytes:
-        """An upload within the limit."""
-        most = self.limits.upload_bytes
-        data = await file.read(most + 1)
-        if len(data) > most:
-            raise too_large(most)
+        """Read an upload within the limit."""
+        limit = self.limits.upload_bytes
+        data = await file.read(limit + 1)
+        if len(data) > limit:
+            raise too_large(limit)
         return data
 
     def image(self, id_: int) -> tuple[Item, Path]:
-        """An image of the index and its file; 404 where there is none, or it is gone."""
+        """Return an image of the index and its file; 404 if there is none, or it is gone."""
         item = self.index.item(id_)
         if item is None or item.kind != "image":
             raise HTTPException(404, f"No image {id_} in the index.")

@@ -5,6 +5,8 @@ import zlib
 import pytest
 from PIL import Image
 
+from seesay.data.phrases import PhraseCorpus
+
 
 def jpeg(name):
     """The bytes of a tiny JPEG, different for each name."""
@@ -46,13 +48,29 @@ def shard(tmp_path):
 
 
 @pytest.fixture
-def told():
-    """A corpus as plain data: image name -> (split, sentences)."""
+def content():
+    """A corpus as plain data: image -> (split, sentences), or rows of image, split, phrase and boxes."""
 
-    def tell(corpus):
+    def plain(corpus):
+        if isinstance(corpus, PhraseCorpus):
+            owners = [corpus.images[phrase.image] for phrase in corpus.phrases]
+            return [(i.name, i.split, p.text, p.boxes) for i, p in zip(owners, corpus.phrases, strict=True)]
         images = {image.name: (image.split, []) for image in corpus.images}
         for sentence in corpus.sentences:
             images[corpus.images[sentence.image].name][1].append(sentence.text)
         return images
 
-    return tell
+    return plain
+
+
+@pytest.fixture
+def photo(tmp_path):
+    """Writes a white image of that size below tmp_path."""
+
+    def write(name, width=100, height=50, **options):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (width, height), "white").save(path, **options)
+        return path
+
+    return write

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers._builder import (
+from seesay.data.readers.builder import (
     MISSING_IMAGE,
     NO_SENTENCES,
     REPEATED_IMAGE,
@@ -25,7 +25,7 @@ def write(folder, name, images, annotations):
 
 
 @pytest.mark.parametrize("year", ["2014", "2017"])
-def test_both_layouts(tmp_path, photos, told, year):
+def test_both_layouts(tmp_path, photos, content, year):
     photos(f"train{year}/1.jpg", f"val{year}/2.jpg", f"val{year}/3.jpg")
     write(tmp_path, f"captions_train{year}.json", [(1, "1.jpg")], [(1, 1, "one"), (2, 1, "uno\n")])
     write(
@@ -33,17 +33,17 @@ def test_both_layouts(tmp_path, photos, told, year):
     )
     corpus = read_corpus(tmp_path)
     assert corpus.name == f"coco{year}"
-    assert told(corpus) == {
+    assert content(corpus) == {
         "1.jpg": ("train", ["one", "uno"]),
         "3.jpg": ("val", ["three"]),
         "2.jpg": ("val", ["two"]),
     }
 
 
-def test_one_file_finds_the_images_two_folders_up(tmp_path, photos, told):
+def test_one_file_finds_the_images_two_folders_up(tmp_path, photos, content):
     photos("val2017/1.jpg")
     file = write(tmp_path, "captions_val2017.json", [(1, "1.jpg")], [(1, 1, "one")])
-    assert told(read_corpus(file)) == {"1.jpg": ("val", ["one"])}
+    assert content(read_corpus(file)) == {"1.jpg": ("val", ["one"])}
 
 
 def test_a_file_without_a_split_in_its_name_is_split(tmp_path, photos):
@@ -64,7 +64,7 @@ def test_years_are_not_mixed(tmp_path, photos):
     assert len(read_corpus(file).images) == 1
 
 
-def test_faults(tmp_path, photos, told):
+def test_issues(tmp_path, photos, content):
     photos("train2014/1.jpg", "train2014/3.jpg")
     images = [(1, "1.jpg"), (2, "gone.jpg"), (1, "1.jpg"), (3, "3.jpg")]
     annotations = [
@@ -76,7 +76,7 @@ def test_faults(tmp_path, photos, told):
     ]
     write(tmp_path, "captions_train2014.json", images, annotations)
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {"1.jpg": ("train", ["one", "one"]), "3.jpg": ("train", [])}
+    assert content(corpus) == {"1.jpg": ("train", ["one", "one"]), "3.jpg": ("train", [])}
     kinds = (MISSING_IMAGE, REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, NO_SENTENCES)
     assert [corpus.issues.counts[kind] for kind in kinds] == [1] * 5
     assert "annotations[3] image_id 9" in corpus.issues.examples[UNKNOWN_IMAGE][0]

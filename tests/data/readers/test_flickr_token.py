@@ -1,9 +1,8 @@
 import pytest
 
 from seesay.data.readers import read_corpus
-from seesay.data.readers._builder import (
+from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
-    MALFORMED_LINE,
     MISSING_IMAGE,
     NO_SENTENCES,
     NO_SPLIT_LISTED,
@@ -11,6 +10,7 @@ from seesay.data.readers._builder import (
     SEEDED_SPLIT,
     TWO_SPLITS,
 )
+from seesay.data.readers.files import MALFORMED_LINE
 from seesay.errors import SeesayError
 
 FLICKR8K_LISTS = ("Flickr_8k.trainImages.txt", "Flickr_8k.devImages.txt", "Flickr_8k.testImages.txt")
@@ -24,7 +24,7 @@ def write(folder, name, *lines):
 
 
 @pytest.mark.parametrize("text_folder", ["", "Flickr8k_text/"])
-def test_flickr8k_layout(tmp_path, photos, told, text_folder):
+def test_flickr8k_layout(tmp_path, photos, content, text_folder):
     photos("Flicker8k_Dataset/a.jpg", "Flicker8k_Dataset/b.jpg", "Flicker8k_Dataset/c.jpg")
     write(
         tmp_path,
@@ -38,20 +38,20 @@ def test_flickr8k_layout(tmp_path, photos, told, text_folder):
     for name, image in zip(FLICKR8K_LISTS, "abc", strict=True):
         write(tmp_path, text_folder + name, f"{image}.jpg")
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {
+    assert content(corpus) == {
         "a.jpg": ("train", ["A dog .", "Dog"]),
         "b.jpg": ("val", ["B"]),
         "c.jpg": ("test", ["C"]),
     }
 
 
-def test_flickr30k_layout_with_lists_of_stems(tmp_path, photos, told):
+def test_flickr30k_layout_with_lists_of_stems(tmp_path, photos, content):
     photos("flickr30k-images/1.jpg", "flickr30k-images/2.jpg")
     write(tmp_path, "results_20130124.token", "1.jpg#0\tA\u2028b", "2.jpg#0\tB")
     write(tmp_path, "train.txt", "1")
     write(tmp_path, "val.txt")
     write(tmp_path, "test.txt", "2")
-    assert told(read_corpus(tmp_path)) == {"1.jpg": ("train", ["A b"]), "2.jpg": ("test", ["B"])}
+    assert content(read_corpus(tmp_path)) == {"1.jpg": ("train", ["A b"]), "2.jpg": ("test", ["B"])}
 
 
 def test_without_lists_the_split_is_seeded(tmp_path, photos):
@@ -63,7 +63,7 @@ def test_without_lists_the_split_is_seeded(tmp_path, photos):
     assert corpus.issues.counts[SEEDED_SPLIT] == 1
 
 
-def test_faults(tmp_path, photos, told):
+def test_issues(tmp_path, photos, content):
     photos("a.jpg", "unlisted.jpg", "silent.jpg")
     lines = [
         "a.jpg#0\tA",
@@ -79,7 +79,7 @@ def test_faults(tmp_path, photos, told):
     write(tmp_path, "train.txt", "a.jpg", "gone.jpg", "silent.jpg", "gone2.jpg")
     write(tmp_path, "val.txt", "a.jpg")
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {"a.jpg": ("train", ["A"]), "silent.jpg": ("train", [])}
+    assert content(corpus) == {"a.jpg": ("train", ["A"]), "silent.jpg": ("train", [])}
     counts = corpus.issues.counts
     assert counts[REPEATED_ROW] == counts[MALFORMED_LINE] == counts[NO_SPLIT_LISTED] == 1
     assert counts[EMPTY_SENTENCE] == counts[MISSING_IMAGE] == 2
@@ -94,8 +94,8 @@ def test_undecodable_bytes_are_refused_with_their_line(tmp_path, photos):
         read_corpus(tmp_path)
 
 
-def test_a_byte_order_mark_and_carriage_returns_are_no_text(tmp_path, photos, told):
+def test_a_byte_order_mark_and_carriage_returns_are_no_text(tmp_path, photos, content):
     photos("a.jpg")
     (tmp_path / "x.token").write_bytes(b"\xef\xbb\xbfa.jpg#0\tok\r\na.jpg#1\tfine\r\n")
     (tmp_path / "test.txt").write_bytes(b"\xef\xbb\xbfa.jpg\r\n")
-    assert told(read_corpus(tmp_path)) == {"a.jpg": ("test", ["ok", "fine"])}
+    assert content(read_corpus(tmp_path)) == {"a.jpg": ("test", ["ok", "fine"])}

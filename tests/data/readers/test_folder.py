@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from seesay.data.readers import folder, read_corpus
+from seesay.data.readers import read_corpus
+from seesay.data.readers.folder import UNREADABLE_KIND
 from seesay.errors import SeesayError
 
 
@@ -18,7 +19,7 @@ def test_images_at_any_depth_in_a_stable_order(tmp_path, photos):
 
 def test_kinds_that_cannot_be_read_are_counted(tmp_path, photos):
     photos("a.jpg", "b.HEIC", "c.nef")
-    assert read_corpus(tmp_path).issues.counts == {folder.UNREADABLE_KIND: 2}
+    assert read_corpus(tmp_path).issues.counts == {UNREADABLE_KIND: 2}
 
 
 def test_links_are_followed_and_loops_are_not(tmp_path, photos):
@@ -45,7 +46,7 @@ def test_file_names_that_are_no_utf8_can_be_printed(tmp_path, photos):
 
 
 def test_an_empty_folder_is_refused(tmp_path):
-    with pytest.raises(SeesayError, match="no corpus that seesay recognises"):
+    with pytest.raises(SeesayError, match="not in a format that seesay recognises"):
         read_corpus(tmp_path)
     with pytest.raises(SeesayError, match="no image left"):
         read_corpus(tmp_path, "folder")

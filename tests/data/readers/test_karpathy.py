@@ -1,13 +1,12 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.io import savemat
 
 from seesay.data.pixels import decode
-from seesay.data.readers import karpathy, read_corpus
-from seesay.data.readers._builder import (
+from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
     MISSING_IMAGE,
     NO_SENTENCES,
@@ -15,10 +14,9 @@ from seesay.data.readers._builder import (
     NOT_FIVE,
     REPEATED_IMAGE,
     REPEATED_ROW,
+    REPEATED_SENTENCE,
 )
 from seesay.errors import SeesayError
-
-FLICKR8K = Path(__file__).parents[4] / "shared" / "flickr8k"
 
 
 def record(name, split="train", raws=("a dog .",), imgid=0, **more):
@@ -30,24 +28,24 @@ def write(folder, *records, name="dataset_tiny.json"):
     return folder / name
 
 
-def test_images_in_a_folder_beside(tmp_path, photos, told):
+def test_images_in_a_folder_beside(tmp_path, photos, content):
     photos("images/a.jpg", "images/b.jpg")
     write(tmp_path, record("a.jpg", raws=["one", "two"]), record("b.jpg", "test", ["three"]))
     corpus = read_corpus(tmp_path)
     assert corpus.name == "tiny"
-    assert told(corpus) == {"a.jpg": ("train", ["one", "two"]), "b.jpg": ("test", ["three"])}
+    assert content(corpus) == {"a.jpg": ("train", ["one", "two"]), "b.jpg": ("test", ["three"])}
     assert corpus.images[1].source.read() == (tmp_path / "images/b.jpg").read_bytes()
 
 
-def test_images_in_a_tar_beside(tmp_path, shard, told):
+def test_images_in_a_tar_beside(tmp_path, shard, content):
     shard("images.tar", [("images/a.jpg", None), ("./images/b.jpg", None)])
     file = write(tmp_path, record("a.jpg"), record("b.jpg", "val"))
     corpus = read_corpus(file)
-    assert told(corpus) == {"a.jpg": ("train", ["a dog ."]), "b.jpg": ("val", ["a dog ."])}
+    assert content(corpus) == {"a.jpg": ("train", ["a dog ."]), "b.jpg": ("val", ["a dog ."])}
     assert decode(corpus.images[0].source.read(), "a").shape == (8, 8, 3)
 
 
-def test_coco_folders_and_restval(tmp_path, photos, told):
+def test_coco_folders_and_restval(tmp_path, photos, content):
     photos("train2014/x.jpg", "val2014/x.jpg", "val2014/y.jpg")
     write(
         tmp_path,
@@ -93,7 +91,7 @@ def test_features_that_do_not_fit_are_refused(tmp_path):
         read_corpus(tmp_path)
 
 
-def test_faults_are_counted_and_the_rest_is_kept(tmp_path, photos, told):
+def test_issues_are_counted_and_the_rest_is_kept(tmp_path, photos, content):
     photos("a.jpg", "b.jpg", "c.jpg")
     a = record("a.jpg", raws=["ein Hund über Stock", "  ", "two\n lines", "ok", "ok"])
     again = record("a.jpg", raws=["more"])
@@ -102,7 +100,7 @@ def test_faults_are_counted_and_the_rest_is_kept(tmp_path, photos, told):
     tokens = record("c.jpg", raws=[])
     write(tmp_path, a, record("gone.jpg", raws=["x", "y"]), again, repeated, tokens)
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {
+    assert content(corpus) == {
         "a.jpg": ("train", ["ein Hund über Stock", "two lines", "ok", "ok", "more"]),
         "b.jpg": ("train", ["once"]),
         "c.jpg": ("train", []),
@@ -113,6 +111,7 @@ def test_faults_are_counted_and_the_rest_is_kept(tmp_path, photos, told):
         NON_ASCII: 1,
         REPEATED_IMAGE: 1,
         REPEATED_ROW: 1,
+        REPEATED_SENTENCE: 1,
         NO_SENTENCES: 1,
         NOT_FIVE: 1,
     }
@@ -140,12 +139,12 @@ def test_lone_surrogates_do_not_get_in(tmp_path, photos):
     [
         ('{"images": [}', r"dataset_x\.json:1:13: malformed JSON"),
         ('{"pictures": []}', "'images' is missing"),
-        ("[]", "an object is wanted"),
+        ("[]", "expected an object"),
         ('{"images": {}}', "'images' is dict, not list"),
         ('{"images": [{"split": "train"}]}', r"images\[0\]: 'filename' is missing"),
         ('{"images": [{"filename": "a.jpg", "split": "tain"}]}', "split 'tain' is not known"),
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": 3}]}]}', "'raw' is int"),
-        ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "an object is wanted"),
+        ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "expected an object"),
         ('{"images": []}', "no image left"),
         ("[" * 100_000, "nested too deeply"),
     ],
@@ -172,13 +171,11 @@ def test_several_split_files_want_a_choice(tmp_path, photos):
     assert read_corpus(other).images[0].split == "val"
 
 
-@pytest.mark.skipif(not FLICKR8K.exists(), reason="Flickr8k is not at ../shared/flickr8k")
-def test_flickr8k():
-    assert karpathy.recognises(FLICKR8K)
-    corpus = read_corpus(FLICKR8K)
+def test_flickr8k(flickr8k_corpus):
+    corpus = flickr8k_corpus
     assert (len(corpus.images), len(corpus.sentences)) == (8000, 40_000)
     assert [len(corpus.split(split).images) for split in ("train", "val", "test")] == [6000, 1000, 1000]
     assert (np.bincount(corpus.image_of_sentence()) == 5).all()
-    assert not corpus.issues.counts
+    assert corpus.issues.counts == {REPEATED_SENTENCE: 10}
     for image in corpus.images[::800]:
         assert decode(image.source.read(), image.name).shape == (224, 224, 3)

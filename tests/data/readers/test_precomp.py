@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from seesay.data.readers import precomp, read_corpus
-from seesay.data.readers._builder import EMPTY_SENTENCE
+from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import EMPTY_SENTENCE
+from seesay.data.readers.precomp import PART_OF_TESTALL
 from seesay.errors import SeesayError
 
 
@@ -16,23 +17,23 @@ def features(*shape, seed=0):
 
 
 @pytest.mark.parametrize("shape", [(6,), (3, 6)])
-def test_one_row_an_image(tmp_path, told, shape):
+def test_one_row_an_image(tmp_path, content, shape):
     train, dev = features(4, *shape), features(2, *shape, seed=1)
     write(tmp_path, "train", train, [f"t{i}" for i in range(20)])
     write(tmp_path, "dev", dev, [f"d{i}" for i in range(10)])
     corpus = read_corpus(tmp_path)
     assert corpus.features.shape == (6, *shape)
-    assert told(corpus.split("val"))["dev/1"] == ("val", [f"d{i}" for i in range(5, 10)])
+    assert content(corpus.split("val"))["dev/1"] == ("val", [f"d{i}" for i in range(5, 10)])
     for split, wanted in (("train", train), ("val", dev)):
         rows = [image.row for image in corpus.split(split).images]
         assert (corpus.features[np.array(rows)] == wanted).all()
 
 
-def test_one_row_a_sentence(tmp_path, told):
+def test_one_row_a_sentence(tmp_path, content):
     rows = features(3, 6)
     write(tmp_path, "test", np.repeat(rows, 5, axis=0), [f"s{i}" for i in range(15)])
     corpus = read_corpus(tmp_path)
-    assert told(corpus)["test/5"] == ("test", [f"s{i}" for i in range(5, 10)])
+    assert content(corpus)["test/5"] == ("test", [f"s{i}" for i in range(5, 10)])
     assert (corpus.features[[image.row for image in corpus.images]] == rows).all()
 
 
@@ -50,17 +51,16 @@ def test_runs_of_other_lengths_and_of_one(tmp_path):
     assert len(corpus.split("test").images) == 4
 
 
-def test_runs_are_found_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(precomp, "_BLOCK", 4)
-    write(tmp_path, "test", np.repeat(features(7, 2, 3), 5, axis=0), [str(i) for i in range(35)])
-    assert len(read_corpus(tmp_path).images) == 7
+def test_runs_are_found_in_long_files(tmp_path):
+    write(tmp_path, "test", np.repeat(features(700, 2), 3, axis=0), [str(i) for i in range(2100)])
+    assert len(read_corpus(tmp_path).images) == 700
 
 
-def test_lines_keep_their_place(tmp_path, told):
+def test_lines_keep_their_place(tmp_path, content):
     # An empty sentence, and characters that str.splitlines takes for line ends.
     write(tmp_path, "test", features(2, 6), ["", "a\x0cb", "c\u2028d", "e\r"])
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {"test/0": ("test", ["a b"]), "test/1": ("test", ["c d", "e"])}
+    assert content(corpus) == {"test/0": ("test", ["a b"]), "test/1": ("test", ["c d", "e"])}
     assert corpus.issues.counts[EMPTY_SENTENCE] == 1
     assert corpus.issues.examples[EMPTY_SENTENCE] == [f"{tmp_path}/test_caps.txt:1"]
 
@@ -70,7 +70,7 @@ def test_testall_holds_test(tmp_path):
     write(tmp_path, "test", features(1, 6), [str(i) for i in range(5)])
     corpus = read_corpus(tmp_path)
     assert len(corpus.split("test").images) == 5
-    assert corpus.issues.counts[precomp.PART_OF_TESTALL] == 1
+    assert corpus.issues.counts[PART_OF_TESTALL] == 1
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path):

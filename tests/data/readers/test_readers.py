@@ -1,41 +1,84 @@
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
 import pytest
 
-from seesay.data.readers import READERS, read_corpus
+from seesay.data.readers import PHRASE_READERS, READERS, read_corpus, read_phrases
 from seesay.errors import SeesayError
 
+BOTH = pytest.mark.parametrize(
+    ("read", "readers"), [(read_corpus, READERS), (read_phrases, PHRASE_READERS)], ids=["corpus", "phrases"]
+)
+CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
-def test_an_unknown_format_lists_the_known_ones(tmp_path):
-    with pytest.raises(SeesayError, match=r"'json' is not known; use one of karpathy, coco,.* folder"):
-        read_corpus(tmp_path, "json")
+
+@BOTH
+def test_an_unknown_format_lists_the_known_ones(tmp_path, read, readers):
+    with pytest.raises(SeesayError, match=r"'tables'; did you mean 'table'\?") as caught:
+        read(tmp_path, format="tables")
+    assert all(name in str(caught.value) for name in readers)
 
 
-def test_a_missing_path_is_named(tmp_path):
+@BOTH
+def test_a_missing_path_is_named(tmp_path, read, readers):
     with pytest.raises(SeesayError, match="gone: no such folder or file"):
-        read_corpus(tmp_path / "gone")
+        read(str(tmp_path / "gone"))
 
 
-def test_nothing_recognised_tells_every_format(tmp_path):
+def test_a_missing_folder_of_images_is_named(tmp_path):
+    with pytest.raises(SeesayError, match="gone: no such folder or file"):
+        read_phrases(tmp_path, images=tmp_path / "gone")
+
+
+@BOTH
+def test_nothing_recognised_lists_every_format_and_what_it_looks_like(tmp_path, read, readers):
     file = tmp_path / "notes.md"
     file.write_text("x")
     for path in (tmp_path, file):
-        with pytest.raises(SeesayError) as caught:
-            read_corpus(path)
-        assert all(reader.NAME in str(caught.value) for reader in READERS)
+        with pytest.raises(SeesayError, match=r"notes\.md: not in a|: not in a") as caught:
+            read(path)
+        assert all(f"{name}: {reader.looks_like}" in str(caught.value) for name, reader in readers.items())
 
 
-def test_the_format_can_be_named_against_the_looks(tmp_path, photos):
+@BOTH
+def test_every_reader_refuses_an_empty_folder_and_a_foreign_file(tmp_path, read, readers):
+    file = tmp_path / "x.bin"
+    file.write_bytes(b"\x00\xff" * 50)
+    for name in readers:
+        for path in (tmp_path, file):
+            with pytest.raises(SeesayError):
+                read(path, format=name)
+
+
+def test_the_format_can_be_chosen_against_the_looks(tmp_path, photos):
     photos("a.jpg", "b.jpg")
     (tmp_path / "t.csv").write_text("image,caption\na.jpg,A\n")
-    assert len(read_corpus(tmp_path).images) == 1
+    assert len(read_corpus(str(tmp_path)).images) == 1
     assert len(read_corpus(tmp_path, "folder").images) == 2
 
 
-@pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.NAME)
-def test_every_reader_refuses_an_empty_folder_and_a_foreign_file_with_a_message(tmp_path, reader):
-    file = tmp_path / "x.bin"
-    file.write_bytes(b"\x00\xff" * 50)
-    assert not reader.recognises(tmp_path)
-    assert not reader.recognises(file)
-    for path in (tmp_path, file):
-        with pytest.raises(SeesayError):
-            reader.read(path)
+def test_sure_signs_count_before_images(tmp_path, photos):
+    photos("a.jpg")
+    (tmp_path / "t.csv").write_text("image,caption\na.jpg,of the table\n")
+    (tmp_path / "x.token").write_text("a.jpg#0\tof the token file\n")
+    assert read_corpus(tmp_path).texts() == ["of the token file"]
+
+
+def test_the_reader_of_contributing_can_be_installed(tmp_path, photos):
+    photos("pictures/1.jpg", "pictures/2.jpg")
+    (tmp_path / "pictures/sentences.lst").write_text("a dog\na cat\nof no image\n")
+    about = tmp_path / "site/numbered-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: numbered\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[seesay.readers]\nnumbered = numbered\n")
+    section = CONTRIBUTING.read_text(encoding="utf-8").split("## Add a reader")[1]
+    lines = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("    ") or not line]
+    (about.parent / "numbered.py").write_text(textwrap.dedent("\n".join(lines)), encoding="utf-8")
+    code = "import sys; from seesay.data.readers import read_corpus; print(*read_corpus(sys.argv[1]).texts())"
+    path = os.pathsep.join([str(about.parent), *sys.path])
+    command = [sys.executable, "-c", code, str(tmp_path / "pictures")]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.stdout == "a dog a cat\n", done.stderr

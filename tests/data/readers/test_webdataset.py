@@ -2,17 +2,19 @@ import json
 
 import pytest
 
-from seesay.data.readers import read_corpus, webdataset
-from seesay.data.readers._builder import MALFORMED_LINE, NO_SENTENCES, SEEDED_SPLIT, UNKNOWN_IMAGE
+from seesay.data.readers import read_corpus
+from seesay.data.readers.builder import NO_SENTENCES, SEEDED_SPLIT, UNKNOWN_IMAGE
+from seesay.data.readers.files import MALFORMED_LINE
+from seesay.data.readers.webdataset import SECOND_IMAGE
 from seesay.errors import SeesayError
 
 
-def test_shards_with_splits_in_their_names(tmp_path, shard, told):
+def test_shards_with_splits_in_their_names(tmp_path, shard, content):
     shard("x-train-0000.tar", [("1.jpg", None), ("1.txt", "one\nuno\n"), ("2.png", b"?"), ("2.txt", "two")])
     shard("x-train-0001.tar", [("1.txt", "ichi"), ("1.jpg", None)])
     shard("test/0.tar", [("a/9.jpg", None), ("a/9.json", json.dumps({"captions": ["nine", "neun"]}))])
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {
+    assert content(corpus) == {
         "x-train-0000/1.jpg": ("train", ["one", "uno"]),
         "x-train-0000/2.png": ("train", ["two"]),
         "x-train-0001/1.jpg": ("train", ["ichi"]),
@@ -20,13 +22,13 @@ def test_shards_with_splits_in_their_names(tmp_path, shard, told):
     }
 
 
-def test_json_tells_the_split_and_text_wins_over_its_caption(tmp_path, shard, told):
+def test_json_tells_the_split_and_text_wins_over_its_caption(tmp_path, shard, content):
     meta = json.dumps({"caption": "from json", "split": "valid"})
     file = shard(
         "x-train.tar",
         [("1.jpg", None), ("1.json", meta), ("1.txt", "from txt"), ("2.jpg", None), ("2.json", meta)],
     )
-    assert told(read_corpus(file)) == {
+    assert content(read_corpus(file)) == {
         "x-train/1.jpg": ("val", ["from txt"]),
         "x-train/2.jpg": ("val", ["from json"]),
     }
@@ -42,7 +44,7 @@ def test_without_a_split_it_is_seeded(tmp_path, shard):
     assert corpus.issues.counts[SEEDED_SPLIT] == 1
 
 
-def test_faults(tmp_path, shard, told):
+def test_issues(tmp_path, shard, content):
     members = [
         ("1.jpg", None),
         ("1.json", "{"),
@@ -53,13 +55,13 @@ def test_faults(tmp_path, shard, told):
     ]
     shard("train.tar", [*members, ("4.jpg", None), ("4.json", '{"caption": null}')])
     corpus = read_corpus(tmp_path)
-    assert told(corpus) == {
+    assert content(corpus) == {
         "train/1.jpg": ("train", []),
         "train/3.jpg": ("train", ["ok"]),
         "train/4.jpg": ("train", []),
     }
     assert corpus.issues.counts[MALFORMED_LINE] == corpus.issues.counts[NO_SENTENCES] == 2
-    assert corpus.issues.counts[UNKNOWN_IMAGE] == corpus.issues.counts[webdataset.SECOND_IMAGE] == 1
+    assert corpus.issues.counts[UNKNOWN_IMAGE] == corpus.issues.counts[SECOND_IMAGE] == 1
 
 
 def test_a_folder_of_photos_with_a_backup_in_it_is_no_webdataset(tmp_path, photos, shard):

@@ -15,33 +15,31 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import FeatureStore
-from seesay.encoders.images.concept_regions import SIDE, concept_regions
-from seesay.encoders.images.concepts import ConceptHead, keep_concepts, load_concept_encoder
+from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
+from seesay.encoders.images.efficientnet import lite_encoder
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.encoder import lite_encoder, load_encoder
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.names import untuned
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
-from seesay.recipes.load import dump_recipe, load_recipe
 
 K = 6
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run's recipe and weights from chance."""
+    """The parts of a run of concepts, its weights from chance."""
     return _write_run(tmp_path / "run", seed=1)
 
 
-def _write_run(folder: Path, seed: int, *changes: str) -> Path:
+def _write_run(folder: Path, seed: int, hidden: int = 0) -> Path:
     folder.mkdir()
-    recipe = load_recipe(
-        "concepts", changes=["encoders=['efficientnet-lite0:mirror']", "matcher.hidden=0", *changes]
-    )
-    (folder / "recipe.yaml").write_text(dump_recipe(recipe))
+    save_head_inputs(folder, "efficientnet-lite0:mirror", ["pooled"])
     torch.manual_seed(seed)
-    head = ConceptHead(1280, K, recipe.matcher.hidden)  # type: ignore[union-attr]
-    weights = {f"head.{key}": value for key, value in head.state_dict().items()}
+    layers = [torch.nn.Linear(1280, hidden), torch.nn.ReLU()] if hidden else []
+    head = torch.nn.Sequential(*layers, torch.nn.Dropout(), torch.nn.Linear(hidden or 1280, K))
+    weights = {f"head.layers.{key}": value for key, value in head.state_dict().items()}
     save_file(weights, folder / "weights.safetensors")
     return folder
 
@@ -60,7 +58,7 @@ def _by_hand(run: Path, features: np.ndarray) -> np.ndarray:
 def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: Path) -> None:
     names = ["efficientnet-lite0:mirror", f"concepts:{run}"]
     data = photo.read_bytes()
-    encoded = encode_images([load_encoder(name) for name in names], [data, b"no image"], ["a", "b"])
+    encoded = encode_images([load_image_encoder(name) for name in names], [data, b"no image"], ["a", "b"])
     plain, scores = encoded.arrays
     np.testing.assert_allclose(scores["pooled"][0], _by_hand(run, plain["pooled"][0]), rtol=1e-4)
     logits = np.log(scores["pooled"][0] / (1 - scores["pooled"][0]))
@@ -70,9 +68,9 @@ def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: P
 
 def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Path, tmp_path: Path) -> None:
     images = [CorpusImage(photo.name, "train", FileSource(photo))]
-    base = load_encoder("efficientnet-lite0:mirror")
+    base = load_image_encoder("efficientnet-lite0:mirror")
     first = fill_stores([base], tmp_path, images)
-    again = fill_stores([load_encoder(f"concepts:{run}"), base], tmp_path, images)
+    again = fill_stores([load_image_encoder(f"concepts:{run}"), base], tmp_path, images)
     assert (first.encoded, again.encoded) == (1, 0)
     key = str(again.keys[0])
     assert key in again.stores[0]
@@ -84,19 +82,22 @@ def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Pat
 def test_one_encoding_serves_an_encoder_and_its_concepts(
     run: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = load_encoder("efficientnet-lite0:mirror", "cpu")
+    base = load_image_encoder("efficientnet-lite0:mirror", "cpu")
     seen = []
     network = base._network
     monkeypatch.setattr(base, "_network", lambda pixels: seen.append(len(pixels)) or network(pixels))
-    encode_images([base, load_encoder(f"concepts:{run}")], [photo.read_bytes()], ["a"])
+    encode_images([base, load_image_encoder(f"concepts:{run}")], [photo.read_bytes()], ["a"])
     assert seen == [2]  # the image and its mirror
 
 
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
-    encoder, one = load_encoder(f"concepts-regions:{run}"), lite_encoder("efficientnet-lite0", "cpu", SIDE)
+    encoder, one = (
+        load_image_encoder(f"concepts-regions:{run}"),
+        lite_encoder("efficientnet-lite0", "cpu", SIDE),
+    )
     pixels = decode(photo.read_bytes(), "a", 320)
     expected = np.zeros(K)
-    for x1, y1, x2, y2 in concept_regions(pixels):
+    for x1, y1, x2, y2 in diverse_regions(pixels, 50):
         part = pixels[int(y1) : int(np.ceil(y2)), int(x1) : int(np.ceil(x2))]
         features = one.encode(one.crops(part)[None])["pooled"]
         expected = np.maximum(expected, _by_hand(run, features)[0])
@@ -108,7 +109,10 @@ def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
 def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path) -> None:
     Image.new("RGB", (80, 60), (9, 99, 200)).save(tmp_path / "flat.png")
     data = (tmp_path / "flat.png").read_bytes()
-    regions, whole = load_encoder(f"concepts-regions:{run}"), lite_encoder("efficientnet-lite0", "cpu", SIDE)
+    regions, whole = (
+        load_image_encoder(f"concepts-regions:{run}"),
+        lite_encoder("efficientnet-lite0", "cpu", SIDE),
+    )
     scores, features = encode_images([regions, whole], [data], ["flat"]).arrays
     np.testing.assert_allclose(scores["pooled"], _by_hand(run, features["pooled"]), rtol=1e-3)
 
@@ -118,31 +122,42 @@ def test_fingerprints_are_of_weights_and_not_of_folders(run: Path, tmp_path: Pat
     _write_run(moved, seed=1)
     other = _write_run(tmp_path / "other", seed=2)
     for kind in ("concepts", "concepts-regions"):
-        prints = [load_encoder(f"{kind}:{folder}").fingerprint for folder in (run, moved, other)]
+        prints = [load_image_encoder(f"{kind}:{folder}").fingerprint for folder in (run, moved, other)]
         assert prints[0] == prints[1] != prints[2]
-    assert load_encoder(f"concepts:{run}").fingerprint != load_encoder(f"concepts-regions:{run}").fingerprint
+    assert (
+        load_image_encoder(f"concepts:{run}").fingerprint
+        != load_image_encoder(f"concepts-regions:{run}").fingerprint
+    )
 
 
 def test_a_moved_run_finds_its_stored_regions(run: Path, tmp_path: Path) -> None:
     moved = _write_run(tmp_path / "moved", seed=1)
     for folder in (run, moved):
-        encoder = load_encoder(f"concepts-regions:{folder}")
+        encoder = load_image_encoder(f"concepts-regions:{folder}")
         FeatureStore(tmp_path / "stores", encoder.name, encoder.fingerprint, encoder.dims)
 
 
 def test_a_hidden_layer(tmp_path: Path) -> None:
-    encoder = load_encoder(f"concepts:{_write_run(tmp_path / 'hidden', 1, 'matcher.hidden=16')}")
+    run = _write_run(tmp_path / "run", seed=1, hidden=16)
+    encoder = load_image_encoder(f"concepts:{run}")
     assert encoder.dims["pooled"] == K
+    w = {
+        key.removeprefix("head.layers."): value.numpy()
+        for key, value in load_file(run / "weights.safetensors").items()
+    }
+    features = np.random.default_rng(0).standard_normal((3, 1280)).astype(np.float32)
+    logits = np.maximum(features @ w["0.weight"].T + w["0.bias"], 0) @ w["3.weight"].T + w["3.bias"]
+    np.testing.assert_allclose(encoder.from_source({"pooled": features})["logits"], logits, atol=1e-4)
 
 
-def test_what_is_no_run_of_concepts_is_told(run: Path, tmp_path: Path) -> None:
+def test_what_is_no_run_of_concepts_is_reported(run: Path, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no trained run at"):
-        load_encoder(f"concepts:{tmp_path / 'nothing'}")
-    with pytest.raises(SeesayError, match="no trained run at runs/concepts"):
-        load_concept_encoder("concepts", "cpu")
-    (run / "recipe.yaml").write_text(dump_recipe(load_recipe("vse++")))
+        load_image_encoder(f"concepts:{tmp_path / 'nothing'}")
+    with pytest.raises(SeesayError, match=r"name the run .*--set 'encoders=\[\.\.\., concepts:RUN\]'"):
+        load_image_encoder("concepts")
+    (run / "concept-head.json").unlink()
     with pytest.raises(SeesayError, match="predicts no concepts"):
-        load_concept_encoder(f"concepts:{run}", "cpu")
+        load_image_encoder(f"concepts:{run}")
 
 
 @pytest.mark.parametrize("kind", ["concepts", "concepts-regions"])
@@ -150,17 +165,18 @@ def test_a_run_that_reads_concepts_keeps_them(
     run: Path, tmp_path: Path, photo: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
-    there = load_concept_encoder(f"{kind}:{run}", "cpu")
+    there = load_image_encoder(f"{kind}:{run}")
     kept = keep_concepts(f"{kind}:{run}", tmp_path / "reader")
     assert untuned(kept) == f"{kind}:{run}"
     assert keep_concepts(kept, tmp_path / "reader") == kept
     assert keep_concepts("efficientnet-lite0:ten", tmp_path / "reader") == "efficientnet-lite0:ten"
     for folder in (run, tmp_path / "cache" / "encoders"):
         shutil.rmtree(folder)
+    load_image_encoder.cache_clear()
     with pytest.raises(SeesayError, match="load that run"):
-        load_concept_encoder(kept, "cpu")
+        load_image_encoder(kept)
     adopt_tuned(kept, tmp_path / "reader")
-    here = load_encoder(kept)
+    here = load_image_encoder(kept)
     assert here.fingerprint == there.fingerprint
     encoded = [encode_images([each], [photo.read_bytes()], ["a"]).arrays[0] for each in (here, there)]
     np.testing.assert_array_equal(encoded[0]["pooled"], encoded[1]["pooled"])
@@ -169,4 +185,4 @@ def test_a_run_that_reads_concepts_keeps_them(
 def test_damaged_weights_are_told(run: Path) -> None:
     (run / "weights.safetensors").write_bytes(b"no weights")
     with pytest.raises(SeesayError, match="no weights of a concept head"):
-        load_concept_encoder(f"concepts:{run}", "cpu")
+        load_image_encoder(f"concepts:{run}")

@@ -17,12 +17,14 @@ from seesay.data.pixels import content_key
 from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images import encode
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images, fill_stores, in_threads
-from seesay.encoders.images.encoder import Encoder, load_encoder
 from seesay.errors import ImageError
 
 
-def colour_encoder(name: str = "colours", size: int = 4, crop: str = "squash") -> tuple[Encoder, list[int]]:
+def colour_encoder(
+    name: str = "colours", size: int = 4, crop: str = "squash"
+) -> tuple[ImageEncoder, list[int]]:
     """Mean colours as features, and a list that grows by the size of each batch."""
     batches: list[int] = []
 
@@ -30,7 +32,7 @@ def colour_encoder(name: str = "colours", size: int = 4, crop: str = "squash") -
         batches.append(len(pixels))
         return {"mean": pixels.mean((1, 2)).astype(np.float32)}
 
-    return Encoder(name, "none", size, {"mean": 3}, network, crop), batches
+    return ImageEncoder(name, "none", size, {"mean": 3}, network, crop), batches
 
 
 def png(colour: tuple[int, int, int], size: tuple[int, int] = (6, 5)) -> bytes:
@@ -49,7 +51,7 @@ def photos(tmp_path: Path) -> list[CorpusImage]:
     return [CorpusImage(f"{n}.png", "train", FileSource(folder / f"{n}.png")) for n in range(40)]
 
 
-def colours_in(folder: Path, encoder: Encoder, keys: list[str | None]) -> np.ndarray:
+def colours_in(folder: Path, encoder: ImageEncoder, keys: list[str | None]) -> np.ndarray:
     store = FeatureStore(folder, encoder.name, encoder.fingerprint, encoder.dims)
     return store.read([key for key in keys if key is not None], "mean")
 
@@ -88,9 +90,11 @@ def test_features_of_an_image_do_not_depend_on_the_other_encoders() -> None:
     out = io.BytesIO()
     noise = np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8)
     Image.fromarray(noise).resize((1600, 1200), Image.Resampling.BICUBIC).save(out, "JPEG")
-    lite0 = load_encoder("efficientnet-lite0")
+    lite0 = load_image_encoder("efficientnet-lite0")
     alone = encode_images([lite0], [out.getvalue()], ["a"]).arrays[0]
-    beside = encode_images([load_encoder("efficientnet-lite0:ten"), lite0], [out.getvalue()], ["a"]).arrays[1]
+    beside = encode_images(
+        [load_image_encoder("efficientnet-lite0:ten"), lite0], [out.getvalue()], ["a"]
+    ).arrays[1]
     np.testing.assert_array_equal(alone["pooled"], beside["pooled"])
 
 
@@ -243,7 +247,7 @@ def test_flickr8k_features_are_those_of_the_squash(flickr8k: Path) -> None:
     from seesay.data.sources import tar_members
 
     members = list(tar_members(flickr8k / "images.tar").values())[:40]
-    encoder = load_encoder("efficientnet-lite0")
+    encoder = load_image_encoder("efficientnet-lite0")
     images = [member.read() for member in members]
     found = encode_images([encoder], images, [str(n) for n in range(40)])
     for n in (0, 39):

@@ -12,12 +12,12 @@ from PIL import Image
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.sources import FileSource
-from seesay.encoders.images.concept_regions import SIDE, concept_regions
+from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.crops import resize
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.encoders.images.encoder import load_encoder
 from seesay.encoders.images.instances import CLASSES, COUNT
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import ImageError
 
 
@@ -27,11 +27,11 @@ def photo(scenes: Path) -> bytes:
 
 
 def test_each_instance_is_what_the_network_says_of_its_box(photo: bytes) -> None:
-    encoder = load_encoder("instances")
+    encoder = load_image_encoder("instances")
     arrays = encode_images([encoder], [photo, b"no image"], ["a", "b"])
     rows = arrays.arrays[0]["pooled"].reshape(2, COUNT, CLASSES)
     pixels = decode(photo, "a")
-    boxes = concept_regions(pixels, COUNT)
+    boxes = diverse_regions(pixels, COUNT)
     network = load_lite("efficientnet-lite0")
     for i, (x1, y1, x2, y2) in enumerate(boxes):
         crop = pixels[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))]
@@ -49,7 +49,7 @@ def test_an_image_without_edges_has_the_whole_image_and_zeros(tmp_path: Path) ->
     path = tmp_path / "grey.png"
     Image.new("RGB", (90, 60), (120, 120, 120)).save(path)
     image = CorpusImage("grey.png", "test", FileSource(path))
-    report = fill_stores([load_encoder("instances")], tmp_path / "stores", [image])
+    report = fill_stores([load_image_encoder("instances")], tmp_path / "stores", [image])
     rows = report.stores[0].read([key for key in report.keys if key], "pooled").reshape(COUNT, CLASSES)
     assert rows[0].sum() == pytest.approx(1, abs=1e-2)  # kept in half precision
     assert not rows[1:].any()
@@ -60,7 +60,7 @@ def test_an_image_without_edges_has_the_whole_image_and_zeros(tmp_path: Path) ->
 
 def test_what_is_encoded_along_with_it_changes_nothing(photo: bytes) -> None:
     names = ["instances", "efficientnet-lite0"]
-    together = encode_images([load_encoder(name) for name in names], [photo], ["a"])
+    together = encode_images([load_image_encoder(name) for name in names], [photo], ["a"])
     for name, arrays in zip(names, together.arrays, strict=True):
-        alone = encode_images([load_encoder(name)], [photo], ["a"])
+        alone = encode_images([load_image_encoder(name)], [photo], ["a"])
         np.testing.assert_array_equal(alone.arrays[0]["pooled"], arrays["pooled"])

@@ -14,7 +14,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.sources import FileSource
 from seesay.encoders.regions import store as region_store
-from seesay.encoders.regions.encoder import Boxes, RegionEncoder, Rows
+from seesay.encoders.regions.base import Boxes, RegionEncoder, Rows
 from seesay.encoders.regions.proposals import propose
 from seesay.encoders.regions.store import RECORD, Regions, RegionStore, fill_regions
 from seesay.errors import SeesayError

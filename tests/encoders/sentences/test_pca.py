@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
-from seesay.encoders.sentences.pca import fit_pca
+from seesay.encoders.sentences.base import fit_pca
 
 
 def rows(n: int = 200, d: int = 12, seed: int = 0) -> np.ndarray:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.bags import bags_of_words
 from seesay.encoders.sentences.quick_thought import QuickThought, contrast
+from seesay.encoders.sentences.word_vectors import Bags
 from seesay.errors import SeesayError
 
 THINGS = ["dog", "man", "boat", "horse", "bird", "car", "child", "tree"]
@@ -49,7 +49,7 @@ def test_the_loss_against_a_loop() -> None:
 def test_pairs_are_two_sentences_of_one_image_with_known_words() -> None:
     texts = ["a dog", "qqzzx", "one dog", "a cat", "the boat", "a ship", "one boat"]
     images = np.array([7, 7, 7, 3, 9, 9, 9])
-    pairs = quick_thought._Pairs(bags_of_words(texts), images)
+    pairs = quick_thought._Pairs(Bags.from_texts(texts), images)
     one, other, which = pairs.draw(np.random.default_rng(0), 400)
     assert (images[one] == images[other]).all()
     assert (one != other).all()
@@ -76,7 +76,7 @@ def test_as_trained_again_and_as_kept(trained: QuickThought) -> None:
     assert set(trained.tensors()) == {
         f"lstm.{k}_l0" for k in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
     }
-    again = QuickThought.of(trained.tensors())
+    again = QuickThought.from_tensors(trained.tensors())
     np.testing.assert_array_equal(again.rows(TEXTS), trained.rows(TEXTS))
     assert not again.rows(["qqzzx", ""]).any()
 

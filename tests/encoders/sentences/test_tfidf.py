@@ -4,7 +4,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from seesay.encoders.sentences.tfidf import Tfidf
 from seesay.errors import SeesayError
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 TEXTS = ["A dog runs, a dog jumps.", "Two dogs and a man", "a man runs", "two men", "Once only"]
 
@@ -24,7 +24,7 @@ def test_words_that_occur_once_are_left_out():
 
 def test_tensors_bring_it_back():
     tfidf = Tfidf.fit([*TEXTS, "Ein Mädchen und ein Mädchen"])
-    again = Tfidf.of(tfidf.tensors())
+    again = Tfidf.from_tensors(tfidf.tensors())
     assert "mädchen" in again.vocabulary.words
     np.testing.assert_array_equal(again.rows(TEXTS), tfidf.rows(TEXTS))
 

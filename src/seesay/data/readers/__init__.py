@@ -1,52 +1,86 @@
-"""Readers of the field's formats, one module each, and the choice among them.
+"""Readers of the field's formats, one module each.
 
-A reader has `NAME`, `LOOKS_LIKE`, `recognises(path) -> bool` and `read(path) -> Corpus`; to add one, write
-the module and put it into `READERS`.
+Every module of this package is imported, and registers its reader.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from pkgutil import iter_modules
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import captions, coco, flickr_token, folder, karpathy, precomp, table, webdataset
-from seesay.data.readers._choice import choose
+from seesay.data.phrases import PhraseCorpus
+from seesay.data.readers.base import PHRASE_READERS, READERS, choose_reader
 from seesay.errors import SeesayError
 
-
-class Reader(Protocol):
-    """What a module of this package offers."""
-
-    NAME: str
-    LOOKS_LIKE: str
-
-    def recognises(self, path: Path) -> bool:
-        """Whether the path looks like this format; cheap."""
-        ...
-
-    def read(self, path: Path) -> Corpus:
-        """The corpus; raises SeesayError."""
-        ...
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)
 
 
-# In the order in which they are asked: the sure signs first, "any images" last.
-READERS: tuple[Reader, ...] = (karpathy, coco, flickr_token, precomp, captions, table, webdataset, folder)
+def read_corpus(path: str | Path, format: str | None = None) -> Corpus:
+    """Read a corpus from a folder, or from its JSON, table, token file or tar.
 
+    Args:
+        path: the folder or file.
+        format: the name of a reader; without it, the first reader that recognises the path.
 
-def read_corpus(path: Path, format: str | None = None) -> Corpus:
-    """Read a corpus from a folder, or from the JSON, table, token file or tar itself.
-
-    The reader is the first that recognises the path; `format` names one instead.
+    Returns:
+        The corpus; its `issues` count everything that was dropped, merged or odd.
 
     Raises:
-        SeesayError: nothing there, no reader recognises it, the format is unknown, or its reader cannot
-            read it.
+        SeesayError: nothing is there, no reader recognises it, the format is unknown, or the data cannot be
+            read.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> from seesay.data.scenes import write_scenes
+        >>> folder = mkdtemp()
+        >>> write_scenes(folder, images=10, seed=0)
+        >>> corpus = read_corpus(folder)
+        >>> len(corpus.images), len(corpus.sentences), len(corpus.split("test").images)
+        (10, 50, 1)
+        >>> corpus.sentences[0].text
+        'a small blue square is to the left of a small yellow circle'
     """
+    path = _existing(path)
+    try:
+        return choose_reader(READERS, path, format).read(path)
+    except OSError as error:
+        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
+
+
+def read_phrases(
+    path: str | Path, images: str | Path | None = None, format: str | None = None
+) -> PhraseCorpus:
+    """Read a phrase corpus from a folder or a table; boxes are in pixels of the images that are found.
+
+    Args:
+        path: the folder or file.
+        images: where images are looked for, in folders and tars; without it, beside the phrases.
+        format: the name of a reader; without it, the first reader that recognises the path.
+
+    Raises:
+        SeesayError: nothing is there, no reader recognises it, the format is unknown, or the data cannot be
+            read.
+    """
+    path = _existing(path)
+    images = _existing(images) if images is not None else path if path.is_dir() else path.parent
+    try:
+        return choose_reader(PHRASE_READERS, path, format).read(path, images)
+    except OSError as error:
+        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
+
+
+def open_corpus(
+    path: str | Path, *, phrases: bool, images: str | Path | None = None, format: str | None = None
+) -> Corpus | PhraseCorpus:
+    """Read what a recipe learns from: captioned images, or with `phrases` phrases with boxes."""
+    return read_phrases(path, images, format) if phrases else read_corpus(path, format)
+
+
+def _existing(path: str | Path) -> Path:
     path = Path(path).expanduser()
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
-    try:
-        return choose(READERS, path, format, "corpus").read(path)
-    except OSError as error:
-        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
+    return path

@@ -10,44 +10,43 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
-from seesay.data.corpus import ByteSource, Corpus
-from seesay.data.readers._builder import (
-    MALFORMED_LINE,
-    MISSING_IMAGE,
-    NO_SPLIT_LISTED,
-    REPEATED_ROW,
-    TWO_SPLITS,
-    CorpusBuilder,
-)
-from seesay.data.readers._finder import ImageFinder
-from seesay.data.readers._splits import canonical_split
-from seesay.data.readers._text import read_lines
-from seesay.errors import SeesayError
+from seesay.data.corpus import Corpus
+from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, CorpusBuilder
+from seesay.data.readers.files import MALFORMED_LINE, read_lines
 
-NAME = "flickr-token"
-LOOKS_LIKE = "*.token or *.token.txt with train/dev/test lists"
 _LIST = re.compile(r"(?:.*[._-])?(train|trn|dev|val|test)(?:_?images?)?\.(?:txt|lst)", re.IGNORECASE)
 _LINE = re.compile(r"(?P<key>(?P<name>[^\t]+?)#\d+)\s+(?P<text>.*)|(?P<bare>[^\t]+?#\d+)\s*")
 
 
-def recognises(path: Path) -> bool:
-    """A folder with a token file, or the file."""
-    return _is_token(path) if path.is_file() else bool(_token_files(path))
+@register_reader
+class FlickrTokenReader(CorpusReader):
+    """Reads the sentences of the token file and the splits of the lists beside it."""
+
+    name = "flickr-token"
+    looks_like = "*.token or *.token.txt with train/dev/test lists"
+    order = 30
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the token files in a folder and the folders in it."""
+        return [file for file in ([path] if path.is_file() else _near(path)) if _is_token(file)]
+
+    def read(self, path: Path) -> Corpus:
+        """Read the token file; images that only the lists name are kept without sentences."""
+        (file,) = self.find(path, single=True)
+        root = path if path.is_dir() else file.parent
+        builder = CorpusBuilder(root)
+        lists = ((list_, match[1]) for list_ in _near(root) if (match := _LIST.fullmatch(list_.name)))
+        splits = builder.read_split_lists(lists, _stem)
+        described = _add_sentences(file, splits, builder)
+        for stem in sorted(splits.keys() - {_stem(name) for name in described}):
+            builder.find_image(f"{stem}.jpg", splits[stem], f"{root}: in the {splits[stem]} list,")
+        return builder.finish()
 
 
-def read(path: Path) -> Corpus:
-    """Read the sentences of the token file and the splits of the lists beside it.
-
-    Raises:
-        SeesayError: no or several token files, undecodable text, or no image left.
-    """
-    file = path if path.is_file() else _only_token(path)
-    root = path if path.is_dir() else file.parent
-    builder = CorpusBuilder(root.resolve().name, root)
-    finder = ImageFinder(root, builder.issues)
-    splits = _read_lists(root, builder)
-    sources: dict[str, ByteSource | None] = {}
-    reported: set[str] = set()
+def _add_sentences(file: Path, splits: dict[str, str], builder: CorpusBuilder) -> set[str]:
+    """Add sentences and their images; return the names of all images that have a line."""
+    described: set[str] = set()
     seen: set[str] = set()
     for number, line in enumerate(read_lines(file), start=1):
         where = f"{file}:{number}"
@@ -57,24 +56,19 @@ def read(path: Path) -> Corpus:
                 builder.issues.add(MALFORMED_LINE, where)
             continue
         key = match["key"] or match["bare"]
-        name = key.rpartition("#")[0]
         if key in seen:
             builder.issues.add(REPEATED_ROW, f"{where} {key}")
             continue
         seen.add(key)
-        split = splits.get(_stem(name)) if splits else None
-        if name not in sources:
-            sources[name] = finder.find(name)
-        source = sources[name]
-        if source is None or (splits and split is None):
-            if name not in reported:
-                kind = NO_SPLIT_LISTED if splits and split is None else MISSING_IMAGE
-                builder.issues.add(kind, f"{where} {name}")
-                reported.add(name)
-            continue
-        builder.sentence(match["text"] or "", builder.image(name, split, source), where)
-    _add_silent(builder, finder, splits, {_stem(name) for name in sources})
-    return builder.finish()
+        name = key.rpartition("#")[0]
+        split = splits.get(_stem(name))
+        if splits and split is None:
+            if name not in described:
+                builder.issues.add(NO_SPLIT_LISTED, f"{where} {name}")
+        elif (at := builder.find_image(name, split, where)) is not None:
+            builder.sentence(match["text"] or "", at, where)
+        described.add(name)
+    return described
 
 
 def _is_token(path: Path) -> bool:
@@ -85,52 +79,15 @@ def _is_token(path: Path) -> bool:
 def _near(folder: Path) -> list[Path]:
     """Files of the folder and of the folders in it: Flickr8k keeps its text in `Flickr8k_text/`."""
     return sorted(
-        p
+        path
         for pattern in ("*.txt", "*.lst", "*.token")
         for depth in ("", "*/")
-        for p in folder.glob(depth + pattern)
-        if p.is_file() and not p.name.startswith(".")
+        for path in folder.glob(depth + pattern)
+        if path.is_file() and not path.name.startswith(".")
     )
-
-
-def _token_files(folder: Path) -> list[Path]:
-    return [path for path in _near(folder) if _is_token(path)]
-
-
-def _only_token(folder: Path) -> Path:
-    files = _token_files(folder)
-    if len(files) != 1:
-        names = ", ".join(file.name for file in files) or "none"
-        raise SeesayError(f"{folder}: one token file is wanted, found {names}; give the file's path.")
-    return files[0]
 
 
 def _stem(name: str) -> str:
     """What a list and a token file agree on: lists may leave the suffix out."""
     path = PurePosixPath(name)
     return path.stem if path.suffix.lower() in (".jpg", ".jpeg", ".png") else path.name
-
-
-def _read_lists(root: Path, builder: CorpusBuilder) -> dict[str, str]:
-    """The split of each image stem; empty when there are no lists."""
-    splits: dict[str, str] = {}
-    for path in _near(root):
-        match = _LIST.fullmatch(path.name)
-        if match is None:
-            continue
-        split = canonical_split(match[1], str(path))
-        for number, line in enumerate(read_lines(path), start=1):
-            name = line.strip()
-            if name and splits.setdefault(_stem(name), split) != split:
-                builder.issues.add(TWO_SPLITS, f"{path}:{number} {name}")
-    return splits
-
-
-def _add_silent(builder: CorpusBuilder, finder: ImageFinder, splits: dict[str, str], told: set[str]) -> None:
-    """Images that the lists name and no sentence does: kept where they are there."""
-    for stem in sorted(splits.keys() - told):
-        source = finder.find(f"{stem}.jpg")
-        if source is None:
-            builder.issues.add(MISSING_IMAGE, f"{builder.root}: {stem} in the {splits[stem]} list")
-        else:
-            builder.image(f"{stem}.jpg", splits[stem], source)

@@ -6,15 +6,13 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.data.pixels import IMAGE_SUFFIXES
-from seesay.data.readers._builder import CorpusBuilder
-from seesay.data.readers._finder import walk_files
-from seesay.data.sources import FileSource
+from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.sources import FileSource, walk_files
 from seesay.errors import SeesayError
 
-NAME = "folder"
-LOOKS_LIKE = "any images"
 UNREADABLE_KIND = "file of a kind that seesay does not read"
-# Kinds that people keep among their photos and expect to find again: say so, rather than pass them over.
+# Kinds that people keep among their photos and expect to find again: count them instead of passing over them.
 _UNREADABLE = frozenset(
     {
         *(".heic", ".heif", ".jxl", ".svg", ".psd"),
@@ -23,27 +21,34 @@ _UNREADABLE = frozenset(
 )
 
 
-def recognises(path: Path) -> bool:
-    """A folder with an image file somewhere below it."""
-    return path.is_dir() and any(file.suffix.lower() in IMAGE_SUFFIXES for file in walk_files(path))
-
-
-def read(path: Path) -> Corpus:
-    """Read the folder; images are named by their path below it.
+@register_reader
+class FolderReader(CorpusReader):
+    """Reads images, named by their path below the folder.
 
     All are in split `test`: without sentences nothing can be trained on them, and `test` is what commands
     that only look at images read by default.
-
-    Raises:
-        SeesayError: no folder, or no image in it.
     """
-    if not path.is_dir():
-        raise SeesayError(f"{path}: a folder of images is wanted.")
-    builder = CorpusBuilder(path.resolve().name, path)
-    for file in walk_files(path):
-        suffix = file.suffix.lower()
-        if suffix in IMAGE_SUFFIXES:
-            builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
-        elif suffix in _UNREADABLE:
-            builder.issues.add(UNREADABLE_KIND, str(file))
-    return builder.finish()
+
+    name = "folder"
+    looks_like = "any images"
+    order = 1000
+
+    def recognises(self, path: Path) -> bool:
+        """Return True for a folder with an image somewhere below it."""
+        return path.is_dir() and any(map(_is_image, walk_files(path)))
+
+    def read(self, path: Path) -> Corpus:
+        """Read the folder."""
+        if not path.is_dir():
+            raise SeesayError(f"{path}: expected a folder of images.")
+        builder = CorpusBuilder(path)
+        for file in walk_files(path):
+            if _is_image(file):
+                builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
+            elif file.suffix.lower() in _UNREADABLE:
+                builder.issues.add(UNREADABLE_KIND, str(file))
+        return builder.finish()
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES

@@ -1,7 +1,7 @@
 """Precomputed features: `{split}_ims.npy` and `{split}_caps.txt`, the layout of VSE++ and SCAN.
 
-The array is (n, d) or (n, r, d), one row an image; or one row a sentence, then each image's rows
-repeat. Sources: the data that Faghri et al. (BMVC 2018) and Lee et al. (ECCV 2018) give out.
+The array is (n, d) or (n, r, d), with a row for each image, or for each sentence; then the rows of an image
+repeat. Sources: the data that Faghri et al. (BMVC 2018) and Lee et al. (ECCV 2018) published.
 """
 
 from __future__ import annotations
@@ -12,54 +12,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.feature_rows import FeatureRows
-from seesay.data.readers._builder import CorpusBuilder
-from seesay.data.readers._splits import canonical_split
-from seesay.data.readers._text import read_lines
+from seesay.data.features import FeatureRows
+from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.files import read_lines
+from seesay.data.readers.splits import canonical_split
 from seesay.errors import SeesayError
 
-NAME = "precomp"
-LOOKS_LIKE = "{train,dev,test}_ims.npy with *_caps.txt"
 PART_OF_TESTALL = "test_ims.npy left out: testall_ims.npy holds it"
 _SUFFIX = "_ims.npy"
 _BLOCK = 1024
 
 
-def recognises(path: Path) -> bool:
-    """A folder with `*_ims.npy`."""
-    return path.is_dir() and bool(_stems(path))
+@register_reader
+class PrecompReader(CorpusReader):
+    """Reads the features and sentences of every split; images are named `{split}/{row}`."""
 
+    name = "precomp"
+    looks_like = "{train,dev,test}_ims.npy with *_caps.txt"
+    order = 40
 
-def read(path: Path) -> Corpus:
-    """Read every split there; images are named `{split}/{row}`.
+    def files(self, path: Path) -> list[Path]:
+        """Return `*_ims.npy` in a folder."""
+        return sorted(path.glob(f"*{_SUFFIX}"))
 
-    Raises:
-        SeesayError: a file is missing, is no array of numbers, or rows and sentences do not fit together.
-    """
-    stems = _stems(path) if path.is_dir() else []
-    if not stems:
-        raise SeesayError(f"{path}: a folder with {LOOKS_LIKE} is wanted.")
-    builder = CorpusBuilder(path.resolve().name, path)
-    if "testall" in stems and "test" in stems:
-        stems.remove("test")
-        builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
-    parts: list[NDArray[np.generic]] = []
-    start = 0
-    for stem in stems:
-        rows = _load(path / f"{stem}{_SUFFIX}")
-        if parts and rows.shape[1:] != parts[0].shape[1:]:
-            raise SeesayError(
-                f"{path / stem}{_SUFFIX}: rows of shape {rows.shape[1:]}, "
-                f"in the files before it {parts[0].shape[1:]}."
-            )
-        _add_split(builder, path / f"{stem}_caps.txt", stem, rows, start)
-        parts.append(rows)
-        start += len(rows)
-    return builder.finish(FeatureRows(parts))
-
-
-def _stems(folder: Path) -> list[str]:
-    return sorted(file.name.removesuffix(_SUFFIX) for file in folder.glob(f"*{_SUFFIX}"))
+    def read(self, path: Path) -> Corpus:
+        """Read the folder."""
+        if path.is_file():
+            raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
+        stems = [file.name.removesuffix(_SUFFIX) for file in self.find(path)]
+        builder = CorpusBuilder(path)
+        if "testall" in stems and "test" in stems:
+            stems.remove("test")
+            builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))
+        parts: list[NDArray[np.generic]] = []
+        start = 0
+        for stem in stems:
+            rows = _load(path / f"{stem}{_SUFFIX}")
+            if parts and rows.shape[1:] != parts[0].shape[1:]:
+                raise SeesayError(
+                    f"{path / stem}{_SUFFIX}: rows of shape {rows.shape[1:]}, "
+                    f"in the files before it {parts[0].shape[1:]}."
+                )
+            _add_split(builder, path / f"{stem}_caps.txt", stem, rows, start)
+            parts.append(rows)
+            start += len(rows)
+        return builder.finish(FeatureRows(parts))
 
 
 def _load(path: Path) -> NDArray[np.generic]:
@@ -69,7 +67,7 @@ def _load(path: Path) -> NDArray[np.generic]:
         raise SeesayError(f"{path}: not a NumPy array of numbers ({error}).") from error
     if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiu" or rows.ndim not in (2, 3):
         shape = getattr(rows, "shape", "?")
-        raise SeesayError(f"{path}: (n, d) or (n, r, d) numbers are wanted, not shape {shape}.")
+        raise SeesayError(f"{path}: expected numbers of shape (n, d) or (n, r, d), not {shape}.")
     return rows
 
 
@@ -85,25 +83,24 @@ def _add_split(
 
 
 def _images(rows: NDArray[np.generic], lines: int, captions: Path) -> list[tuple[int, int, int]]:
-    """For each image its first row, and the lines from and up to which its sentences stand."""
+    """Return for each image its first row, and the first line and the end of its sentences."""
     count = len(rows)
     if count and lines > count and lines % count == 0:
         each = lines // count
         return [(row, row * each, (row + 1) * each) for row in range(count)]
     if lines != count:
         raise SeesayError(
-            f"{captions}: {lines} lines for {count} rows of features; a line for each row, "
-            "or the same number of lines for each, is wanted."
+            f"{captions}: {lines} lines for {count} rows of features; expected one line for each row, "
+            "or the same number for each."
         )
     starts = _run_starts(rows)
     return [(a, a, b) for a, b in zip(starts, [*starts[1:], count], strict=True)]
 
 
 def _run_starts(rows: NDArray[np.generic]) -> list[int]:
-    """First rows of the images when each row belongs to a sentence.
+    """Find the first row of each image when each row belongs to a sentence.
 
-    Rows repeat five times in what the field exchanges; where they do not all, each run of equal rows
-    is an image.
+    Rows repeat five times in published files; if they do not, each run of equal rows is an image.
     """
     new = np.ones(len(rows), bool)
     for start in range(1, len(rows), _BLOCK):

@@ -1,68 +1,75 @@
 """WebDataset shards: tars of `key.jpg` with `key.txt` or `key.json`, read in place.
 
 Sentences are the lines of the txt, or `caption` / `captions` of the JSON, which may also have `split`;
-without one, the shard's name or folder tells it (`train-0001.tar`, `test/0.tar`).
+without it, the name or folder of the shard gives the split (`train-0001.tar`, `test/0.tar`).
 Format: Aizman, Maltby and Breuel, "High Performance I/O for Large Scale Deep Learning", 2019.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
 from seesay.data.pixels import IMAGE_SUFFIXES
-from seesay.data.readers._builder import MALFORMED_LINE, UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers._finder import walk_files
-from seesay.data.readers._splits import canonical_split, split_in_name
-from seesay.data.readers._text import decode_text, parse_json
-from seesay.data.sources import TarMember, tar_members
+from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
+from seesay.data.readers.files import MALFORMED_LINE, decode_text, parse_json
+from seesay.data.readers.splits import canonical_split, split_in_name
+from seesay.data.sources import TarMember, tar_members, walk_files
 from seesay.errors import SeesayError
 
-NAME = "webdataset"
-LOOKS_LIKE = "*.tar shards with key.jpg and key.txt or key.json"
 SECOND_IMAGE = "second image of one key, dropped"
 _PEEK = 64
 
 
 @dataclass(slots=True)
 class _Sample:
-    """What a shard holds under one key."""
+    """The members of a shard that share one key."""
 
-    image: str | None = None
+    images: list[str] = field(default_factory=list)
     texts: dict[str, TarMember] = field(default_factory=dict)
 
 
-def recognises(path: Path) -> bool:
-    """A tar; or a folder with one in which an image and its text stand side by side."""
-    if path.is_file():
-        return path.suffix.lower() == ".tar"
-    return any(_has_pair(shard) for shard in _shards(path)[:1])
+@register_reader
+class WebDatasetReader(CorpusReader):
+    """Reads one shard, or every shard below a folder; images are named `{shard}/{key}.jpg`."""
 
+    name = "webdataset"
+    looks_like = "*.tar shards with key.jpg and key.txt or key.json"
+    order = 70
 
-def read(path: Path) -> Corpus:
-    """Read one shard, or every shard below a folder; images are named `{shard}/{key}.jpg`.
+    def files(self, path: Path) -> list[Path]:
+        """Return the tars at any depth below a folder."""
+        return sorted(
+            file for file in ([path] if path.is_file() else walk_files(path)) if file.suffix.lower() == ".tar"
+        )
 
-    Raises:
-        SeesayError: no shard, a damaged or compressed one, or no image left.
-    """
-    shards = [path] if path.is_file() else _shards(path)
-    if not shards:
-        raise SeesayError(f"{path}: no {LOOKS_LIKE} there.")
-    root = path if path.is_dir() else path.parent
-    builder = CorpusBuilder(root.resolve().name if path.is_dir() else path.stem, root)
-    for shard in shards:
-        members = tar_members(shard)
-        below = shard.relative_to(root).with_suffix("")
-        split = split_in_name(below.as_posix())
-        for sample in _samples(shard, members, builder):
-            _add(builder, shard, sample, members, f"{below.as_posix()}/", split)
-    return builder.finish()
+    def recognises(self, path: Path) -> bool:
+        """Return True for a tar, or a folder whose first tar holds an image with its text."""
+        return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))
 
-
-def _shards(folder: Path) -> list[Path]:
-    return sorted(file for file in walk_files(folder) if file.suffix.lower() == ".tar")
+    def read(self, path: Path) -> Corpus:
+        """Read the shards."""
+        builder = CorpusBuilder(path)
+        for shard in self.find(path):
+            members = tar_members(shard)
+            below = shard.relative_to(builder.root).with_suffix("").as_posix()
+            split = split_in_name(below)
+            for sample in _group(members).values():
+                if sample.images:
+                    where = f"{shard}: {sample.images[0]}"
+                    captions, own_split = _captions(sample, where, builder)
+                    name, source = f"{below}/{sample.images[0]}", members[sample.images[0]]
+                    at = builder.image(name, own_split or split, source)
+                    for caption in captions:
+                        builder.sentence(caption, at, where)
+                elif sample.texts:
+                    offset = next(iter(sample.texts.values())).offset
+                    builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {offset}")
+                for second in sample.images[1:]:
+                    builder.issues.add(SECOND_IMAGE, f"{shard}: {second}")
+        return builder.finish()
 
 
 def _has_pair(shard: Path) -> bool:
@@ -70,57 +77,25 @@ def _has_pair(shard: Path) -> bool:
         samples = _group(tar_members(shard, limit=_PEEK)).values()
     except SeesayError:
         return False
-    return any(sample.image and sample.texts for sample in samples)
+    return any(sample.images and sample.texts for sample in samples)
 
 
 def _group(members: dict[str, TarMember]) -> dict[str, _Sample]:
-    """Members by key: the path up to the first dot of its last part."""
+    """Group members by key: the path up to the first dot of its last part."""
     samples: dict[str, _Sample] = {}
     for name, member in members.items():
         folder, _, last = name.rpartition("/")
         stem, _, extension = last.partition(".")
         sample = samples.setdefault(f"{folder}/{stem}", _Sample())
         if PurePosixPath(last).suffix.lower() in IMAGE_SUFFIXES:
-            sample.image = sample.image or name
+            sample.images.append(name)
         elif extension.lower() in ("txt", "json"):
             sample.texts[extension.lower()] = member
     return samples
 
 
-def _samples(shard: Path, members: dict[str, TarMember], builder: CorpusBuilder) -> Iterable[_Sample]:
-    samples = _group(members)
-    images = {sample.image for sample in samples.values()}
-    for name in members:
-        if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES and name not in images:
-            builder.issues.add(SECOND_IMAGE, f"{shard}: {name}")
-    return samples.values()
-
-
-def _add(
-    builder: CorpusBuilder,
-    shard: Path,
-    sample: _Sample,
-    members: dict[str, TarMember],
-    prefix: str,
-    split: str | None,
-) -> None:
-    if sample.image is None:
-        if sample.texts:
-            builder.issues.add(UNKNOWN_IMAGE, f"{shard}: no image beside offset {_offset(sample)}")
-        return
-    where = f"{shard}: {sample.image}"
-    captions, said = _captions(sample, where, builder)
-    at = builder.image(prefix + sample.image, said or split, members[sample.image])
-    for caption in captions:
-        builder.sentence(caption, at, where)
-
-
-def _offset(sample: _Sample) -> int:
-    return next(iter(sample.texts.values())).offset
-
-
 def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list[str], str | None]:
-    """The sentences and the split that text and JSON of one sample give; the text's sentences win."""
+    """Read the sentences and the split of one sample; sentences of the text win over those of the JSON."""
     captions: list[str] = []
     split: str | None = None
     if "json" in sample.texts:
@@ -129,16 +104,15 @@ def _captions(sample: _Sample, where: str, builder: CorpusBuilder) -> tuple[list
         except SeesayError:
             record = None
         record = record if isinstance(record, dict) else {}
-        given = record.get("captions", record.get("caption"))
-        given = [given] if isinstance(given, str) else given
-        if isinstance(given, list) and all(isinstance(text, str) for text in given):
-            captions = given
-        said = record.get("split")
-        split = canonical_split(said, where) if isinstance(said, str) and said else None
+        found = record.get("captions", record.get("caption"))
+        found = [found] if isinstance(found, str) else found
+        if isinstance(found, list) and all(isinstance(text, str) for text in found):
+            captions = found
+        name = record.get("split")
+        split = canonical_split(name, where) if isinstance(name, str) and name else None
         if not captions and "txt" not in sample.texts:
             builder.issues.add(MALFORMED_LINE, f"{where}: its JSON has no caption")
     if "txt" in sample.texts:
         text = decode_text(sample.texts["txt"].read(), where)
-        lines = [line for line in text.split("\n") if line.strip()]
-        captions = lines or [""]
+        captions = [line for line in text.split("\n") if line.strip()] or [""]
     return captions, split

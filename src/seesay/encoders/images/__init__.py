@@ -1,1 +1,1 @@
-"""Image encoders: pixels to named arrays."""
+"""Image encoders: one file each; `IMAGE_ENCODERS` imports every module of this package."""

@@ -1,199 +1,209 @@
 """Concept scores as features of an image: the multi-label CNN of SCO as an encoder (section 3.2).
 
-`concepts:RUN` is the run's head on the features that it was trained on, computed from those in the feature
-store; `concepts-regions:RUN` shows the network 50 regions and takes each concept's highest score, and is
-stored itself. Without `:RUN` the run is `runs/concepts`. A run that is trained on either keeps the head
-(`keep_concepts`), and its recipe names the encoder by it: `concepts@HASH:RUN`.
+`concepts:RUN` is the concept head of a run on the features that it was trained on, which are taken from the
+feature store; `concepts-regions:RUN` shows the network 50 regions and takes each concept's highest score, and
+is stored itself. A run that is trained on either keeps the head (`keep_concepts`), and its recipe names the
+encoder by it: `concepts@HASH:RUN`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import functional
 
-from seesay.encoders.images import concept_regions
-from seesay.encoders.images.concept_regions import REGIONS, SIDE
+from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.crops import Pixels, squares_of
-from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.images.encoder import CONCEPTS, Arrays, Encoder, lite_encoder, load_encoder
-from seesay.encoders.images.tuned import READS, adopt_tuned, copy_tuned, metadata, own_file, save_own
-from seesay.encoders.names import TunedName, kind_of
+from seesay.encoders.images.efficientnet import LITE, lite_encoder
+from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
+from seesay.encoders.names import TunedName, kind_of, register_image_encoder
 from seesay.encoders.regions import proposals
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
-from seesay.recipes.load import dump_recipe, parse_recipe, read_recipe
-from seesay.recipes.matchers import ConceptSettings, concept_settings
-from seesay.recipes.schema import Recipe
+from seesay.paths import replace_text
 
-DEFAULT_RUN = Path("runs/concepts")
-_RECIPE, _WEIGHTS = "recipe.yaml", "weights.safetensors"
-_AT_ONCE = 32  # crops that the network sees at a time
-
-
-class ConceptHead(nn.Module):
-    """The output layer of the multi-label CNN: features (n, d) to K logits, sigmoid not yet applied.
-
-    `hidden` is the width of a layer before it, with ReLU; 0 is none (the paper tunes the network instead).
-    """
-
-    def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
-        super().__init__()
-        layers: list[nn.Module] = [nn.Linear(image_dim, hidden), nn.ReLU()] if hidden else []
-        layers += [nn.Dropout(dropout), nn.Linear(hidden or image_dim, concepts)]
-        self.layers = nn.Sequential(*layers)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """The logits, (n, K)."""
-        logits: Tensor = self.layers(features)
-        return logits
+CONCEPT_ENCODERS = ("concepts", "concepts-regions")
+REGIONS = 50  # the paper's r, the whole image among them
+_INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
+_CROPS_AT_ONCE = 32  # that the network sees
 
 
-class ConceptEncoder(Encoder):
+class StoredHead(NamedTuple):
+    """The output layers of a multi-label CNN, linear with ReLU between them, and what they read."""
+
+    encoder: str  # whose features are read
+    arrays: tuple[str, ...]  # of that encoder, side by side
+    layers: tuple[tuple[Tensor, Tensor], ...]  # weight and bias of each
+    path: Path  # of the weights
+
+    @classmethod
+    def from_name(cls, name: str) -> StoredHead:
+        """Read the head that a run keeps (`@HASH`), or that of the run named, or raise SeesayError."""
+        if (kept := TunedName.from_name(name)) is not None:
+            path = tuned_file(kept)
+            about = metadata(path)
+            return cls(about[BASE], tuple(about["arrays"].split(",")), _layers(path), path)
+        kind, _, run = name.partition(":")
+        if not run:
+            raise SeesayError(
+                f"Encoder '{name}': name the run whose concepts it predicts, {kind}:RUN, as with "
+                f"--set 'encoders=[..., {kind}:RUN]'; `seesay train concepts --out RUN` makes one."
+            )
+        path = Path(run) / _WEIGHTS
+        if not path.is_file():
+            raise SeesayError(
+                f"Encoder '{name}': no trained run at {run}; `seesay train concepts --out {run}` makes one."
+            )
+        try:
+            inputs = json.loads((path.parent / _INPUTS).read_text(encoding="utf-8"))
+            encoder, arrays = str(inputs["encoder"]), tuple(map(str, inputs["arrays"]))
+        except (OSError, ValueError, TypeError, KeyError):
+            raise SeesayError(
+                f"Encoder '{name}': {run} predicts no concepts (no {_INPUTS}); train the recipe 'concepts'."
+            ) from None
+        adopt_tuned(encoder, path.parent)
+        return cls(encoder, arrays, _layers(path), path)
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """Width of the arrays that `scores` returns."""
+        return dict.fromkeys(("pooled", "logits"), len(self.layers[-1][0]))
+
+    @torch.inference_mode()
+    def scores(self, arrays: Arrays) -> Arrays:
+        """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
+        features = np.concatenate([arrays[name] for name in self.arrays], axis=1)
+        logits = torch.from_numpy(features)
+        for number, layer in enumerate(self.layers):
+            logits = functional.linear(functional.relu(logits) if number else logits, *layer)
+        return {"pooled": torch.sigmoid(logits).numpy(), "logits": logits.numpy()}
+
+    def fingerprint(self, base: ImageEncoder) -> str:
+        """Identify head and base encoder."""
+        digest = hashlib.blake2b(digest_size=16)
+        for tensor in (tensor for layer in self.layers for tensor in layer):
+            digest.update(tensor.numpy().tobytes())
+        return f"{base.fingerprint} {','.join(self.arrays)} {digest.hexdigest()}"
+
+
+@register_image_encoder("concepts")
+class ConceptEncoder(ImageEncoder):
     """Concept scores from the features of another encoder.
 
     `pooled` are the scores, sigmoids in 0..1 in the order of the run's concepts, `logits` what they are of.
     """
 
-    def __init__(self, base: Encoder, arrays: Sequence[str], head: ConceptHead, weights: str) -> None:
+    variants: ClassVar = {":RUN": "scores of the concepts that the run has learned to predict"}
+
+    def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
         def of_squares(squares: Pixels) -> Arrays:
             return self.from_source(base.encode(squares[:, None]))
 
-        dims = _dims(head)
-        super().__init__(f"concepts of {base.name}", weights, base.size, dims, of_squares, base.crop)
-        self._base = base
-        self._arrays = tuple(arrays)
-        self._head = head
+        name, weights = f"concepts of {base.name}", head.fingerprint(base)
+        super().__init__(name, weights, base.size, head.dims, of_squares, base.crop)
+        self._base, self._head = base, head
+
+    @classmethod
+    def load(cls, name: str, device: str) -> ImageEncoder:
+        """Load `concepts:RUN`, or `concepts@HASH:RUN` which a run keeps."""
+        head = StoredHead.from_name(name)
+        return cls(load_image_encoder(head.encoder, device), head)
 
     @property
-    def source(self) -> Encoder:
+    def source(self) -> ImageEncoder:
         """The encoder that the head was trained on."""
         return self._base
 
     def from_source(self, arrays: Arrays) -> Arrays:
-        """Scores and logits, (n, K) each."""
-        return scores_of(self._head, np.concatenate([arrays[name] for name in self._arrays], axis=1))
+        """Compute scores and logits, (n, K) each."""
+        return self._head.scores(arrays)
 
     def encode(self, crops: Pixels) -> Arrays:
-        """As `Encoder.encode`; the head sees the features averaged over the crops, as in training."""
+        """Encode images given as crops; the head reads features averaged over them, as in training."""
         return self.from_source(self._base.encode(crops))
 
 
-class ConceptRegionsEncoder(Encoder):
-    """Concept scores of an image as the highest of its regions': section 3.2, "multi-regional".
+@register_image_encoder("concepts-regions")
+class ConceptRegionsEncoder(ImageEncoder):
+    """Highest concept scores among the regions of an image: section 3.2, "multi-regional".
 
-    One network and one head see each region by itself, resized to a square.
+    The network and the head see each region by itself, resized to a square.
     """
 
-    def __init__(self, one_crop: Encoder, arrays: Sequence[str], head: ConceptHead, weights: str) -> None:
-        def of_squares(squares: Pixels) -> Arrays:
-            starts = range(0, len(squares), _AT_ONCE)
-            parts = [one_crop.encode(squares[i : i + _AT_ONCE, None]) for i in starts]
-            features = [np.concatenate([part[name] for part in parts]) for name in arrays]
-            return scores_of(head, np.concatenate(features, axis=1))
+    variants: ClassVar = {":RUN": "the same, the highest of 50 regions of the image"}
 
-        what = f"{weights} regions v{concept_regions.VERSION}={REGIONS} proposals v{proposals.VERSION}"
+    def __init__(self, one_crop: ImageEncoder, head: StoredHead, weights: str) -> None:
+        def of_squares(squares: Pixels) -> Arrays:
+            starts = range(0, len(squares), _CROPS_AT_ONCE)
+            parts = [one_crop.encode(squares[i : i + _CROPS_AT_ONCE, None]) for i in starts]
+            return head.scores({name: np.concatenate([part[name] for part in parts]) for name in head.arrays})
+
+        what = f"{weights} {proposals.describe_regions(REGIONS)}"
         name = f"concepts of regions, {one_crop.name}"
-        super().__init__(name, what, one_crop.size, _dims(head), of_squares, "regions")
+        super().__init__(name, what, one_crop.size, head.dims, of_squares, "regions")
+
+    @classmethod
+    def load(cls, name: str, device: str) -> ImageEncoder:
+        """Load `concepts-regions:RUN`, or `concepts-regions@HASH:RUN` which a run keeps."""
+        head = StoredHead.from_name(name)
+        network = head.encoder.partition(":")[0]
+        lite = kind_of(network) in LITE
+        one_crop = lite_encoder(network, device, SIDE) if lite else load_image_encoder(network, device)
+        return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
 
     def crops(self, pixels: Pixels) -> Pixels:
-        """The regions as squares, (50, size, size, 3) uint8; where there are fewer, the whole image again."""
-        boxes = concept_regions.concept_regions(pixels)
-        squares = squares_of(pixels, boxes, self.size)
+        """Cut out the regions, (50, size, size, 3) uint8; the whole image stands for those it lacks."""
+        squares = squares_of(pixels, diverse_regions(pixels, REGIONS), self.size)
         return np.stack(squares + squares[-1:] * (REGIONS - len(squares)))
 
     def encode(self, crops: Pixels) -> Arrays:
-        """The maxima over the regions of images given as their crops, (n, K) each."""
+        """Take the highest scores over the regions of images given as crops, (n, K) each."""
         n, c = crops.shape[:2]
         scores = self._network(crops.reshape(n * c, *crops.shape[2:]))
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-@torch.inference_mode()
-def scores_of(head: ConceptHead, features: NDArray[np.float32]) -> Arrays:
-    """`pooled`, sigmoids, and `logits` of features (n, d): (n, K) each."""
-    logits = head(torch.from_numpy(np.ascontiguousarray(features)))
-    return {"pooled": torch.sigmoid(logits).numpy(), "logits": logits.numpy()}
-
-
-def load_concept_encoder(name: str, device: str) -> Encoder:
-    """The encoder `concepts:RUN` or `concepts-regions:RUN`.
-
-    Raises:
-        SeesayError: there is no such run, it predicts no concepts, or a file of it is damaged.
-    """
-    recipe, weights = _recipe_and_weights(name)
-    base = load_encoder(recipe.encoders[0], device)
-    head = _load_head(
-        weights, concept_settings(recipe.matcher), sum(base.dims[each] for each in recipe.arrays)
-    )
-    digest = hashlib.blake2b(digest_size=16)
-    for tensor in head.state_dict().values():
-        digest.update(tensor.numpy().tobytes())
-    what = f"{base.fingerprint} {','.join(recipe.arrays)} {digest.hexdigest()}"
-    if kind_of(name) == "concepts":
-        return ConceptEncoder(base, recipe.arrays, head, what)
-    network = recipe.encoders[0].partition(":")[0]
-    lite = network.partition("@")[0] in LITE
-    one_crop = lite_encoder(network, device, SIDE) if lite else load_encoder(network, device)
-    return ConceptRegionsEncoder(one_crop, recipe.arrays, head, what)
+def save_head_inputs(folder: Path, encoder: str, arrays: Sequence[str]) -> None:
+    """Record in a run's folder which features its concept head reads, for `concepts:RUN` to load it."""
+    replace_text(folder / _INPUTS, json.dumps({"encoder": encoder, "arrays": list(arrays)}) + "\n")
 
 
 def keep_concepts(name: str, folder: Path) -> str:
-    """Write the head that an encoder of concepts is into a run's folder, so that the run needs no other.
+    """Copy the head of a concept encoder to a run's folder, so that the run needs no other.
 
     Returns:
-        The encoder's new name; that name itself where it is another encoder, or kept already.
-
-    Raises:
-        SeesayError: see `load_concept_encoder`.
+        The encoder's new name; the same one if it is another kind of encoder, or kept already.
     """
-    if kind_of(name) not in CONCEPTS or TunedName.of(name) is not None:
+    if kind_of(name) not in CONCEPT_ENCODERS or TunedName.from_name(name) is not None:
         return name
-    recipe, weights = _recipe_and_weights(name)
-    base = recipe.encoders[0]
-    copy_tuned(base, weights.parent, folder)
-    about = {_RECIPE: dump_recipe(recipe)} | ({READS: base} if TunedName.of(base) else {})
-    kept = save_own(name, load_file(weights), folder, about)
+    head = StoredHead.from_name(name)
+    copy_tuned(head.encoder, head.path.parent, folder)
+    about = {BASE: head.encoder, "arrays": ",".join(head.arrays)}
+    kept = save_tuned(name, load_file(head.path), folder, about)
     adopt_tuned(kept, folder)
     return kept
 
 
-def _recipe_and_weights(name: str) -> tuple[Recipe, Path]:
-    """The recipe of the run of concepts, and the file of its weights."""
-    if (kept := TunedName.of(name)) is not None:
-        path = own_file(kept)
-        return parse_recipe(metadata(path).get(_RECIPE, ""), str(path)), path
-    folder = Path(name.partition(":")[2] or DEFAULT_RUN)
-    if not (folder / _WEIGHTS).is_file():
-        raise SeesayError(
-            f"Encoder '{name}': no trained run at {folder}; `seesay train concepts --out {folder}` makes one."
-        )
-    recipe = read_recipe(folder / _RECIPE)
-    if concept_settings(recipe.matcher) is None:
-        raise SeesayError(f"Encoder '{name}': {folder} predicts no concepts; train the recipe 'concepts'.")
-    for encoder in recipe.encoders:
-        adopt_tuned(encoder, folder)
-    return recipe, folder / _WEIGHTS
-
-
-def _load_head(path: Path, settings: ConceptSettings | None, image_dim: int) -> ConceptHead:
+def _layers(path: Path) -> tuple[tuple[Tensor, Tensor], ...]:
+    """Read linear layers named `….NUMBER.weight` and `….NUMBER.bias`, in the order of their numbers."""
     try:
-        given = {key.removeprefix("head."): value.float() for key, value in load_file(path).items()}
-        head = ConceptHead(image_dim, len(next(reversed(given.values()))), settings.hidden if settings else 0)
-        head.load_state_dict(given)
-    except (OSError, SafetensorError, RuntimeError, StopIteration) as failure:
+        tensors = load_file(path)
+        names = {int(key.split(".")[-2]): key.rpartition(".")[0] for key in tensors}
+        layers = [
+            (tensors[f"{n}.weight"].float(), tensors[f"{n}.bias"].float()) for _, n in sorted(names.items())
+        ]
+        features = torch.zeros(1, layers[0][0].shape[1])
+        for layer in layers:
+            features = functional.linear(features, *layer)
+    except (OSError, SafetensorError, RuntimeError, ValueError, LookupError) as failure:
         raise SeesayError(f"{path}: no weights of a concept head ({failure}); train again.") from failure
-    return head.eval()
-
-
-def _dims(head: ConceptHead) -> dict[str, int]:
-    last = head.layers[-1]
-    assert isinstance(last, nn.Linear)
-    return {"pooled": last.out_features, "logits": last.out_features}
+    return tuple(layers)

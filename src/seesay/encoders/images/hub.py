@@ -1,53 +1,61 @@
 """Vision towers of timm, open_clip and transformers by name: the `hub` extra.
 
-Their weights come from a hub the first time; `@random` behind a timm name keeps the seeded
-initial weights, which needs no network and is how the code is tested.
+Their weights come from a hub the first time; `@random` behind a timm name keeps the seeded initial weights,
+which needs no network and is how the code is tested.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.crops import Pixels
-from seesay.encoders.images.encoder import Arrays, Encoder
+from seesay.encoders.names import register_image_encoder
 from seesay.errors import SeesayError
 
-Forward = Callable[[Tensor], Tensor]
+# Module, how it is called, side in pixels, and mean and deviation of the channels.
+Tower = tuple[nn.Module, Callable[[Tensor], Tensor], int, tuple[float, ...], tuple[float, ...]]
 
 
-def load_hub_encoder(name: str, device: str) -> Encoder:
-    """`timm:NAME`, `open_clip:NAME/PRETRAINED` or `transformers:REPOSITORY` as an encoder.
+@register_image_encoder("open_clip")
+@register_image_encoder("timm")
+@register_image_encoder("transformers")
+class HubEncoder(ImageEncoder):
+    """A vision tower of a library."""
 
-    Raises:
-        SeesayError: the extra is not installed, or the library knows no such tower.
-    """
-    library, _, which = name.partition(":")
-    try:
+    variants: ClassVar = {":NAME": "any vision tower of that library by name; needs seesay[hub]"}
+
+    @classmethod
+    def load(cls, name: str, device: str) -> ImageEncoder:
+        """Load `timm:NAME`, `open_clip:NAME/PRETRAINED` or `transformers:REPOSITORY`."""
+        library, _, which = name.partition(":")
         load = {"timm": _timm, "open_clip": _open_clip, "transformers": _transformers}[library]
-        module, forward, size, mean, std = load(which)
-    except ImportError as missing:
-        raise SeesayError(f"{name} needs the hub extra: pip install 'seesay[hub]' ({missing}).") from missing
-    except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
-        reason = (str(failure).splitlines() or [type(failure).__name__])[0]
-        raise SeesayError(f"{library} could not load '{which}': {reason}") from failure
-    module = module.eval().to(device)
-    shift = torch.tensor(mean, device=device).view(1, 3, 1, 1)
-    scale = torch.tensor(std, device=device).view(1, 3, 1, 1)
+        try:
+            module, forward, size, *channels = load(which)
+        except ImportError as missing:
+            raise SeesayError(
+                f"{name} needs the hub extra: pip install 'seesay[hub]' ({missing})."
+            ) from missing
+        except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
+            reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+            raise SeesayError(f"{library} could not load '{which}': {reason}") from failure
+        module = module.eval().to(device)
+        shift, scale = (torch.tensor(each, device=device).view(1, 3, 1, 1) for each in channels)
 
-    @torch.inference_mode()
-    def run(pixels: Pixels) -> Arrays:
-        images = torch.from_numpy(np.ascontiguousarray(pixels)).to(device).permute(0, 3, 1, 2)
-        pooled = forward((images.float() / 255 - shift) / scale)
-        return {"pooled": pooled.float().cpu().numpy()}
+        @torch.inference_mode()
+        def run(pixels: Pixels) -> Arrays:
+            images = torch.from_numpy(np.ascontiguousarray(pixels)).to(device).permute(0, 3, 1, 2)
+            pooled = forward((images.float() / 255 - shift) / scale)
+            return {"pooled": pooled.float().cpu().numpy()}
 
-    dim = run(np.zeros((1, size, size, 3), np.uint8))["pooled"].shape[1]
-    return Encoder(name, _weights_hash(module), size, {"pooled": dim}, run, "squash")
+        dim = run(np.zeros((1, size, size, 3), np.uint8))["pooled"].shape[1]
+        return cls(name, _weights_hash(module), size, {"pooled": dim}, run)
 
 
 def _weights_hash(module: nn.Module) -> str:
@@ -56,9 +64,6 @@ def _weights_hash(module: nn.Module) -> str:
         digest.update(key.encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-Tower = tuple[nn.Module, Forward, int, tuple[float, ...], tuple[float, ...]]
 
 
 def _timm(which: str) -> Tower:

@@ -1,6 +1,6 @@
-"""Encoders of a run's own: networks that it fine-tuned, and the head of the concepts that it sees.
+"""Weights of encoders that a run holds: networks that it has fine-tuned, and the concept head that it reads.
 
-Their weights lie in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
+They lie in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
 `efficientnet-lite0@HASH:ten`. Loading a run copies them to the cache, where the name is enough to find them.
 """
 
@@ -12,26 +12,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.encoders.names import TunedName, untuned
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, replacing
 
-READS = "reads"  # in a file's metadata: the encoder whose features these weights read
+BASE = "encoder"  # in a file's metadata: the encoder whose features these weights read
 
 
-def save_tuned(encoder: str, network: PixelsToFeatures, folder: Path) -> str:
-    """Write a network's weights into a run's folder; returns the encoder's new name."""
-    return save_own(encoder, network.state_dict(), folder)
-
-
-def save_own(
+def save_tuned(
     encoder: str, tensors: Mapping[str, Tensor], folder: Path, about: dict[str, str] | None = None
 ) -> str:
-    """Write an encoder's weights into a run's folder, `about` with them; returns the encoder's new name."""
+    """Write an encoder's weights, and `about` as their metadata, into a run's folder; return its new name."""
     network, _, crop = untuned(encoder).partition(":")
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / "encoder.safetensors"
@@ -42,12 +36,8 @@ def save_own(
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
-    """Copy an encoder's weights from one run to another; nothing where they are not a run's own.
-
-    Raises:
-        SeesayError: the source has not got them.
-    """
-    name = TunedName.of(encoder)
+    """Copy an encoder's weights, if it has any of a run's own, from one run to another."""
+    name = TunedName.from_name(encoder)
     if name is None:
         return
     here, there = _file(source, name.weights), _file(folder, name.weights)
@@ -61,65 +51,41 @@ def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
             shutil.copyfile(here, beside)
     except OSError as error:
         raise SeesayError(
-            f"{here}: the fine-tuned encoder's weights cannot be had ({error.strerror})."
+            f"{here}: the weights of encoder '{encoder}' cannot be copied ({error.strerror})."
         ) from error
 
 
 def adopt_tuned(encoder: str, folder: Path) -> None:
-    """Let `load_tuned` find the weights in a run's folder."""
-    copy_tuned(encoder, folder, _kept())
+    """Copy an encoder's weights from a run's folder to the cache, where loading it finds them."""
+    copy_tuned(encoder, folder, _cache())
 
 
-def load_tuned(encoder: str) -> PixelsToFeatures:
-    """The network of a fine-tuned encoder, in evaluation mode.
-
-    Raises:
-        SeesayError: its weights are not at hand, or damaged.
-    """
-    name = TunedName.of(encoder)
-    if name is None or name.network not in LITE:
-        raise SeesayError(f"No encoder '{encoder}': what stands behind @ names no fine-tuned weights.")
-    path = own_file(name)
-    network = load_lite(name.network)
-    try:
-        network.load_state_dict(load_file(path))
-    except (RuntimeError, SafetensorError) as failure:
-        raise SeesayError(f"{path}: not the weights of {name.network}; train again.") from failure
-    return network.eval()
-
-
-def own_file(name: TunedName) -> Path:
-    """Where the cache keeps an adopted encoder's weights.
-
-    Raises:
-        SeesayError: they are not there, or damaged.
-    """
-    path = _file(_kept(), name.weights)
+def tuned_file(name: TunedName) -> Path:
+    """Return the file of an adopted encoder's weights; raise SeesayError if it is missing or damaged."""
+    path = _file(_cache(), name.weights)
     if not path.is_file():
-        raise SeesayError(
-            f"Encoder '{name}': its weights come with the run that fine-tuned it; load that run."
-        )
+        raise SeesayError(f"Encoder '{name}': its weights come with the run that holds them; load that run.")
     if _digest(path) != name.weights:
         path.unlink()  # the run's own is copied again
-        raise SeesayError(f"{path}: damaged; it is removed. Do the same again.")
+        raise SeesayError(f"{path}: damaged, and removed now; repeat the command.")
     return path
 
 
 def metadata(path: Path) -> dict[str, str]:
-    """What was written with the weights."""
+    """Read the metadata of a safetensors file."""
     with safe_open(path, "pt") as file:
         return file.metadata() or {}
 
 
 def _base(path: Path) -> str | None:
-    """The encoder that a head reads; a damaged file is told when it is loaded."""
+    """The encoder that a head reads; a damaged file is reported when it is loaded."""
     try:
-        return metadata(path).get(READS)
+        return metadata(path).get(BASE)
     except (OSError, SafetensorError):
         return None
 
 
-def _kept() -> Path:
+def _cache() -> Path:
     return cache_dir() / "encoders"
 
 

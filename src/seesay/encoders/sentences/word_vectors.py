@@ -1,4 +1,4 @@
-"""Pretrained word vectors that come as packages, looked up by word."""
+"""GloVe vectors, which come as a package: of words, of sentences as bags of words, and their mean."""
 
 from __future__ import annotations
 
@@ -6,22 +6,26 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from arro3.io import read_parquet
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
+from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.errors import SeesayError
+from seesay.text.vocabulary import tokenize
 
 DIM = 50
-FINGERPRINT = "glove-6b-50d"
 
 
 def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """GloVe vectors of lower-case words (Pennington et al. 2014, 6 B tokens, 400,000 words).
+    """Look up GloVe vectors of lower-case words (Pennington et al. 2014, 6 B tokens, 400,000 words).
 
-    A word with an apostrophe that GloVe does not know is looked up without what follows it:
-    GloVe's corpus was split there ("man's" is "man", "'s").
+    A word with an apostrophe that GloVe does not know is looked up without what follows it: GloVe's corpus
+    was split there ("man's" is "man", "'s").
 
     Returns:
         Vectors (n, 50), zeros for an unknown word, and which words are known (n,).
@@ -46,3 +50,56 @@ def _glove() -> tuple[dict[str, int], NDArray[np.float32]]:
     words = read_parquet(data / "glove_6B_index.parquet").read_all().column("index").to_pylist()
     table = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
     return {str(word): i for i, word in enumerate(words)}, table
+
+
+class Bags(NamedTuple):
+    """Sentences as bags of known words."""
+
+    vectors: Vectors  # of the distinct words, (v, d)
+    numbers: NDArray[np.int64]  # rows of `vectors`, one sentence after the other, (total,)
+    lengths: NDArray[np.int64]  # known words in each sentence, (m,)
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str]) -> Bags:
+        """Tokenise m sentences, and keep the words that have a vector."""
+        number: dict[str, int] = {}
+        sentences = [[number.setdefault(word, len(number)) for word in tokenize(text)] for text in texts]
+        vectors, known = word_vectors(list(number))
+        flat = np.fromiter((n for sentence in sentences for n in sentence), np.int64)
+        owner = np.repeat(np.arange(len(texts)), [len(sentence) for sentence in sentences])
+        kept = known[flat]
+        row = np.cumsum(known) - 1
+        return cls(vectors[known], row[flat[kept]], np.bincount(owner[kept], minlength=len(texts)))
+
+    def shares(self) -> csr_array:
+        """Return each word's share of each sentence, (m, v)."""
+        share = np.repeat(1 / self.lengths.clip(1), self.lengths).astype(np.float32)
+        starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        return csr_array((share, self.numbers, starts), shape=(len(self.lengths), len(self.vectors)))
+
+
+@register_sentence_encoder("mean")
+class MeanVectors(SentenceFeatures):
+    """Mean of a sentence's GloVe word vectors."""
+
+    @classmethod
+    def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> MeanVectors:
+        """Fit nothing."""
+        del texts, images
+        return cls()
+
+    @classmethod
+    def from_tensors(cls, tensors: Tensors) -> MeanVectors:
+        """Restore nothing."""
+        del tensors
+        return cls()
+
+    def tensors(self) -> Tensors:
+        """Return nothing."""
+        return {}
+
+    def rows(self, texts: Sequence[str]) -> Vectors:
+        """Compute means, (m, 50)."""
+        bags = Bags.from_texts(texts)
+        means: Vectors = bags.shares() @ bags.vectors
+        return means

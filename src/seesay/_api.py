@@ -1,0 +1,79 @@
+"""The functions of `import seesay`: load, train, evaluate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.protocols.evaluate import evaluate
+from seesay.recipes.load import recipe_with
+from seesay.runs.run import Run
+from seesay.training.train import train as train_recipe
+
+__all__ = ["evaluate", "load", "train"]
+
+
+def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:
+    """Load a run: shipped weights by name, or a run's folder.
+
+    Args:
+        name: `seesay-small`, `seesay-ground`, or the folder of a run that `train` made.
+        device: where the matcher runs, such as "cpu" or "cuda"; by default a GPU if there is one.
+        module: the module to load the weights into, for a run that was trained with a module of your own.
+
+    Raises:
+        SeesayError: there is no such run, or a file of it is missing or damaged.
+
+    Example:
+        >>> import seesay
+        >>> run = seesay.load("seesay-small")
+        >>> texts = run.embed_sentences(["two dogs play in the snow", "puppies in a snowy field", "a red car"])
+        >>> texts.shape == (3, run.dim)
+        True
+        >>> bool(texts[0] @ texts[1] > texts[0] @ texts[2])
+        True
+    """
+    return Run.load(str(name), device, module)
+
+
+def train(
+    recipe: str | Path,
+    corpus: Corpus | PhraseCorpus,
+    out: str | Path,
+    *,
+    resume: bool = False,
+    module: nn.Module | None = None,
+    **changes: Any,
+) -> Run:
+    """Train a recipe's matcher on a corpus, and keep the epoch that is best on the val split.
+
+    Args:
+        recipe: a shipped recipe's name (`seesay recipes` lists them), or a YAML file.
+        corpus: images and sentences with a train and a val split, or phrases with boxes.
+        out: the run's folder, which must not hold a run unless `resume` is set.
+        resume: continue after the last finished epoch; the result is the same, bit for bit.
+        module: a module of your own with `embed_images` and `embed_sentences`, trained in place of the
+            recipe's matcher. Pass it to `load` again.
+        **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A key of
+            one of the recipe's mappings is found by itself if only one of them has it.
+
+    Raises:
+        SeesayError: there is no such recipe or key, `out` holds a run, or the corpus does not fit the recipe.
+
+    Example:
+        >>> import tempfile, seesay
+        >>> from seesay.data.scenes import write_scenes
+        >>> folder = tempfile.mkdtemp()
+        >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
+        >>> corpus = seesay.read_corpus(f"{folder}/scenes")
+        >>> run = seesay.train("irmatch-s", corpus, out=f"{folder}/run", margin=0.2, epochs=1,
+        ...     encoders=["efficientnet-lite0"], matcher={"dim": 24})
+        >>> run.recipe.loss.margin, run.dim
+        (0.2, 24)
+    """
+    resolved = recipe_with(str(recipe), corpus.name, changes)
+    return train_recipe(resolved, corpus, Path(out), resume, module)

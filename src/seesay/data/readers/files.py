@@ -1,0 +1,210 @@
+"""Text, JSON and tables of a corpus, read so that an error names its file and line."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from seesay.data.corpus import Issues
+from seesay.errors import SeesayError
+
+MALFORMED_LINE = "malformed line, dropped"
+_SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
+_PEEK = 1 << 16
+
+T = TypeVar("T")
+
+
+def decode_text(data: bytes, where: Path | str) -> str:
+    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark.
+
+    Raises:
+        SeesayError: undecodable bytes; the message names the line.
+    """
+    try:
+        return data.decode(_encoding(data))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise SeesayError(
+            f"{where}:{line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8."
+        ) from error
+
+
+def _encoding(data: bytes) -> str:
+    return "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+
+
+def _read_bytes(path: Path, limit: int = -1) -> bytes:
+    try:
+        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            return file.read(limit)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise SeesayError(f"{path}: not a whole gzip file ({error}); copy it again.") from error
+    except OSError as error:
+        raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def read_text(path: Path) -> str:
+    """Read a whole text file, gzipped if its name ends in `.gz`.
+
+    Raises:
+        SeesayError: missing, unreadable or not UTF-8.
+    """
+    return decode_text(_read_bytes(path), path)
+
+
+def read_lines(path: Path) -> list[str]:
+    """Read the lines of a text file, split at line feeds only.
+
+    `str.splitlines` also splits at form feeds and U+2028, which occur inside sentences: one of them would
+    shift every later sentence of a file whose line numbers mean something.
+    """
+    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def parse_json(text: str, where: Path | str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        SeesayError: malformed; the message names line and column.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise SeesayError(f"{where}:{error.lineno}:{error.colno}: malformed JSON ({error.msg}).") from error
+    except RecursionError as error:
+        raise SeesayError(f"{where}: JSON nested too deeply for a corpus.") from error
+
+
+def read_json(path: Path) -> Any:
+    """Read a whole JSON file; raises as `read_text` and `parse_json` do."""
+    return parse_json(read_text(path), path)
+
+
+def need(record: object, key: str, kind: type[T], where: str) -> T:
+    """Return the value of `key` in a JSON object.
+
+    Raises:
+        SeesayError: not an object, no such key, or a value of another type.
+    """
+    if not isinstance(record, Mapping):
+        raise SeesayError(f"{where}: expected an object, not {type(record).__name__}.")
+    if key not in record:
+        raise SeesayError(f"{where}: '{key}' is missing.")
+    value = record[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise SeesayError(f"{where}: '{key}' is {type(value).__name__}, not {kind.__name__}.")
+    return value
+
+
+class TableFormat:
+    """CSV, TSV or JSON lines, gzipped or not, with certain columns, in lower case.
+
+    Args:
+        *columns: for each column the names that it may have.
+        unless: a column that such a table does not have.
+    """
+
+    def __init__(self, *columns: tuple[str, ...], unless: str = "") -> None:
+        self.columns, self.unless = columns, unless
+
+    def fits(self, path: Path) -> bool:
+        """Return True if the header or the first record of a file has the columns."""
+        name = path.name.lower().removesuffix(".gz")
+        if name.startswith(".") or not name.endswith(_SUFFIXES) or not path.is_file():
+            return False
+        try:
+            head = _read_bytes(path, _PEEK)
+            first = head.decode(_encoding(head), "replace").split("\n", 1)[0]
+            names = _json_keys(first, path) if name.endswith(".jsonl") else _header(first)
+        except (SeesayError, csv.Error):
+            return False
+        return self.unless not in names and not self._missing(names)
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the path itself if it fits, or the files in a folder that fit, sorted by name."""
+        return sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
+
+    def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Iterate over the rows by column name, each with its place; malformed rows are counted as issues.
+
+        Raises:
+            SeesayError: unreadable, not a table, or columns are missing.
+        """
+        text = read_text(file)
+        if file.name.lower().removesuffix(".gz").endswith(".jsonl"):
+            return _json_rows(text, file, issues)
+        try:
+            names = _header(text.split("\n", 1)[0])
+        except csv.Error as error:
+            raise SeesayError(f"{file}:1: malformed table ({error}).") from error
+        if missing := self._missing(names):
+            there = ", ".join(names) if text.strip() else "none, the file is empty"
+            raise SeesayError(f"{file}:1: no column {', '.join(missing)}; columns there: {there}.")
+        return _csv_rows(text, names, file, issues)
+
+    def _missing(self, names: list[str]) -> list[str]:
+        return [column[0] for column in self.columns if not set(column) & set(names)]
+
+
+def _delimiter(header: str) -> str:
+    return max("\t,|;", key=header.count)
+
+
+def _quoting(delimiter: str) -> Literal[0, 3]:
+    return csv.QUOTE_NONE if delimiter in "\t|" else csv.QUOTE_MINIMAL  # a TSV's quotation marks are text
+
+
+def _header(line: str) -> list[str]:
+    delimiter = _delimiter(line)
+    cells = next(csv.reader([line.rstrip("\r")], delimiter=delimiter, quoting=_quoting(delimiter)), [])
+    return [cell.strip().lower() for cell in cells]
+
+
+def _json_keys(line: str, path: Path) -> list[str]:
+    record = parse_json(line, path)
+    return [key for key, value in record.items() if value is not None] if isinstance(record, dict) else []
+
+
+def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        where = f"{file}:{number}"
+        if not line.strip():
+            continue
+        try:
+            record = parse_json(line, where)
+        except SeesayError:
+            record = None
+        if isinstance(record, dict):
+            yield where, record
+        else:
+            issues.add(MALFORMED_LINE, f"{where}: not a JSON object")
+
+
+def _csv_rows(
+    text: str, names: list[str], file: Path, issues: Issues
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    delimiter = _delimiter(text.split("\n", 1)[0])
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=_quoting(delimiter))
+    number = 1
+    try:
+        next(reader, [])
+        number = reader.line_num + 1
+        for cells in reader:
+            where, number = f"{file}:{number}", reader.line_num + 1
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) == len(names):
+                yield where, dict(zip(names, cells, strict=True))
+            else:
+                issues.add(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
+    except csv.Error as error:
+        raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error

@@ -1,0 +1,132 @@
+"""Flickr30k Entities: `Annotations/<id>.xml`, `Sentences/<id>.txt`, lists `train.txt`, `val.txt`, `test.txt`.
+
+A sentence is written `[/EN#283585/people An older man] plays [/EN#283586/instruments his guitar] .`; the
+XML gives each entity's boxes, as pixels counted from one, the last ones included, or says that it has none.
+Source: Plummer et al., "Flickr30k Entities", IJCV 2017.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from xml.etree import ElementTree
+
+from seesay.data.boxes import from_inclusive
+from seesay.data.corpus import SPLITS
+from seesay.data.phrases import Box, PhraseCorpus
+from seesay.data.readers.base import PhraseReader, register_phrase_reader
+from seesay.data.readers.builder import NO_SPLIT_LISTED, PhraseBuilder
+from seesay.data.readers.files import read_lines
+
+BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
+NOT_VISUAL = "non-visual phrase, dropped"
+SCENE_ONLY = "phrase of the whole scene without a box, dropped"
+NO_BOX = "phrase without a box, dropped"
+_PHRASE = re.compile(r"\[/EN#(?P<entity>[^/\s\]]+)/(?P<kinds>\S+)\s+(?P<words>[^\]]*)\]")
+
+
+@dataclass(slots=True)
+class _Annotation:
+    """The annotation of one image: its size, the boxes of each entity, and the names of scenes."""
+
+    frame: tuple[float, float]
+    boxes: dict[str, list[Box]] = field(default_factory=dict)
+    scenes: set[str] = field(default_factory=set)
+
+
+class _NoDoctype(ElementTree.TreeBuilder):
+    """Refuses document types, and with them entity declarations that unfold without end."""
+
+    def doctype(self, *_: str | None) -> None:
+        """Called before any declaration is read."""
+        raise ValueError("a document type declaration")
+
+
+@register_phrase_reader
+class Flickr30kEntitiesReader(PhraseReader):
+    """Reads the annotations and sentences of a folder."""
+
+    name = "flickr30k-entities"
+    looks_like = "Annotations/*.xml and Sentences/*.txt"
+    order = 10
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the sentence files of a folder that has annotations too."""
+        return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
+
+    def read(self, path: Path, images: Path) -> PhraseCorpus:
+        """Read the folder."""
+        builder = PhraseBuilder(path, images, inclusive=True)
+        lists = ((path / f"{split}.txt", split) for split in SPLITS)
+        splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
+        for file in self.find(path):
+            split = splits.get(file.stem)
+            if splits and split is None:
+                builder.issues.add(NO_SPLIT_LISTED, file.stem)
+            else:
+                _read_image(path / "Annotations" / f"{file.stem}.xml", file, split, builder)
+        return builder.finish()
+
+
+def _read_image(annotations: Path, sentences: Path, split: str | None, builder: PhraseBuilder) -> None:
+    try:
+        annotation = _parse(annotations.read_bytes())
+    except (OSError, ValueError, ElementTree.ParseError) as error:
+        builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
+        return
+    image = f"{sentences.stem}.jpg"
+    if not builder.image(image, split, str(sentences)):
+        return
+    for number, line in enumerate(read_lines(sentences)):
+        where = f"{sentences}:{number + 1}"
+        for match in _PHRASE.finditer(line):
+            entity, kinds = match["entity"], tuple(match["kinds"].split("/"))
+            boxes = annotation.boxes.get(entity)
+            if boxes is None:
+                builder.issues.add(_why_no_box(entity, kinds, annotation), f"{where} {match['words']}")
+                continue
+            builder.phrase(
+                match["words"],
+                image,
+                boxes,
+                where,
+                frame=annotation.frame,
+                chain=entity,
+                kinds=kinds,
+                sentence=number,
+            )
+
+
+def _why_no_box(entity: str, kinds: tuple[str, ...], annotation: _Annotation) -> str:
+    if "notvisual" in kinds:
+        return NOT_VISUAL
+    return SCENE_ONLY if entity in annotation.scenes else NO_BOX
+
+
+def _parse(data: bytes) -> _Annotation:
+    root = ElementTree.fromstring(data, parser=ElementTree.XMLParser(target=_NoDoctype()))
+    found = _Annotation((_number(root, "size/width"), _number(root, "size/height")))
+    if min(found.frame) < 1:
+        raise ValueError(f"size {found.frame}")
+    for item in root.iter("object"):
+        names = [name.text.strip() for name in item.iter("name") if name.text]
+        if item.findtext("scene", "0").strip() == "1":
+            found.scenes.update(names)
+        for corners in item.iter("bndbox"):
+            pixels = [_number(corners, key) for key in ("xmin", "ymin", "xmax", "ymax")]
+            box: Box = tuple(from_inclusive([pixels])[0].tolist())
+            for name in names:
+                found.boxes.setdefault(name, []).append(box)
+    return found
+
+
+def _number(element: ElementTree.Element, path: str) -> float:
+    text = element.findtext(path)
+    if text is None:
+        raise ValueError(f"no <{path}>")
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"<{path}> is {text}")
+    return number

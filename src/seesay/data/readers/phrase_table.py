@@ -1,0 +1,130 @@
+"""CSV, TSV or JSON lines, gzipped or not, with a row for each box: `image`, `phrase`, `x1 y1 x2 y2`.
+
+Optional columns:
+
+- `split`: train, val or test; without it images are split 80/10/10.
+- `sentence`: which of the image's sentences holds the phrase, from 0; −1 if that is not known.
+- `width`, `height`: the size of the image that the boxes were drawn on. Boxes are rescaled to the image
+  that is found; without these columns they are its own pixels.
+- `origin`: 0 or 1. At 0 coordinates are continuous from zero and x2, y2 exclusive; at 1 they are pixels
+  counted from one, x2 and y2 the last ones inside, as in Flickr30k Entities. The default is 1 if `width` and
+  `height` are given (Flickr30k's own table), else 0.
+- `size`: how width and height are known. A row with `guess` is used in training and dropped elsewhere.
+- `chain`: phrases of an image with one value name the same entity. `kind`: people/clothing.
+
+Rows with one image, sentence, phrase and chain are several boxes of one phrase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from seesay.data.boxes import from_inclusive
+from seesay.data.phrases import Box, PhraseCorpus
+from seesay.data.readers.base import PhraseReader, register_phrase_reader
+from seesay.data.readers.builder import PhraseBuilder
+from seesay.data.readers.files import MALFORMED_LINE, TableFormat
+from seesay.data.readers.splits import canonical_split
+
+GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
+_TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
+_Key = tuple[str, int | None, str, str | None]
+
+
+@dataclass(slots=True)
+class _Group:
+    """The rows of one phrase."""
+
+    where: str
+    frame: tuple[float, float] | None
+    kinds: tuple[str, ...]
+    boxes: list[Box] = field(default_factory=list)
+
+
+@register_phrase_reader
+class PhraseTableReader(PhraseReader):
+    """Reads a table of phrases and boxes."""
+
+    name = "table"
+    looks_like = "CSV, TSV or JSONL with image, phrase, x1, y1, x2, y2"
+    order = 30
+
+    def files(self, path: Path) -> list[Path]:
+        """Return the tables with such columns."""
+        return _TABLE.files(path)
+
+    def read(self, path: Path, images: Path) -> PhraseCorpus:
+        """Read the one table."""
+        (file,) = self.find(path, single=True)
+        builder = PhraseBuilder(path, images)
+        groups: dict[_Key, _Group] = {}
+        origins: set[int] = set()
+        for where, row in _TABLE.rows(file, builder.issues):
+            try:
+                origins.add(_add(row, where, groups, builder))
+            except ValueError as error:
+                builder.issues.add(MALFORMED_LINE, f"{where}: {error}")
+        for (image, sentence, text, chain), group in groups.items():
+            builder.phrase(
+                text,
+                image,
+                group.boxes,
+                group.where,
+                frame=group.frame,
+                chain=chain,
+                kinds=group.kinds,
+                sentence=sentence,
+            )
+        builder.inclusive = origins == {1}
+        return builder.finish()
+
+
+def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder: PhraseBuilder) -> int:
+    """Add a row's box to its phrase, unless its image cannot be used; return the origin of the box.
+
+    Raises:
+        ValueError: the row is malformed.
+    """
+    image, phrase = _text(row, "image"), _text(row, "phrase")
+    sized = _has(row, "width") or _has(row, "height")
+    frame = (_number(row, "width", 1), _number(row, "height", 1)) if sized else None
+    corners = [_number(row, name) for name in ("x1", "y1", "x2", "y2")]
+    number = int(_number(row, "sentence", -1)) if _has(row, "sentence") else -1
+    origin = _number(row, "origin") if _has(row, "origin") else int(sized)
+    if origin not in (0, 1):
+        raise ValueError(f"origin is {origin}, not 0 or 1")
+    split = canonical_split(str(row["split"]), where) if _has(row, "split") else None
+    if str(row.get("size")).strip() == "guess" and split != "train":
+        builder.issues.add(GUESSED_SIZE, where)
+    elif builder.image(image, split, where):
+        chain = str(row["chain"]).strip() if _has(row, "chain") else None
+        kinds = tuple(kind for kind in str(row.get("kind") or "").strip().split("/") if kind)
+        key = image, number if number >= 0 else None, phrase, chain
+        x1, y1, x2, y2 = from_inclusive([corners])[0].tolist() if origin else corners
+        groups.setdefault(key, _Group(where, frame, kinds)).boxes.append((x1, y1, x2, y2))
+    return int(origin)
+
+
+def _has(row: Mapping[str, Any], name: str) -> bool:
+    return row.get(name) is not None and str(row[name]).strip() != ""
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{name} is {value!r}, not text")
+    return value.strip()
+
+
+def _number(row: Mapping[str, Any], name: str, minimum: float = float("-inf")) -> float:
+    try:
+        value = float(row[name])
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{name} is {row.get(name)!r}, not a number") from None
+    if not isfinite(value) or value < minimum:
+        raise ValueError(f"{name} is {value}")
+    return value

@@ -1,0 +1,236 @@
+"""Region encoders: features of boxes of an image.
+
+`efficientnet-lite0:roi` looks once at the whole image and pools the last convolutional maps of stride 16 and
+32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015): the bins say which part of a
+thing lies where, so a box around half a man is not a box around a man. `efficientnet-lite0:crops` looks at
+each box by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.crops import Pixels, resize, squares_of
+from seesay.encoders.images.efficientnet import LITE, load_lite, on_cpu, on_device
+from seesay.encoders.names import REGION_ENCODERS, Described, kind_of, register_region_encoder
+from seesay.errors import SeesayError, did_you_mean
+
+Boxes = NDArray[np.float32]
+Rows = NDArray[np.float32]
+# Pixels (n, SIDE, SIDE, 3) uint8 to maps (n, h, w, c), of stride 16 and of stride 32.
+MapNetwork = Callable[[Pixels], list[NDArray[np.float32]]]
+# Images and the boxes (r, 4) of each, in pixels, to rows (r, dim) for each.
+EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
+
+NETWORK = "efficientnet-lite0"
+BINS = 3  # a side of each box
+STRIDE_16 = 11  # blocks of the network before its stride becomes 32
+CHANNELS = (112, 320)  # of the maps of stride 16 and 32
+SIDE = 448  # pixels, of the square that the whole image is resized to
+CROPS_AT_ONCE = 32
+GEOMETRY = 5  # numbers that say where a region lies: x1 y1 x2 y2 and the area
+
+
+class RegionEncoder(Described):
+    """A network that turns boxes of images into features.
+
+    Args:
+        name: the name that recipes use.
+        weights: an identifier that changes with the weights.
+        what: an identifier that changes with what is done to image and boxes.
+        dim: width of the features.
+        run: maps images and their boxes, which lie inside them, to features.
+    """
+
+    def __init__(self, name: str, weights: str, what: str, dim: int, run: EncodeImages) -> None:
+        self.name, self.dim, self._run = name, dim, run
+        self.fingerprint = hashlib.blake2b(f"{name} {weights} {what}".encode(), digest_size=8).hexdigest()
+
+    @classmethod
+    def load(cls, name: str, device: str) -> RegionEncoder:
+        """Load the variant that a recipe names, ready to encode on that device."""
+        raise NotImplementedError
+
+    def encode(self, pixels: Pixels, boxes: Boxes) -> Rows:
+        """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""
+        return self.encode_images([pixels], [boxes])[0]
+
+    def encode_images(self, images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+        """Encode several images at once: one (r, dim) array an image."""
+        inside = [clip_boxes(b, *p.shape[:2]) for p, b in zip(images, boxes, strict=True)]
+        return self._run(images, inside) if images else []
+
+
+@lru_cache(maxsize=4)
+def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
+    """Load a region encoder by its name, such as "efficientnet-lite0:roi".
+
+    Raises:
+        SeesayError: there is no such region encoder, or a part of it is not installed.
+    """
+    return REGION_ENCODERS[kind_of(name)].load(name, device)
+
+
+def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
+    """Clip boxes (r, 4) to the image, at least a pixel wide and high.
+
+    Raises:
+        SeesayError: a box has no part in the image, has x1 > x2 or y1 > y2, or is not finite.
+    """
+    boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
+    x1, y1, x2, y2 = boxes.T
+    good = (x1 <= x2) & (y1 <= y2) & (x1 < width) & (y1 < height) & (x2 > 0) & (y2 > 0)
+    good &= np.isfinite(boxes).all(axis=1)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise SeesayError(
+            f"Box {boxes[row].tolist()} (row {row}) is not in an image of {width}×{height} pixels; "
+            "boxes are x1 y1 x2 y2 in pixels."
+        )
+    ends: Boxes = np.array([width, height], np.float32)
+    starts: Boxes = np.clip(boxes[:, :2], 0, ends - 1)
+    return np.concatenate([starts, np.clip(boxes[:, 2:], starts + 1, ends)], axis=1)
+
+
+def region_features(
+    features: NDArray[np.floating], boxes: Boxes, size: NDArray[np.int64], geometry: bool
+) -> Rows:
+    """Join features (r, d), if `geometry` is set, with box and area as shares of the image: (r, d + 5).
+
+    Boxes (r, 4) are in pixels; `size` (2,) is the image's width and height.
+    """
+    rows = np.asarray(features, np.float32)
+    if not geometry:
+        return rows
+    shares = boxes / np.tile(size, 2)
+    sides = shares[:, 2:] - shares[:, :2]
+    return np.concatenate([rows, shares, sides.prod(axis=1, keepdims=True)], axis=1, dtype=np.float32)
+
+
+def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
+    """Average a map (h, w, c), interpolated bilinearly, over each of the bins × bins parts of each box.
+
+    This is precise RoI pooling (Jiang et al., ECCV 2018, eq. 2): the integral of the interpolated map over
+    each part, exact, where RoIAlign takes samples. It is linear in the map and separates into rows and
+    columns, so all boxes, (r, 4) as shares of the image, are one matrix product.
+
+    Returns:
+        (r, bins·bins·c), part by part, from left to right and then from top to bottom.
+    """
+    height, width, channels = maps.shape
+    steps = np.arange(bins + 1, dtype=np.float32)
+    x, y = (boxes[:, i, None] + (boxes[:, i + 2] - boxes[:, i])[:, None] * steps / bins for i in (0, 1))
+    down, across = _shares(y, height), _shares(x, width)
+    shape = len(boxes) * bins * bins, height * width
+    weights = (down[:, :, None, :, None] * across[:, None, :, None, :]).reshape(shape)
+    rows: Rows = np.matmul(weights, maps.reshape(height * width, channels), dtype=np.float32)
+    return rows.reshape(len(boxes), bins * bins * channels)
+
+
+def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
+    """Share of each of a row's cells in the mean over each bin, (r, bins, cells), from the bins' edges.
+
+    Cell i has its value at i + ½, from where it falls linearly to the middles of its neighbours; the
+    outermost cells keep theirs up to the border, as if the border were repeated outside.
+    """
+    starts, ends = edges[:, :-1] * cells, edges[:, 1:] * cells
+    middles = np.arange(-1, cells + 1) + 0.5
+
+    def until(ends: NDArray[np.floating]) -> NDArray[np.float64]:
+        u = np.clip(ends[..., None] - middles, -1, 1)
+        return np.where(u < 0, (1 + u) ** 2 / 2, 1 - (1 - u) ** 2 / 2)
+
+    shares = (until(ends) - until(starts)) / (ends - starts)[..., None]
+    shares[..., 1] += shares[..., 0]
+    shares[..., -2] += shares[..., -1]
+    return shares[..., 1:-1].astype(np.float32)
+
+
+class PixelsToMaps(nn.Module):
+    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, 112), and 32, (n, h, w, 320)."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the maps, channels last: then a region is a matrix product."""
+        network: Any = self.network
+        scaled = (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
+        fine = network._swish(network._bn0(network._conv_stem(scaled)))
+        for block in network._blocks[:STRIDE_16]:
+            fine = block(fine)
+        coarse = fine
+        for block in network._blocks[STRIDE_16:]:
+            coarse = block(coarse)
+        return fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1)
+
+
+def load_maps() -> PixelsToMaps:
+    """Load the network up to its last block, for any side that 32 divides."""
+    return PixelsToMaps(load_lite(NETWORK).network).eval()
+
+
+def onnx_maps() -> MapNetwork:
+    """Load the same in ONNX Runtime on one core, for squares of SIDE pixels."""
+    return on_cpu(
+        f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}", load_maps, SIDE, ["fine", "coarse"]
+    )
+
+
+@register_region_encoder(NETWORK)
+class LiteRegionEncoder(RegionEncoder):
+    """EfficientNet-Lite0 on regions."""
+
+    variants: ClassVar = {
+        ":roi": f"maps of one pass over the image, pooled in {BINS} × {BINS} bins of each region",
+        ":crops": "pooled features of each region by itself",
+    }
+
+    @classmethod
+    def load(cls, name: str, device: str) -> RegionEncoder:
+        """Load `efficientnet-lite0:roi` or `efficientnet-lite0:crops`."""
+        known, lite = [line[0] for line in cls.describe(NETWORK)], LITE[NETWORK]
+        if name not in known:
+            hint = did_you_mean(name, known) or "."
+            raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
+        if name.endswith(":crops"):
+            return cls(name, lite.sha256, "squash bicubic v1", lite.dim, _crops(device))
+        run = onnx_maps() if device == "cpu" else on_device(load_maps(), device)
+        dim = BINS * BINS * sum(CHANNELS)
+        return cls(name, lite.sha256, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(run))
+
+
+def _pooled(network: MapNetwork) -> EncodeImages:
+    def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
+        strides = network(np.stack([resize(pixels, SIDE, SIDE) for pixels in images]))
+        ends = [np.array(p.shape[1::-1] * 2, np.float32) for p in images]
+        shares: list[Boxes] = [np.divide(b, end) for b, end in zip(boxes, ends, strict=True)]
+        return [
+            np.concatenate([pool_regions(maps[i], share, BINS) for maps in strides], axis=1)
+            for i, share in enumerate(shares)
+        ]
+
+    return run
+
+
+def _crops(device: str) -> EncodeImages:
+    encoder = load_image_encoder(NETWORK, device)
+
+    def one(pixels: Pixels, boxes: Boxes) -> Rows:
+        crops = squares_of(pixels, boxes, encoder.size)
+        rows = np.zeros((len(boxes), encoder.dims["pooled"]), np.float32)
+        for i in range(0, len(crops), CROPS_AT_ONCE):
+            part = np.stack(crops[i : i + CROPS_AT_ONCE])[:, None]
+            rows[i : i + CROPS_AT_ONCE] = encoder.encode(part)["pooled"]
+        return rows
+
+    return lambda images, boxes: [one(p, b) for p, b in zip(images, boxes, strict=True)]

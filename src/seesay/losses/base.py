@@ -1,0 +1,114 @@
+"""The interface of losses, which training minimises, and their registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+from torch import Tensor, nn
+
+from seesay.errors import SeesayError
+from seesay.registry import Settings, SettingsRegistry
+
+LOSSES = SettingsRegistry("loss", "seesay.losses")
+register_loss = LOSSES.register_with
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A mini-batch of matching pairs; a row of each part belongs to one pair.
+
+    Attributes:
+        images: features, (n, d).
+        sentences: n of them, as the matcher takes them; None where concepts are learned.
+        image_ids: which image each row shows, (n,); two pairs of one image are no negatives of each other.
+        teacher_scores: a teacher's scores, (n, n), for a loss that asks for them.
+        targets: concepts of each image, (n, K), 0 or 1, where these are learned.
+    """
+
+    images: Tensor
+    sentences: Any
+    image_ids: Tensor
+    teacher_scores: Tensor | None = None
+    targets: Tensor | None = None
+
+
+class Loss(nn.Module):
+    """What training minimises.
+
+    Attributes:
+        needs: the methods of a matcher that it calls.
+        learns_concepts: True if it is of images and their concepts, not of pairs.
+        closed_form: True if `solve` finds the minimum without steps.
+        full_batches: True if mini-batches that are not full are left out.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ()
+    learns_concepts: ClassVar[bool] = False
+    closed_form: ClassVar[bool] = False
+    full_batches: ClassVar[bool] = False
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of a matcher on a mini-batch: one, or one for each member that learns by itself."""
+        raise NotImplementedError
+
+    def finish_epoch(self, matcher: Any, pairs: Iterable[tuple[Tensor, Any]]) -> None:
+        """Fit what follows from the weights after an epoch, before the matcher is measured.
+
+        Args:
+            matcher: in training.
+            pairs: image features (b, d) and their sentences of the whole train split, in batches.
+        """
+
+
+class ScoreLoss(Loss):
+    """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
+
+    Pair i stands on the diagonal. The result is the mean over the pairs.
+    """
+
+    needs = ("training_scores",)
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of each score matrix that the matcher learns by."""
+        all_scores = matcher.training_scores(batch.images, batch.sentences)
+        return [self(scores.float(), batch.image_ids) for scores in all_scores]
+
+
+class LossSettings(Settings):
+    """Base of the settings of losses; the values but `kind` are the constructor's arguments."""
+
+    kind: str
+
+    @property
+    def teacher_run(self) -> str | None:
+        """The run whose scores are learned from, if any."""
+        return None
+
+    @property
+    def loss_class(self) -> type[Loss]:
+        """The class that `build` makes an object of."""
+        return cast(type[Loss], LOSSES.implementation(self))
+
+    def build(self) -> Loss:
+        """Return the loss."""
+        values = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+        return self.loss_class(**values)
+
+
+def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
+    """Return which of the methods that a loss calls a class of matchers lacks."""
+    return [name for name in loss.needs if not hasattr(matcher, name)]
+
+
+def check_scores(scores: Tensor, image_ids: Tensor) -> None:
+    """See that scores have the shape (n, n) and image_ids (n,).
+
+    Raises:
+        SeesayError: they have others.
+    """
+    if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
+        raise SeesayError(f"scores: wanted shape (n, n), got {tuple(scores.shape)}.")
+    if image_ids.shape != scores.shape[:1]:
+        raise SeesayError(f"image_ids: wanted shape ({len(scores)},), got {tuple(image_ids.shape)}.")

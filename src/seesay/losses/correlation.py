@@ -1,0 +1,94 @@
+"""Losses of correlation: CCA's, which has a closed form, and that of deep CCA over a mini-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, PositiveFloat
+from torch import Tensor
+
+from seesay.losses.base import Batch, Loss, LossSettings, register_loss
+
+
+class CorrelationSettings(LossSettings):
+    """Settings of `CorrelationLoss`."""
+
+    kind: Literal["correlation"] = "correlation"
+    ridges: tuple[PositiveFloat, ...] = Field((0.01, 0.1, 1.0), min_length=1)
+
+
+class TotalCorrelationSettings(LossSettings):
+    """Settings of `TotalCorrelationLoss`."""
+
+    kind: Literal["total-correlation"] = "total-correlation"
+    ridge: float = Field(1e-4, gt=0)
+
+
+@register_loss(CorrelationSettings)
+class CorrelationLoss(Loss):
+    """Minus the correlation of CCA, whose minimum over a whole split `CCA.solve` finds in closed form.
+
+    Args:
+        ridges: shares of the mean variance that are added to each variance; training keeps the one with the
+            best val measure.
+    """
+
+    needs = ("solve",)
+    closed_form = True
+
+    def __init__(self, ridges: Sequence[float] = (0.01, 0.1, 1.0)) -> None:
+        super().__init__()
+        self.ridges = tuple(ridges)
+
+    def forward(self, correlations: Tensor) -> Tensor:
+        """Return the loss of canonical correlations (k,)."""
+        return -correlations.sum()
+
+
+@register_loss(TotalCorrelationSettings)
+class TotalCorrelationLoss(Loss):
+    """Minus how much two networks' outputs correlate over a mini-batch (Andrew et al. 2013, eq. 10).
+
+    Args:
+        ridge: r, added to each variance.
+    """
+
+    needs = ("outputs", "fit_projections")
+    full_batches = True  # the fewer pairs, the more of their correlation is chance
+
+    def __init__(self, ridge: float = 1e-4) -> None:
+        super().__init__()
+        self.ridge = ridge
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Return -‖T‖_tr, minus the sum of all canonical correlations, in float64.
+
+        T's singular values are those of L₁⁻¹ Σ₁₂ L₂⁻ᵀ, with Cholesky factors Lᵢ Lᵢᵀ = Σᵢᵢ, since the two
+        differ by rotations alone. Its gradient divides by no difference of eigenvalues, as that of Σ^(-1/2)
+        would.
+
+        Args:
+            x: H₁, (m, p), a row a pair; not centred.
+            y: H₂, (m, q).
+        """
+        x, y = (side.double() - side.double().mean(dim=0) for side in (x, y))
+        left, right = (torch.linalg.cholesky(_covariance(side, side, self.ridge)) for side in (x, y))
+        whitened = torch.linalg.solve_triangular(left, _covariance(x, y), upper=False)
+        whitened = torch.linalg.solve_triangular(right, whitened.T, upper=False)
+        correlations: Tensor = torch.linalg.svdvals(whitened)
+        return -correlations.sum()
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of a deep CCA."""
+        return [self(*matcher.outputs(batch.images, batch.sentences))]
+
+    def finish_epoch(self, matcher: Any, pairs: Iterable[tuple[Tensor, Any]]) -> None:
+        """Fit the projections of all pairs' outputs."""
+        matcher.fit_projections(pairs, self.ridge)
+
+
+def _covariance(x: Tensor, y: Tensor, ridge: float = 0.0) -> Tensor:
+    covariance = x.T @ y / (len(x) - 1)
+    return covariance + ridge * torch.eye(*covariance.shape).to(covariance)

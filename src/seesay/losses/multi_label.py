@@ -1,0 +1,43 @@
+"""The loss of SCO's multi-label CNN."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from torch import Tensor
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.losses.base import Batch, Loss, LossSettings, register_loss
+
+
+class MultiLabelSettings(LossSettings):
+    """Settings of `MultiLabelLoss`."""
+
+    kind: Literal["multi-label"] = "multi-label"
+
+
+@register_loss(MultiLabelSettings)
+class MultiLabelLoss(Loss):
+    """Logistic loss on each concept of each image, SCO's eq. 1.
+
+    The sum over concepts of log(1 + exp(-y z)), its mean over images. Printed are y in {0, 1} and the score
+    sigmoid(z) in the place of z. Then a concept that is absent costs log 2 whatever its score, so that
+    nothing keeps scores from all being 1. With y in {-1, 1} and the logit z it is the logistic loss, the
+    cross-entropy of the sigmoid; it never exponentiates what is large.
+    """
+
+    learns_concepts = True
+
+    def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Return the loss of logits z, (n, K), of concepts that are there or not, (n, K), 1 or 0."""
+        if logits.shape != targets.shape:
+            raise SeesayError(f"targets: wanted shape {tuple(logits.shape)}, got {tuple(targets.shape)}.")
+        signs = 2 * targets.to(logits.dtype) - 1
+        return functional.softplus(-signs * logits).sum(dim=1).mean()
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of a classifier of concepts."""
+        if batch.targets is None:
+            raise SeesayError("The multi-label loss learns concepts; give the batch targets.")
+        return [self(matcher(batch.images).float(), batch.targets)]

@@ -1,0 +1,208 @@
+"""Matchers made of others: the ensemble of m-CNN (section 3.2), and those fine-tuned with their CNN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, cast
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from seesay.errors import SeesayError
+from seesay.matchers.base import (
+    AnyMatcherSettings,
+    Matcher,
+    MatcherInputs,
+    MatcherSettings,
+    PairMatcher,
+    check_images,
+    register_matcher,
+)
+from seesay.matchers.sentences import Sentences, SentencesLike, as_sentences
+
+
+class ComposedSettings(MatcherSettings):
+    """Base of the settings of a matcher put together of others, its members, each trained by its own recipe.
+
+    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
+    same order.
+
+    Attributes:
+        rule: what its members must be, for error messages.
+        together: how error messages call its members.
+    """
+
+    is_composed: ClassVar[bool] = True
+    joins_inputs: ClassVar[bool] = False  # True if members may read a part of the inputs only
+    rule: ClassVar[str]
+    together: ClassVar[str]
+
+    members: tuple[str, ...] = Field(min_length=2)
+    matchers: tuple[AnyMatcherSettings, ...] = ()
+
+    def accepts(self, member: MatcherSettings) -> bool:
+        """Return whether that matcher can be a member."""
+        raise NotImplementedError
+
+    def with_members(
+        self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
+    ) -> ComposedSettings:
+        """Return the settings with those of the members filled in.
+
+        Args:
+            matchers: the members' settings.
+            places: for each member the positions of its image arrays among those of the recipe.
+        """
+        del places
+        return self.model_copy(update={"matchers": tuple(matchers)})
+
+    def check_resolved(self, filled: int) -> None:
+        """See that the settings of so many members are those of all.
+
+        Raises:
+            SeesayError: they are fewer.
+        """
+        if filled != len(self.members):
+            raise SeesayError(
+                f"The members {', '.join(self.members)} come with the settings of {filled} matchers; "
+                "`seesay train` fills them in from the members' recipes."
+            )
+
+    @property
+    def reads_words(self) -> bool:
+        """True if a member reads words, or none is known yet."""
+        return not self.matchers or any(member.reads_words for member in self.matchers)
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if a member needs vectors."""
+        return any(member.reads_vectors for member in self.matchers)
+
+    @property
+    def max_words(self) -> int | None:
+        """How many words of a sentence all members read; None for all words."""
+        found = (member.max_words for member in self.matchers)
+        return min((words for words in found if words is not None), default=None)
+
+
+class EnsembleSettings(ComposedSettings):
+    """Settings of `Ensemble`; the recipe's own loss, optimizer and schedule are not used."""
+
+    rule: ClassVar[str] = "an ensemble is of pair matchers (mcnn, similarity-network, order-embeddings, dvsa)"
+    together: ClassVar[str] = "members of an ensemble"
+
+    kind: Literal["ensemble"] = "ensemble"
+
+    def accepts(self, member: MatcherSettings) -> bool:
+        """Return whether that matcher can be a member."""
+        return issubclass(member.matcher_class, PairMatcher) and not member.is_composed
+
+    def build(self, inputs: MatcherInputs) -> Ensemble:
+        """Return the ensemble of new members."""
+        self.check_resolved(len(self.matchers))
+        members = [cast(PairMatcher, member.build(inputs)) for member in self.matchers]
+        return Ensemble(members, inputs.image_dim, inputs.sentence_dim)
+
+    @property
+    def instances_per_image(self) -> int | None:
+        """How many instances the members' images have."""
+        found = (member.instances_per_image for member in self.matchers)
+        return next((count for count in found if count is not None), None)
+
+
+class FineTunedSettings(ComposedSettings):
+    """Settings of the second step of learning: the CNN and the matcher end to end (GVSE, common VSE).
+
+    Or, of concepts, the CNN and its output layer (SCO, section 3.2). The one member is the first step's
+    recipe, which holds the CNN fixed. The recipe's loss, optimizer, schedule and batch size are the second
+    step's; `at_once` images have their activations in memory at a time.
+    """
+
+    rule: ClassVar[str] = "fine-tuning goes on with sco, vse++, irmatch or concepts"
+    together: ClassVar[str] = "both steps"
+
+    kind: Literal["fine-tuned"] = "fine-tuned"
+    members: tuple[str, ...] = Field(min_length=1, max_length=1)
+    at_once: int = Field(32, gt=0)
+
+    def accepts(self, member: MatcherSettings) -> bool:
+        """Return whether that matcher can be fine-tuned."""
+        return member.tunable and not member.is_composed
+
+    def build(self, inputs: MatcherInputs) -> nn.Module:
+        """Return the member's matcher."""
+        self.check_resolved(len(self.matchers))
+        return self.matchers[0].build(inputs)
+
+    @property
+    def matcher_class(self) -> type:
+        """The class of the member; `Matcher` while it is not known."""
+        return self.matchers[0].matcher_class if self.matchers else Matcher
+
+    @property
+    def concept_count(self) -> int | None:
+        """That of the member."""
+        return self.matchers[0].concept_count if self.matchers else None
+
+
+register_matcher(FineTunedSettings)(Matcher)
+
+
+@register_matcher(EnsembleSettings)
+class Ensemble(PairMatcher):
+    """Sums the scores of pair matchers; their encodings lie side by side, each flattened to one row.
+
+    It is never trained: its members are, each alone.
+
+    Args:
+        members: matchers that read the same features and sentences.
+        image_dim: width of the image features.
+        sentence_dim: width of the sentence encoder's vectors; 0 without one.
+    """
+
+    def __init__(self, members: Sequence[PairMatcher], image_dim: int, sentence_dim: int = 0) -> None:
+        super().__init__()
+        self.image_dim, self.members = image_dim, nn.ModuleList(members)
+        # What one image and one word become tells how to take encodings apart again.
+        one = torch.ones(1, dtype=torch.int64)
+        word = Sentences(one - 1, one, torch.zeros(1, sentence_dim))
+        self.eval()
+        with torch.no_grad():
+            self._image_shapes = [m.encode_images(torch.zeros(1, image_dim)).shape[1:] for m in members]
+            self._sentence_shapes = [m.encode_sentences(word).shape[1:] for m in members]
+
+    def encode_images(self, images: Tensor) -> Tensor:
+        """Return the members' encodings, (n, sum of their widths)."""
+        check_images(images, self.image_dim)
+        return torch.cat([member.encode_images(images).flatten(1) for member in self.pair_matchers()], dim=1)
+
+    def encode_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return the members' encodings, (m, sum of their sizes)."""
+        sentences = as_sentences(sentences)
+        encoded = [member.encode_sentences(sentences).flatten(1) for member in self.pair_matchers()]
+        return torch.cat(encoded, dim=1)
+
+    def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """Return the sum of the members' score matrices, (n, m)."""
+        parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
+        return torch.stack([member.score_encoded(x, y) for member, x, y in parts]).sum(dim=0)
+
+    def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
+        """Return the sums of the members' scores (n,) of encoded images and sentences side by side."""
+        parts = zip(self.pair_matchers(), *self._apart(images, sentences), strict=True)
+        return torch.stack([member.score_pairs(x, y) for member, x, y in parts]).sum(dim=0)
+
+    def pair_matchers(self) -> list[PairMatcher]:
+        """Return the members."""
+        return cast(list[PairMatcher], list(self.members))
+
+    def _apart(self, images: Tensor, sentences: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        return take_apart(images, self._image_shapes), take_apart(sentences, self._sentence_shapes)
+
+
+def take_apart(rows: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
+    """Return views of rows (n, sum of sizes) as (n, *shape) each; nothing is copied."""
+    sizes = [shape.numel() for shape in shapes]
+    parts = zip(torch.split(rows, sizes, dim=1), shapes, strict=True)
+    return [part.view(len(part), *shape) for part, shape in parts]

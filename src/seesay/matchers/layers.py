@@ -1,0 +1,45 @@
+"""Layers that several matchers share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.matchers.sentences import Sentences
+
+
+class ScoreLayer(nn.Linear):
+    """A network's last layer, to one score: (…, width) to (…, 1), in single precision under autocast too.
+
+    Half precision knows some thousand numbers around a score, so that different pairs would tie.
+    """
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the scores."""
+        with torch.autocast(inputs.device.type, enabled=False):
+            return functional.linear(inputs.to(self.weight.dtype), self.weight, self.bias)
+
+
+class WordLSTM(nn.Module):
+    """An LSTM over words; its state after the last one is the sentence's vector."""
+
+    def __init__(self, vocabulary_size: int, word_dim: int, dim: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary_size, word_dim)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.lstm = nn.LSTM(word_dim, dim)
+
+    def forward(self, sentences: Sentences) -> Tensor:
+        """Return the states, (m, dim)."""
+        state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
+        return state
+
+
+def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool = True) -> nn.Linear:
+    """Return a layer with Glorot's uniform weights and zero biases."""
+    layer = kind(width, out, bias=bias)
+    nn.init.xavier_uniform_(layer.weight)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer

@@ -1,0 +1,224 @@
+"""Training of GVSE's gates, which predict from a query's two vectors if it has words that are rare in training.
+
+The label of a train sentence counts its words in the other folds only, so that a word does not make itself
+common; val sentences are labelled by the train split. Both labels have the same total weight in the loss, so
+that a gate that learns nothing gives t = 1/2, the sum of the metrics; its last layer is zero at first.
+
+The epoch with the lowest loss on val is kept, and its gate is then calibrated: a gate learns to tell queries
+apart, not to match them, and how sure it is says nothing of how much better the metric for uncommon content
+is. So its logit f becomes a·f + b, with the a and b of the highest recall on val. Every a is positive, which
+keeps the order of the queries by t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from statistics import fmean
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
+from seesay.metrics.auc import auc
+from seesay.metrics.ranks import ranks
+from seesay.metrics.recall import recall_at_k
+from seesay.progress import progress
+from seesay.recipes.schema import Recipe
+from seesay.runs.inputs import Inputs
+from seesay.runs.run import Run
+from seesay.runs.summary import GateSummary
+from seesay.text.rare_words import rarest_words, word_counts
+from seesay.training.loop import lr_factor, new_optimizer
+
+SCALES = (1.0, 0.5, 0.25, 0.125)
+SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
+
+Labels = NDArray[np.bool_]
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Vectors of queries by both members, side by side, (n, d), and which hold uncommon content, (n,)."""
+
+    vectors: Tensor
+    labels: Tensor
+
+
+def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, GateSummary]:
+    """Train the gates of a fusion in place, on its members' vectors of the train split.
+
+    Returns:
+        For `image` and `sentence` what was learned, or why there was nothing to learn. Epoch 0 is the gate
+        that gives t = 1/2.
+
+    Raises:
+        SeesayError: the loss is not finite.
+    """
+    matcher, settings = run.matcher, run.recipe.matcher
+    assert isinstance(matcher, GVSE)
+    assert isinstance(settings, GVSESettings)
+    assert settings.gate is not None
+    train_labels = fold_labels(train, settings.gate, run.recipe.seed)
+    val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)
+    learned: dict[str, GateSummary] = {}
+    seen = {name: _vectors(run, val, name) for name in ("image", "sentence")}
+    metrics = _metrics(seen["image"], seen["sentence"], matcher.dims[0])
+    for side, name in enumerate(("image", "sentence")):
+        if why := _nothing_to_learn(name, train=train_labels[side], val=val_labels[side]):
+            learned[name] = GateSummary(epoch=0, why=why)
+            continue
+        mine = Queries(torch.from_numpy(_vectors(run, train, name)), torch.from_numpy(train_labels[side]))
+        chosen_by = Queries(torch.from_numpy(seen[name]), torch.from_numpy(val_labels[side]))
+        gate = getattr(matcher, f"{name}_gate")
+        best = train_gate(gate, mine, chosen_by, run.recipe, run.device)
+        with torch.inference_mode():
+            logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
+        calibration = calibrate(gate, logits, metrics, val.image_of_sentence, name)
+        learned[name] = best.model_copy(update=calibration)
+    return learned
+
+
+def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labels, Labels]:
+    """Label the images (n,) and sentences (m,) of the train split that hold a word uncommon in the other folds.
+
+    Folds are of images, so that an image's sentences, which share words, are in one.
+    """
+    texts, owners = inputs.corpus.texts(), inputs.image_of_sentence
+    fold = np.random.default_rng(seed).permutation(len(inputs.features)) % settings.folds
+    counts = word_counts(texts)
+    labels = np.zeros(len(texts), bool)
+    for number in range(settings.folds):
+        mine = np.flatnonzero(fold[owners] == number)
+        own = [texts[i] for i in mine.tolist()]
+        labels[mine] = rarest_words(own, counts - word_counts(own)) <= settings.uncommon
+    return _of_images(labels, owners, len(inputs.features)), labels
+
+
+def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labels, Labels]:
+    """Label the images (n,) and sentences (m,) that hold a word of at most `uncommon` occurrences in training."""
+    labels = rarest_words(inputs.corpus.texts(), word_counts(train)) <= uncommon
+    return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
+
+
+def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> GateSummary:
+    """Train one gate with the recipe's optimizer, epochs and batch size; keep the epoch of the lowest val loss."""
+    torch.manual_seed(recipe.seed)
+    gate.reset()
+    gate.to(device)
+    optimizer = new_optimizer(recipe.optimizer, gate.parameters())
+    best = _Best()
+    best.look(0, gate, val, device)
+    steps, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
+    with progress("Gate", epochs, "epochs") as advance:
+        for epoch in range(1, epochs + 1):
+            order = torch.randperm(len(train.labels))
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, (epoch - 1) / epochs)
+            for start in steps:
+                chosen = order[start : start + recipe.batch_size]
+                vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
+                loss = balanced_loss(gate(vectors), labels, train.labels)
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                if recipe.optimizer.grad_clip is not None:
+                    nn.utils.clip_grad_norm_(gate.parameters(), recipe.optimizer.grad_clip)
+                optimizer.step()
+            best.look(epoch, gate, val, device)
+            advance(1)
+    gate.load_state_dict(best.state)
+    return GateSummary(epoch=best.epoch, loss=round(best.loss, 4), auc=best.auc)
+
+
+def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
+    """Return the cross-entropy of logits (n,) with labels (n,), weighted so that true and false `among` all balance."""
+    true = among.float().mean().clamp(1e-6, 1 - 1e-6).to(logits.device)
+    weights = torch.where(labels, 0.5 / true, 0.5 / (1 - true))
+    return functional.binary_cross_entropy_with_logits(logits, labels.float(), weights)
+
+
+class _Best:
+    """The gate with the lowest loss on val so far."""
+
+    def __init__(self) -> None:
+        self.epoch, self.loss = -1, float("inf")
+        self.auc: float | None = None
+        self.state: dict[str, Tensor] = {}
+
+    @torch.inference_mode()
+    def look(self, epoch: int, gate: Gate, val: Queries, device: str) -> None:
+        logits = gate(val.vectors.to(device)).float().cpu()
+        loss = float(balanced_loss(logits, val.labels, val.labels))
+        if not np.isfinite(loss):
+            raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
+        if loss >= self.loss:
+            return
+        area = auc(logits.numpy(), val.labels.numpy())
+        self.epoch, self.loss, self.auc = epoch, loss, None if area is None else round(area, 4)
+        self.state = {key: value.clone() for key, value in gate.state_dict().items()}
+
+
+def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:
+    if name == "image":
+        return run.embed_features(np.asarray(inputs.features))
+    return run.embed_prepared(inputs.sentences)
+
+
+def _metrics(images: Vectors, sentences: Vectors, first: int) -> tuple[Vectors, Vectors]:
+    """The scores of either member, m₀ and m₁ of eq. 4, (n, m) each; the first one's vectors are so wide."""
+    return images[:, :first] @ sentences[:, :first].T, images[:, first:] @ sentences[:, first:].T
+
+
+def _of_images(labels: Labels, owners: NDArray[np.int64], n_images: int) -> Labels:
+    """Which images have a sentence so labelled, (n,)."""
+    found = np.zeros(n_images, bool)
+    found[owners[labels]] = True
+    return found
+
+
+def _nothing_to_learn(name: str, **splits: Labels) -> str | None:
+    """Why a gate has nothing to learn: all of a split's labels are the same."""
+    for split, labels in splits.items():
+        if labels.all() or not labels.any():
+            return f"{'every' if labels.all() else 'no'} {split} {name} holds uncommon words"
+    return None
+
+
+def calibrate(
+    gate: Gate, logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str
+) -> dict[str, float]:
+    """Scale and shift a gate in place by its recall on val; of equals the first in SCALES and SHIFTS is taken.
+
+    Args:
+        gate: of that side.
+        logits: f of val's queries, (n,) images or (m,) sentences.
+        metrics: m₀ and m₁ of eq. 4, (n, m) each.
+        owners: (m,), for each sentence the row of its image.
+        side: "image" or "sentence", the query.
+
+    Returns:
+        `scale`, `shift` and `recall`: the mean of R@1, R@5 and R@10 with them, in percent.
+    """
+    recall, (scale, shift) = max(
+        ((_recall(a * logits + b, metrics, owners, side), (a, b)) for a, b in product(SCALES, SHIFTS)),
+        key=lambda found: found[0],
+    )
+    with torch.no_grad():
+        gate.score.weight.mul_(scale)
+        gate.score.bias.mul_(scale).add_(shift)
+    return {"scale": scale, "shift": shift, "recall": round(recall, 3)}
+
+
+def _recall(logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str) -> float:
+    t = 1 / (1 + np.exp(-logits))
+    t = t[:, None] if side == "image" else t[None, :]
+    uncommon, common = metrics
+    found = ranks(t * uncommon + (1 - t) * common, owners)
+    queries = found.sentence if side == "image" else found.image
+    return fmean(recall_at_k(queries, k) for k in (1, 5, 10))

@@ -1,0 +1,61 @@
+"""The history of a training: a JSON line an epoch, and its curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, JsonValue
+
+from seesay.paths import replace_text
+
+METRICS = "metrics.jsonl"
+
+
+class Epoch(BaseModel):
+    """An epoch: its mean loss, its seconds and the measures of the val split.
+
+    CCA has none: a ridge stands for an epoch there.
+    """
+
+    epoch: int
+    loss: float
+    seconds: float
+    val: dict[str, JsonValue]
+    ridge: float | None = None
+
+
+def write_history(folder: Path, history: Sequence[Epoch]) -> None:
+    """Write all epochs so far to `metrics.jsonl` in a run's folder."""
+    lines = (epoch.model_dump_json(exclude_none=True) + "\n" for epoch in history)
+    replace_text(folder / METRICS, "".join(lines))
+
+
+def draw_curves(history: Sequence[Epoch], folder: Path) -> None:
+    """Draw `loss.png` and `recall.png`: the loss and the measures of the val split by epoch."""
+    from matplotlib.figure import Figure
+
+    epochs = [epoch.epoch for epoch in history]
+    losses = {"train": [epoch.loss for epoch in history]}
+    for name, curves, unit in (("loss", losses, "loss"), ("recall", _recalls(history), "val, %")):
+        figure = Figure(figsize=(8, 4), layout="constrained")
+        axes = figure.add_subplot()
+        for label, values in curves.items():
+            axes.plot(epochs, values, label=label, marker=".")
+        axes.set(xlabel="epoch", ylabel=unit)
+        axes.grid(alpha=0.3)
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+        figure.savefig(folder / f"{name}.png", dpi=110)
+
+
+def _recalls(history: Sequence[Epoch]) -> dict[str, list[float]]:
+    curves: dict[str, list[float]] = {}
+    for epoch in history:
+        for name, value in epoch.val.items():
+            if name in ("mR", "R@1", "R@10", "mAP") and isinstance(value, int | float):
+                curves.setdefault(name, []).append(value)
+            elif isinstance(value, dict) and name.endswith("_retrieval"):
+                for k in ("R@1", "R@10"):
+                    if isinstance(found := value.get(k), int | float):
+                        curves.setdefault(f"{name.replace('_', ' ')} {k}", []).append(found)
+    return {name: values for name, values in curves.items() if len(values) == len(history)}

@@ -1,0 +1,180 @@
+"""The routes of the API: queries, grounding, and images by their id, the only way a client can name one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, File, Header, HTTPException, Query, UploadFile
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse, Response
+from PIL import Image
+
+from seesay import __version__
+from seesay.data.sources import FileSource
+from seesay.errors import ImageError
+from seesay.grounding.ground import Grounding
+from seesay.web.answers import GroundingAnswer, Images, Sentences, Status, failures
+from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS
+from seesay.web.service import Service
+
+_Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description="a sentence that describes the images")]
+_Phrases = Annotated[
+    str, Query(max_length=MAX_CHARACTERS, description="a phrase, or a sentence whose noun phrases to find")
+]
+_Count = Annotated[int, Query(ge=1, le=MAX_ANSWERS, description="number of results")]
+_Boxes = Annotated[int, Query(ge=1, le=20, description="number of boxes of each phrase, at most")]
+_Rerank = Annotated[bool, Query(description="whether the server's re-ranking run orders the best results")]
+_Upload = Annotated[UploadFile, File(description="an encoded image")]
+_Id = Annotated[int, PathParameter(ge=1, le=2**63 - 1)]
+
+_DEFAULT_COUNT = 40
+_REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
+_UNKNOWN_TYPE = "application/octet-stream"
+_MEDIA_TYPES = {
+    "JPEG": "image/jpeg",
+    "MPO": "image/jpeg",  # several JPEGs in one file; browsers show the first
+    "PNG": "image/png",
+    "GIF": "image/gif",
+    "WEBP": "image/webp",
+    "AVIF": "image/avif",
+    "BMP": "image/bmp",
+    "TIFF": "image/tiff",
+    "JPEG2000": "image/jp2",
+}
+
+
+def query_routes(service: Service) -> APIRouter:
+    """Build `/api/search`, `/api/similar`, `/api/sentences` and `/api/status`."""
+    index = service.index
+    router = APIRouter(prefix="/api", tags=["queries"])
+
+    @router.get("/search", responses=failures(422, 503))
+    async def search(q: _Text, k: _Count = _DEFAULT_COUNT, rerank: _Rerank = False) -> Images:
+        """Find the images that a sentence describes best."""
+        if not q.strip():
+            raise HTTPException(422, "The sentence is empty; describe what the images show.")
+        if rerank:
+            return Images.from_hits(*await service.reranked(lambda by: by.search(index, q, k)))
+        return Images.from_hits(*await service.timed(lambda: index.search(q, k)))
+
+    @router.post("/similar", responses=failures(422, 503, 413))
+    async def similar(image: _Upload, k: _Count = _DEFAULT_COUNT) -> Images:
+        """Find the images most similar to an uploaded one."""
+        data = await service.uploaded(image)
+        return Images.from_hits(*await service.timed(lambda: index.similar(data, k)))
+
+    @router.post("/sentences", responses=failures(422, 503, 413))
+    async def sentences(image: _Upload, k: _Count = 10, rerank: _Rerank = False) -> Sentences:
+        """Find the sentences that describe an uploaded image best."""
+        data = await service.uploaded(image)
+        if rerank:
+            return Sentences.from_hits(*await service.reranked(lambda by: by.sentences_for(index, data, k)))
+        return Sentences.from_hits(*await service.timed(lambda: index.sentences_for(data, k)))
+
+    @router.get("/status")
+    async def status() -> Status:
+        """Describe what is being served."""
+
+        def work() -> Status:
+            return Status(
+                images=index.count("image"),
+                sentences=index.count("sentence"),
+                matcher=index.run_name,
+                generation=index.store.generation(),
+                version=__version__,
+                grounding=service.grounder.exists(),
+                reranking=service.reranker is not None,
+            )
+
+        return await service.run(work)
+
+    return router
+
+
+def grounding_routes(service: Service) -> APIRouter:
+    """Build `/api/ground` and `/api/images/{id}/ground`."""
+    router = APIRouter(prefix="/api", tags=["grounding"])
+
+    async def answer(read: Callable[[], tuple[bytes, str]], text: str, k: int) -> GroundingAnswer:
+        if not text.strip():
+            raise HTTPException(422, "The sentence is empty; name what to point at.")
+
+        def work() -> Grounding:
+            image, name = read()
+            return service.grounder.get().ground(image, name, text, k)
+
+        return GroundingAnswer.from_grounding(*await service.timed(work))
+
+    @router.post("/ground", responses=failures(422, 503, 413))
+    async def ground(image: _Upload, q: _Phrases, k: _Boxes = 1) -> GroundingAnswer:
+        """Find what a sentence names in an uploaded image."""
+        data = await service.uploaded(image)
+        return await answer(lambda: (data, "the image"), q, k)
+
+    @router.get("/images/{id}/ground", responses=failures(422, 503, 404))
+    async def ground_indexed(id: _Id, q: _Phrases, k: _Boxes = 1) -> GroundingAnswer:
+        """Find what a sentence names in an image of the index."""
+
+        def read() -> tuple[bytes, str]:
+            item, file = service.image(id)
+            try:
+                return FileSource(file).read(), item.path or "the image"
+            except ImageError as error:
+                raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+
+        return await answer(read, q, k)
+
+    return router
+
+
+def image_routes(service: Service) -> APIRouter:
+    """Build `/api/images/{id}` and its thumbnail."""
+    Image.init()  # registers all formats, for `_media_type`
+    router = APIRouter(prefix="/api/images", tags=["images"], responses=failures(404))
+
+    @router.get("/{id}", response_class=FileResponse)
+    async def image(id: _Id) -> FileResponse:
+        """Return the original file of an image."""
+
+        def work() -> tuple[Path, str]:
+            _, file = service.image(id)
+            return file, _media_type(file)
+
+        file, type_ = await service.run(work)
+        return FileResponse(
+            file,
+            media_type=type_,
+            filename=file.name,
+            content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
+            headers={"Cache-Control": _REVALIDATE},
+        )
+
+    @router.get("/{id}/thumbnail", response_class=Response)
+    async def thumbnail(id: _Id, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+        """Return a small JPEG of an image, made at the first request."""
+
+        def work() -> Response:
+            item, file = service.image(id)
+            headers = {"ETag": f'"{item.key}"', "Cache-Control": _REVALIDATE}
+            if if_none_match is not None and item.key in if_none_match:
+                return Response(status_code=304, headers=headers)
+            try:
+                content = service.index.thumbnails.get(item.key, file)
+            except OSError as error:
+                raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+            return Response(content, media_type="image/jpeg", headers=headers)
+
+        return await service.run(work)
+
+    return router
+
+
+def _media_type(file: Path) -> str:
+    """The type by content, since suffixes lie; one that browsers save if they cannot show the format."""
+    try:
+        with Image.open(file, formats=[name for name in _MEDIA_TYPES if name in Image.OPEN]) as image:
+            return _MEDIA_TYPES.get(image.format or "", _UNKNOWN_TYPE)
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        return _UNKNOWN_TYPE

@@ -1,0 +1,240 @@
+"""Rows of several files as one array; region features, written as published and read back by id."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.data.features import FeatureRows, RegionFiles, find_region_files
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.runs.inputs import split_inputs
+from seesay.text.vocabulary import Vocabulary
+
+SAMPLE = Path(__file__).parents[3] / "shared" / "region-features" / "bottom_up_10.npz"
+IDS = ["101", "77", "2059"]  # in no order, as such files are
+BOXES = np.zeros((6, 4), np.float32)
+
+
+def features(images: int = 3, regions: int = 6, width: int = 5) -> np.ndarray:
+    return np.random.default_rng(images).random((images, regions, width), np.float32)
+
+
+def tsv_line(image: str, rows: np.ndarray) -> bytes:
+    parts = (base64.b64encode(np.ascontiguousarray(each)) for each in (BOXES[: len(rows)], rows))
+    return b"\t".join([image.encode(), b"640", b"480", str(len(rows)).encode(), *parts]) + b"\n"
+
+
+def write_tsv(path: Path, rows: np.ndarray, ids: list[str]) -> None:
+    path.write_bytes(b"".join(tsv_line(*each) for each in zip(ids, rows, strict=True)))
+
+
+def write_npz(path: Path, rows: np.ndarray, ids: list[str]) -> None:
+    np.savez(path, features=rows, img_id=np.array(ids), boxes=np.zeros((*rows.shape[:2], 4)))
+
+
+def write_npy(path: Path, rows: np.ndarray, ids: list[str]) -> None:
+    np.save(path, rows)
+    path.with_name(f"{path.stem}_ids.txt").write_text("\n".join(ids) + "\n")
+
+
+def write_hdf5(path: Path, rows: np.ndarray, ids: list[str]) -> None:
+    h5py = pytest.importorskip("h5py", reason="the extra hdf5 is not installed")
+    with h5py.File(path, "w") as file:
+        file["features"] = rows
+        file["image_id"] = np.array([int(each) for each in ids])
+
+
+WRITERS = {
+    "f.tsv": write_tsv,
+    "f.tsv.0": write_tsv,
+    "f.npz": write_npz,
+    "f.npy": write_npy,
+    "f.h5": write_hdf5,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_was_written_is_read_by_id(tmp_path: Path, name: str) -> None:
+    rows = features()
+    WRITERS[name](tmp_path / name, rows, IDS)
+    files = RegionFiles(find_region_files(tmp_path))
+    wanted = [2, 0, 2, 1]  # out of order, and one twice
+    at = [files.row(f"COCO_val2014_{int(IDS[i]):012}.jpg") for i in wanted]
+    np.testing.assert_array_equal(files.features[np.array(at)], rows[wanted])
+    assert files.row("5.jpg", 101) == files.row("101.jpg") == files.row("101")
+    assert files.row("5.jpg") is None
+
+
+def test_several_files_are_one(tmp_path: Path) -> None:
+    rows = features(5)
+    write_tsv(tmp_path / "a.tsv.0", rows[:2], ["1", "2"])
+    write_npz(tmp_path / "b.npz", rows[2:], ["3", "4", "5"])
+    files = RegionFiles(find_region_files(tmp_path))
+    np.testing.assert_array_equal(files.features[[files.row("4"), files.row("1")]], rows[[3, 0]])
+
+
+def test_an_image_with_fewer_regions_has_zeros(tmp_path: Path) -> None:
+    rows = features(2)
+    (tmp_path / "f.tsv").write_bytes(tsv_line("1", rows[0]) + tsv_line("2", rows[1, :4]))
+    files = RegionFiles(find_region_files(tmp_path))
+    assert files.features.shape == (2, 6, 5)
+    np.testing.assert_array_equal(files.features[[1]][0, :4], rows[1, :4])
+    assert not files.features[[1]][0, 4:].any()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_image_that_is_there_twice_is_named(tmp_path: Path, name: str) -> None:
+    WRITERS[name](tmp_path / name, features(), ["7", "8", "7"])
+    with pytest.raises(SeesayError, match="image 7 is there twice"):
+        RegionFiles(find_region_files(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["f.npz", "f.npy", "f.h5"])
+def test_another_number_of_images_than_of_ids(tmp_path: Path, name: str) -> None:
+    WRITERS[name](tmp_path / name, features(), ["7", "8"])
+    with pytest.raises(SeesayError, match="2 ids for the features of 3 images"):
+        RegionFiles(find_region_files(tmp_path))
+
+
+def test_features_that_are_no_regions_or_have_no_ids(tmp_path: Path) -> None:
+    write_npz(tmp_path / "f.npz", features()[:, 0], IDS)
+    with pytest.raises(SeesayError, match=r"\(3, 5\).*images, regions, numbers"):
+        RegionFiles([tmp_path / "f.npz"])
+    np.savez(tmp_path / "g.npz", features=features(), names=np.array(IDS))
+    with pytest.raises(SeesayError, match="no ids"):
+        RegionFiles([tmp_path / "g.npz"])
+
+
+def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", features(), IDS)
+    write_npz(tmp_path / "b.npz", features(regions=9), ["1", "2", "3"])
+    with pytest.raises(SeesayError, match=r"\(9, 5\), and \(6, 5\) in a\.npz"):
+        RegionFiles(find_region_files(tmp_path))
+
+
+@pytest.mark.parametrize("cut", [1, 4, 40])
+def test_a_line_that_is_cut_short_is_named(tmp_path: Path, cut: int) -> None:
+    whole = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
+    (tmp_path / "f.tsv").write_bytes(whole[0] + whole[1][: -1 - cut] + b"\n" + whole[2])
+    with pytest.raises(SeesayError, match=r"f\.tsv:2: .* 6 regions of 5"):
+        RegionFiles(find_region_files(tmp_path))
+
+
+def test_more_regions_than_features(tmp_path: Path) -> None:
+    lines = [tsv_line(*each) for each in zip(IDS, features(), strict=True)]
+    (tmp_path / "f.tsv").write_bytes(lines[0] + lines[1].replace(b"\t6\t", b"\t7\t"))
+    with pytest.raises(SeesayError, match=r"f\.tsv:2: 30 numbers and 6 boxes for 7 regions of 5"):
+        RegionFiles(find_region_files(tmp_path))
+
+
+def test_what_is_no_base64(tmp_path: Path) -> None:
+    line = tsv_line("1", features(1)[0])
+    (tmp_path / "f.tsv").write_bytes(line[:-9] + b"!!!!" + line[-5:])
+    files = RegionFiles(find_region_files(tmp_path))
+    with pytest.raises(SeesayError, match="line 1 is not base64"):
+        files.features[[0]]
+
+
+@pytest.mark.parametrize("name", ["f.npz", "f.npy", "f.h5"])
+def test_damaged_files(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    WRITERS[name](path, features(), IDS)
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(SeesayError, match=name):
+        RegionFiles([path])
+
+
+def test_hdf5_without_h5py_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    (tmp_path / "f.h5").write_bytes(b"")
+    with pytest.raises(SeesayError, match=r"seesay\[hdf5\]"):
+        RegionFiles([tmp_path / "f.h5"])
+
+
+def test_other_files_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "table.tsv").write_text("image\tcaption\tsplit\na.jpg\ta dog\ttest\n")
+    np.savez(tmp_path / "scores.npz", scores=np.zeros(3))
+    np.save(tmp_path / "train_ims.npy", features())
+    assert find_region_files(tmp_path) == []
+
+
+def write_corpus(folder: Path, rows: np.ndarray, ids: list[str]) -> None:
+    write_tsv(folder / "f.tsv", rows, ids)
+    records = [
+        {"filename": f"{i}.jpg", "split": "test", "imgid": n, "sentences": [{"raw": f"dog {n}"}]}
+        for n, i in enumerate(sorted(ids))
+    ]
+    (folder / "dataset_tiny.json").write_text(json.dumps({"dataset": "tiny", "images": records}))
+
+
+RECIPE = load_recipe("gvse-uncommon", changes=["encoders=[precomputed]", "matcher.instances=8"])
+VOCABULARY = Vocabulary(["dog"])
+
+
+def test_a_corpus_takes_its_regions_from_beside(tmp_path: Path) -> None:
+    rows = features()
+    write_corpus(tmp_path, rows, IDS)
+    inputs = split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
+    given = inputs.features.numpy().reshape(3, 8, 5)
+    np.testing.assert_array_equal(given[:, :6], rows[np.argsort(IDS)])
+    assert not given[:, 6:].any()
+
+
+def test_an_image_without_features_is_set_aside_and_listed(tmp_path: Path) -> None:
+    write_corpus(tmp_path, features(), IDS)
+    write_tsv(tmp_path / "f.tsv", features()[:2], IDS[:2])
+    from PIL import Image
+
+    Image.new("RGB", (8, 8)).save(tmp_path / "2059.jpg")
+    inputs = split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
+    assert len(inputs.features) == 2
+    assert [str(error) for error in inputs.broken] == ["2059.jpg: no features of it."]
+
+
+def test_numbers_that_are_none_name_their_image(tmp_path: Path) -> None:
+    rows = features()
+    rows[1, 2, 3] = np.nan
+    write_corpus(tmp_path, rows, IDS)
+    with pytest.raises(SeesayError, match=r"image 77\.jpg are no numbers"):
+        split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
+
+
+def test_a_real_sample(tmp_path: Path) -> None:
+    if not SAMPLE.is_file():
+        pytest.skip(f"real data: no sample of bottom-up attention at {SAMPLE}")
+    files = RegionFiles([SAMPLE])
+    assert files.features.shape == (10, 36, 2048)
+    with np.load(SAMPLE) as given:
+        at = files.row("COCO_train2014_000000578174.jpg")
+        np.testing.assert_array_equal(files.features[[at]][0], given["features"][2])
+        assert files.row("578174.jpg") is None  # it goes by whole names
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.sampled_from([(3,), (2, 3)]), st.data())
+def test_indexing_is_that_of_the_stacked_array(sizes, shape, data):
+    parts = [np.random.default_rng(i).random((size, *shape), np.float32) for i, size in enumerate(sizes)]
+    whole, rows = np.concatenate(parts), FeatureRows(parts)
+    assert rows.shape == whole.shape
+    wanted = data.draw(st.lists(st.integers(0, len(whole) - 1))) if len(whole) else []
+    assert (rows[wanted] == whole[np.array(wanted, int)]).all()
+
+
+def test_other_numbers_come_out_as_float32():
+    rows = FeatureRows([np.ones((2, 3), np.float16), np.ones((2, 3), np.int64)])
+    assert rows[[0, 3]].dtype == np.float32
+
+
+def test_rows_out_of_range_and_parts_that_do_not_fit_are_refused():
+    with pytest.raises(IndexError, match="4 rows"):
+        FeatureRows([np.zeros((4, 2))])[[4]]
+    with pytest.raises(ValueError, match="one shape"):
+        FeatureRows([np.zeros((4, 2)), np.zeros((4, 3))])

@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.encoders.names import SENTENCE_ENCODERS
+from seesay.encoders.sentences import quick_thought
+from seesay.encoders.sentences.base import (
+    fit_sentence_encoder,
+    load_sentence_encoder,
+    save_sentence_encoder,
+)
+from seesay.encoders.sentences.word_vectors import Bags, word_vectors
+from seesay.errors import SeesayError
+
+FITTED = sorted(name for name, found in SENTENCE_ENCODERS.items() if found.fitted)
+WHO = ["dog", "man", "woman", "child", "boy", "girl", "horse", "bird", "cat", "player"]
+DOES = ["runs", "jumps", "sits", "eats", "plays", "sleeps", "swims", "climbs", "rides", "stands"]
+WHERE = ["grass", "water", "street", "beach", "snow", "mountain", "field", "road", "table", "park"]
+TEXTS = [f"A {WHO[i % 10]} {DOES[i // 10 % 10]} near the {WHERE[(i + i // 10) % 10]}" for i in range(100)]
+IMAGES = np.arange(100) // 5
+
+
+@pytest.fixture(autouse=True)
+def _short_training(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(quick_thought, "WIDTH", 64)
+    monkeypatch.setattr(quick_thought, "_STEPS", 10)
+    monkeypatch.setattr(quick_thought, "_BATCH", 16)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_what_was_saved_encodes_the_same(name: str, tmp_path: Path):
+    encoder = fit_sentence_encoder(name, TEXTS, 12, IMAGES)
+    vectors = encoder.encode(TEXTS)
+    assert vectors.shape == (100, encoder.dim)
+    assert vectors.dtype == np.float32
+    assert encoder.dim == 12
+    save_sentence_encoder(encoder, tmp_path / "text.safetensors")
+    again = load_sentence_encoder(name, tmp_path / "text.safetensors")
+    np.testing.assert_array_equal(again.encode(TEXTS), vectors)
+    assert again.fingerprint == encoder.fingerprint
+    assert fit_sentence_encoder(name, TEXTS, 12, IMAGES).fingerprint == encoder.fingerprint
+    assert fit_sentence_encoder(name, TEXTS[:70], 12, IMAGES[:70]).fingerprint != encoder.fingerprint
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_a_sentence_is_encoded_alone_as_among_others(name: str):
+    encoder = fit_sentence_encoder(name, TEXTS, 12, IMAGES)
+    together = encoder.encode(["two cats in the snow", TEXTS[3], "a xqzzt", ""])
+    alone = np.concatenate([encoder.encode([text]) for text in ("two cats in the snow", TEXTS[3])])
+    np.testing.assert_allclose(together[:2], alone, atol=1e-5)
+    assert not together[3].any()
+    assert np.isfinite(together).all()
+    assert encoder.encode([]).shape == (0, 12)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_sentences_of_like_words_are_near(name: str):
+    encoder = fit_sentence_encoder(name, TEXTS, 40, IMAGES)
+    first, like, other = encoder.encode(
+        ["a dog runs near the grass", "near the grass runs the dog", "a woman sleeps near the table"]
+    )
+    assert first @ like > first @ other
+
+
+@pytest.mark.parametrize("name", ["hglmm", "mean", "quick-thought"])
+def test_a_word_that_training_never_saw_counts(name: str):
+    encoder = fit_sentence_encoder(name, TEXTS, 40, IMAGES)
+    puppy, dog, table = encoder.encode(["puppy", "dog", "table"])
+    assert np.linalg.norm(puppy - dog) < np.linalg.norm(puppy - table)
+
+
+def test_as_many_dimensions_as_the_data_supports():
+    assert fit_sentence_encoder("mean", TEXTS, 1000).dim <= 50
+    assert fit_sentence_encoder("hglmm", TEXTS[:6], 1000).dim <= 5
+
+
+def test_both_mixtures_stand_side_by_side():
+    both = fit_sentence_encoder("gmm+hglmm", TEXTS, 12).features.rows(TEXTS)
+    parts = [fit_sentence_encoder(name, TEXTS, 12, IMAGES).features.rows(TEXTS) for name in ("gmm", "hglmm")]
+    np.testing.assert_array_equal(both, np.hstack(parts))
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_training_sentences_without_a_known_word_are_refused(name: str):
+    with pytest.raises(SeesayError, match="training sentence"):
+        fit_sentence_encoder(name, ["xqzzt qqqqzz", "zzxxqq"], 12)
+
+
+def test_no_such_encoder_is_said():
+    with pytest.raises(SeesayError, match=r"No sentence encoder 'word2vec'.*hglmm"):
+        fit_sentence_encoder("word2vec", TEXTS, 12)
+
+
+def test_files_that_are_missing_or_broken_or_anothers(tmp_path: Path):
+    path = tmp_path / "text.safetensors"
+    with pytest.raises(SeesayError, match="train again"):
+        load_sentence_encoder("mean", path)
+    save_sentence_encoder(fit_sentence_encoder("mean", TEXTS, 5), path)
+    with pytest.raises(SeesayError, match="holds sentence encoder 'mean'"):
+        load_sentence_encoder("hglmm", path)
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(SeesayError, match="train again"):
+        load_sentence_encoder("mean", path)
+
+
+def test_minilm_needs_no_file(tmp_path: Path):
+    encoder = fit_sentence_encoder("minilm", TEXTS, 12)
+    save_sentence_encoder(encoder, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    assert load_sentence_encoder("minilm", tmp_path / "none").fingerprint == encoder.fingerprint
+    assert encoder.dim == 384
+
+
+def test_bags_keep_known_words_in_order():
+    bags = Bags.from_texts(["a dog a", "xqzzt", "", "dog's xqzzt man"])
+    assert bags.lengths.tolist() == [3, 0, 0, 2]
+    expected, _ = word_vectors(["a", "dog", "a", "dog", "man"])
+    np.testing.assert_array_equal(bags.vectors[bags.numbers], expected)
