@@ -51,13 +51,13 @@ def main() -> int:
     with TemporaryDirectory() as folder:
         collect(Path(folder))
         images = [(Path(folder) / name).read_bytes() for name in SENTENCES]
-    gallery, _ = run.embed_images(images, list(SENTENCES))
+    gallery = run.embed_images(images)
     sentences = run.embed_sentences(list(SENTENCES.values()))
     others = np.zeros((0, run.dim), np.float32)
     if options.among is not None:
         chosen = read_corpus(options.among).split("val").images[:MOST_OTHERS]
         encoded = [image.source.read() for image in chosen if image.source is not None]
-        others, _ = run.embed_images(encoded, [image.name for image in chosen])
+        others = run.embed_images(encoded)
     report("carry_over", rows(gallery, others, sentences), options)
     return 0
 

@@ -83,7 +83,8 @@ def plain(folder: Path) -> Measured:
         for _ in range(RESAMPLES):
             chosen = draw.integers(0, IMAGES, IMAGES)
             drawn.append(figures(Ranks(ranks.sentence[chosen], image[chosen].ravel())))
-        return np.percentile(drawn, [2.5, 97.5], axis=0).round(3).T.tolist()
+        ends: list[list[float]] = np.percentile(drawn, [2.5, 97.5], axis=0).round(3).T.tolist()
+        return ends
 
     timed(stages, "intervals", resample)
     return stages, peak_mib()

@@ -26,10 +26,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
-from seesay.encoders.images.base import lite_encoder
-from seesay.encoders.images.concept_regions import REGIONS, SIDE, concept_regions
+from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.crops import resize
-from seesay.encoders.images.efficientnet import load_lite
+from seesay.encoders.images.efficientnet import lite_encoder, load_lite
+from seesay.encoders.regions.proposals import SIDE
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
@@ -148,7 +148,7 @@ def measure_regions(data: Path) -> dict[str, Any]:
     load = os.getloadavg()[0]
     times = best_of_turns(
         {
-            "regions": lambda: [concept_regions(pixels) for pixels in images],
+            "regions": lambda: [diverse_regions(pixels, REGIONS) for pixels in images],
             "network": lambda: [
                 encoder.encode(squares[i : i + 32, None]) for i in range(0, len(squares), 32)
             ],

@@ -1,4 +1,4 @@
-"""Fills the table blocks of README and docs from results/; with --check, fails where one is stale."""
+"""Fill the table blocks of README and docs from results/; with --check, fail if one is stale."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.results.document_tables import refresh
+from seesay.results.documents import refresh
 
 ROOT = Path(__file__).parent.parent
 

@@ -183,7 +183,8 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     """
     first = failure.errors(include_url=False)[0]
     *parents, last = [str(part) for part in first["loc"]] or [""]
-    message = first["msg"][:1].lower() + first["msg"][1:].rstrip(".") + "."
+    text = first["msg"].removeprefix("Value error, ").rstrip(".")
+    message = f"{text[:1].lower()}{text[1:]}."
     if first["type"] == "settings" and first["msg"].startswith("key '"):
         inner = first["msg"].removeprefix("key '")
         return f"key '{'.'.join([*parents, last, inner])}"

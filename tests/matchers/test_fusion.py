@@ -121,7 +121,7 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     index = Index.create(tmp_path / "index", embedder)
     index.add_sentences([str(i) for i in range(M)])
     with index.store.write() as writer:
-        for row, vector in enumerate(embedder.embed_images(range(N), range(N))[0]):
+        for row, vector in enumerate(embedder.embed_image_files(range(N), range(N))[0]):
             writer.put_vector("image", str(row), vector)
             writer.put_image(f"{row}.jpg", str(row), 0, 1)
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]

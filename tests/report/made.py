@@ -10,13 +10,15 @@ from safetensors.torch import save_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
-from seesay.encoders.sentences.base import load_sentence_encoder
+from seesay.encoders.sentences.encoder import load_sentence_encoder
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.runs.run import RECIPE, VOCABULARY, WEIGHTS, Run, new_matcher
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 
-_HEAD = "name: {name}\ncorpus: flickr8k\nabout: small\nbatch: 40\nschedule: {{epochs: 2}}\nleast: 2\n"
+_HEAD = (
+    "name: {name}\ncorpus: flickr8k\nabout: small\nbatch_size: 40\nschedule: {{epochs: 2}}\nmin_count: 2\n"
+)
 _MARGIN = "loss: {kind: margin, margin: 0.2}\n"
 RECIPES = {
     "common": _MARGIN
@@ -44,10 +46,10 @@ def write_recipes(folder: Path) -> None:
 def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: str) -> Run:
     """A run of that recipe in `folder`, its weights drawn once and for all."""
     recipe = load_recipe(name, changes=changes)
-    vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), recipe.min_count)
+    vocabulary = Vocabulary.of(corpus.split("train").texts(), recipe.min_count)
     folder.mkdir(parents=True)
     if recipe.matcher.kind == "concepts":
-        concepts = ConceptVocabulary.from_texts(corpus.split("train").texts(), least=2)
+        concepts = ConceptVocabulary.of(corpus.split("train").texts(), min_count=2)
         concepts.save(folder / FILE)
         vocabulary = concepts.vocabulary()
     minilm = recipe.sentence_encoder == "minilm"

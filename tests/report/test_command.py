@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import pytest
+
+from seesay.cli import main
 from seesay.runs.run import Run
-from tests.end_to_end.test_cli import seesay
+from tests.end_to_end.test_table import seesay
 
 
 def test_the_corpus_is_that_of_training(runs: dict[str, Run], tmp_path: Path) -> None:
-    done = seesay("report", runs["common"].folder, "--out", tmp_path / "r.html")
+    done = seesay("report", runs["common"].folder, "--out", tmp_path / "r.html", cwd=tmp_path)
     assert done.stdout == f"{tmp_path / 'r.html'}\n"
     assert "1/1 common" in done.stderr
     assert "<h1>common on" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
-def test_what_goes_wrong_is_one_line_and_writes_nothing(runs: dict[str, Run], tmp_path: Path) -> None:
-    common = runs["common"].folder
-    for arguments, told in (
-        ((common, "--out", tmp_path / "r.pdf"), "ends in .html"),
-        ((common, common), "twice"),
-    ):
-        done = seesay("report", *arguments, code=2, cwd=tmp_path)
-        assert told in done.stderr.splitlines()[-1]
+@pytest.mark.parametrize(
+    ("more", "said"), [(("--out", "r.pdf"), "ends in .html"), (("COMMON",), "named twice")]
+)
+def test_a_mistake_is_one_line_and_writes_nothing(
+    runs: dict[str, Run],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    said: str,
+) -> None:
+    common = str(runs["common"].folder)
+    argv = ["seesay", "report", common, *(common if part == "COMMON" else part for part in more)]
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert said in line
     assert not list(tmp_path.iterdir())

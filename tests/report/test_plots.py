@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from seesay.report.html import Html
-from seesay.report.plots import by_bin, rank_histograms, recall_curves, shares_of, training_curves
+from seesay.html import Html
+from seesay.report.plots import estimates_by_bin, histograms, rank_histograms, recall_curves, training_curves
 
 CURVE = np.linspace(10, 90, 100)
 NAME = "a <b> & $c$"
@@ -19,10 +19,10 @@ PANELS = {"loss": {"train": CURVE[:2]}, "val": {"a": CURVE[:2], NAME: CURVE[:2]}
 PLOTS = {
     "curves": lambda alt: recall_curves({NAME: BOTH, "d": {"sentence": CURVE}}, alt),
     "histograms": lambda alt: rank_histograms({NAME: {"sentence": CURVE[:2]}}, ["1", "2–3"], alt),
-    "bins": lambda alt: by_bin({NAME: SURE, "d": SURE}, ["x", "y"], "of", "%", alt),
+    "bins": lambda alt: estimates_by_bin({NAME: SURE, "d": SURE}, ["x", "y"], "of", "%", alt),
     "training": lambda alt: training_curves([1, 2], "epoch", PANELS, 2, alt),
     "ridges": lambda alt: training_curves([0.01, 1], "ridge", PANELS, 1, alt),
-    "shares": lambda alt: shares_of({NAME: CURVE / 100, "d": np.zeros(0)}, "t", alt),
+    "shares": lambda alt: histograms({NAME: CURVE / 100, "d": np.zeros(0)}, "t", alt),
 }
 
 

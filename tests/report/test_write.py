@@ -10,15 +10,14 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_phrases
+from seesay.data.phrase_readers import read_phrases
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import gate_values
-from seesay.metrics.recall import MEASURES
-from seesay.protocols.external_scores import Given
+from seesay.matchers.fusion import gate_values
 from seesay.protocols.evaluate import evaluate
-from seesay.report.insides import concept_scores
-from seesay.report.queries import answer, sample
-from seesay.report.subject import corpus_of, measure_subjects, names_of
+from seesay.protocols.external_scores import ExternalScores
+from seesay.report.internals import concept_scores
+from seesay.report.queries import answer_queries, sample
+from seesay.report.subjects import measure_all, open_entries, short_names
 from seesay.report.write import check_out, write_report
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
@@ -64,26 +63,20 @@ def test_its_recalls_are_those_that_are_measured(
     row = [e for e in page.all[start:] if e["tag"] in ("th", "td", "small")]
     at = next(i for i, e in enumerate(row) if e["text"] == "fused")
     cells = [e["text"] for e in row[at + 1 : at + 19] if e["tag"] == "td"]
-    found = measure_split(runs["fused"], corpus, "test", "standard", resamples=1000)
-    sure = found["intervals"]
-    ways = ("sentence_retrieval", "image_retrieval")
-    wanted = [(found[way][name], sure[way][name]) for way in ways for name in MEASURES]
-    wanted.append((found["mR"], sure["mR"]))
-    assert cells == [f"{value:.1f}{low:.1f}–{high:.1f}" for value, (low, high) in wanted]
+    found = evaluate(runs["fused"], corpus)
+    wanted = [(value, *found.interval(column)) for column, value in found.columns().items()]
+    assert cells == [f"{value:.1f}{low:.1f}–{high:.1f}" for value, low, high in wanted]
 
 
 def test_right_answers_are_ticked_and_no_others(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
     names = ["common", "fused", "attends", "reads"]
-    subjects = measure_subjects([runs[n] for n in names], names, corpus, "test", lambda _: None)
-    found = [answer(subject, *sample(subject.scored.corpus)) for subject in subjects]
-    shown = [
-        *(
-            f.sentences[j]
-            for f in found
-            for j in [*sample(subjects[0].scored.corpus)[1], *f.hardest_sentences]
-        ),
-        *(f.images[i] for f in found for i in [*sample(subjects[0].scored.corpus)[0], *f.hardest_images]),
-    ]
+    measured = measure_all([runs[n] for n in names], names, corpus, "test", lambda _: None)
+    images, sentences = sample(corpus.split("test"))
+    shown = []
+    for each in measured:
+        found = answer_queries(each, images, sentences)
+        shown += [found.to_sentences[j] for j in [*sentences, *found.hardest_sentences]]
+        shown += [found.to_images[i] for i in [*images, *found.hardest_images]]
     assert len(page.of("span", class_="tick")) == sum(sum(each.right) for each in shown)
     assert sorted(e["text"].split("rank ")[1] for e in page.of("p", class_="who")) == sorted(
         f"{each.rank:,}" for each in shown
@@ -144,7 +137,7 @@ def test_where_it_comes_from(page: Elements, runs: dict[str, Run], corpus: Corpu
 
 def test_training_is_drawn_where_it_was_kept(page: Elements) -> None:
     drawn = [svg["aria-label"] for svg in page.of("svg", role="img")]
-    assert sum("training over epoch" in label for label in drawn) == 1
+    assert sum("Curves over epoch" in label for label in drawn) == 1
 
 
 def test_grounding_shows_true_and_found_boxes(grounding_page: Path) -> None:
@@ -163,8 +156,8 @@ def test_scores_of_somebody_else(corpus: Corpus, tmp_path: Path, runs: dict[str,
     owners = part.image_of_sentence()
     scores = (np.arange(len(part.images))[:, None] == owners).astype(np.float32)
     np.save(tmp_path / "perfect.npy", scores)
-    given = Given(str(tmp_path / "perfect.npy"))
-    write_report([given, runs["common"]], corpus, "test", tmp_path / "out.html", lambda _: None)
+    external = ExternalScores(str(tmp_path / "perfect.npy"))
+    write_report([external, runs["common"]], corpus, "test", tmp_path / "out.html", lambda _: None)
     page = Elements((tmp_path / "out.html").read_text(encoding="utf-8"))
     assert "100.0100.0–100.0" in [cell["text"] for cell in page.of("td")]
     assert len(page.of("pre")) == 1
@@ -174,21 +167,26 @@ def test_without_train_there_is_no_rarity(corpus: Corpus, tmp_path: Path, runs: 
     write_report([runs["common"]], corpus.split("test"), "test", tmp_path / "o.html", lambda _: None)
     text = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "no train split" in text
-    assert "differ by" not in text
+    assert "Differences of the other runs" not in text
 
 
-def test_mistakes_are_told(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:
+def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:
     with pytest.raises(SeesayError, match=r"ends in \.html"):
         check_out(tmp_path / "report.pdf")
     with pytest.raises(SeesayError, match="no such folder"):
         check_out(tmp_path / "nowhere" / "report.html")
-    with pytest.raises(SeesayError, match="--data"):
-        corpus_of([Given("scores.npy")], None, None, None)
-    with pytest.raises(SeesayError, match="phrases"):
-        write_report([runs["common"]], read_phrases(scenes), "test", tmp_path / "a.html", lambda _: None)
+    with pytest.raises(SeesayError, match="named twice"):
+        open_entries(["scores.npy", "scores.npy"])
+    for entry in (runs["common"], ExternalScores("scores.npy")):
+        with pytest.raises(SeesayError, match="phrases"):
+            write_report([entry], read_phrases(scenes), "test", tmp_path / "a.html", lambda _: None)
     assert not (tmp_path / "a.html").exists()
 
 
 def test_names_tell_runs_apart(runs: dict[str, Run]) -> None:
-    assert names_of([runs["common"], runs["fused"], Given("a.npy")]) == ["common", "fused", "a.npy"]
-    assert len(set(names_of([runs["common"], runs["common"]]))) == 2
+    assert short_names([runs["common"], runs["fused"], ExternalScores("a.npy")]) == [
+        "common",
+        "fused",
+        "a.npy",
+    ]
+    assert len(set(short_names([runs["common"], runs["common"]]))) == 2

@@ -1,19 +1,17 @@
+"""Published rows: every number as the papers print it, and which row stands beside a recipe."""
+
 import re
 from pathlib import Path
+from statistics import mean
 
 import pytest
+import yaml
 
 from seesay.recipes.load import list_recipes, load_recipe
-from seesay.results.published import (
-    all_rows,
-    corpora,
-    papers,
-    published_recalls,
-    published_row,
-    published_rows,
-    published_scores,
-)
+from seesay.results import published
+from seesay.results.published import corpora, find_published, is_published, papers, published_rows
 
+DATA = Path(published.__file__).parent
 PAPERS = Path(__file__).parents[2] / ".." / "shared" / "papers"
 PAPER = PAPERS / "irmatch-2017-zh.txt"
 TWO_BRANCH = PAPERS / "two-branch-tpami2019.txt"
@@ -36,11 +34,7 @@ def printed_rows():
 
 @pytest.mark.skipif(not PAPER.exists(), reason="the paper's text is not beside the repository")
 def test_every_row_is_the_papers():
-    ours = [
-        (row.corpus, row.system, [*row.sentence_retrieval.values(), *row.image_retrieval.values()])
-        for row in published_rows()
-        if row.source == "Ke et al., 2017"
-    ]
+    ours = [(row.corpus, row.system, list(row.figures.values())[:-1]) for row in papers()["irmatch"].rows]
     assert ours == list(printed_rows())
     assert len(ours) == 61
 
@@ -58,14 +52,13 @@ def printed_columns(table):
     return columns
 
 
+def recalls(row):
+    """The six recalls of a row, or the three of one direction."""
+    return [value for name, value in row.figures.items() if name != "mR" and not name.endswith("Med r")]
+
+
 def our_columns(table):
-    if table in (1, 4):
-        protocol = "phrase-localization" if table == 1 else "sentence-to-sentence"
-        rows = [list(row.recalls.values()) for row in published_recalls(protocol)]
-    else:
-        chosen = [row for row in published_rows() if (row.source, row.table) == ("Wang et al., 2019", table)]
-        ways = [(row.sentence_retrieval, row.image_retrieval) for row in chosen]
-        rows = [[way[f"R@{k}"] for way in both for k in (1, 5, 10)] for both in ways]
+    rows = [recalls(row) for row in papers()["two-branch"].rows if row.table == table]
     return [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
 
 
@@ -94,11 +87,8 @@ def mcnn_rows():
 
 @pytest.mark.skipif(not MCNN.exists(), reason="the paper's text is not beside the repository")
 def test_every_row_is_the_m_cnn_papers():
-    chosen = [row for row in published_rows() if row.source == "Ma et al., 2015"]
-    ours = [
-        (row.corpus, row.system, [*row.sentence_retrieval.values(), *row.image_retrieval.values()])
-        for row in chosen
-    ]
+    chosen = papers()["mcnn"].rows
+    ours = [(row.corpus, row.system, list(row.figures.values())[:-1]) for row in chosen]
     assert ours == list(mcnn_rows())
     assert len(ours) == 22 + 24
     assert {(row.corpus, row.table) for row in chosen} == {("flickr8k", 2), ("flickr30k", 3)}
@@ -108,11 +98,19 @@ def test_every_row_is_the_m_cnn_papers():
 def test_every_score_is_the_m_cnn_papers():
     text = MCNN.read_text(encoding="utf-8").split("\nTable 4. ")[1]
     heading, *lines = [line.split("\t") for line in text.splitlines() if line.count("\t") == 5][:5]
-    (scores,) = published_scores()
+    (scores,) = papers()["mcnn"].scores
     assert scores.systems == tuple(f"m-CNN({re.search(r'_{(.+)}', cell)[1]})" for cell in heading[2:])
     assert list(scores.rows.values()) == [tuple(map(float, line[2:])) for line in lines]
     true, *others = scores.rows.values()
     assert all(score > max(column) for score, column in zip(true, zip(*others, strict=True), strict=True))
+
+
+def check_mean(row, printed):
+    """MR is not kept: it is the printed numbers' mean, or a note says what it is printed as."""
+    if printed is None:
+        assert row.figures["mR"] is None
+    elif abs(row.figures["mR"] - printed) > 0.07:  # rounded from numbers with more places than printed
+        assert f"mR printed {printed}" in row.note
 
 
 def sco_rows(table):
@@ -139,32 +137,14 @@ def sco_rows(table):
 @pytest.mark.skipif(not SCO.exists(), reason="the paper's text is not beside the repository")
 @pytest.mark.parametrize(("table", "count"), [(2, 22), (3, 8), (4, 34), (5, 8)])
 def test_every_number_is_the_sco_papers(table, count):
-    """MR is not kept: it is the printed numbers' mean, or a note says what it is printed as."""
-    ours = {
-        (row.corpus, row.system): row
-        for row in published_rows()
-        if (row.source, row.table) == ("Huang et al., 2018", table)
-    }
+    ours = {(row.corpus, row.system): row for row in papers()["sco"].rows if row.table == table}
     printed = list(sco_rows(table))
     assert len(ours) == len(printed) == count
-    for corpus, system, recalls, mean in printed:
+    for corpus, system, printed_recalls, printed_mean in printed:
         row = ours[corpus, system]
-        ways = (row.sentence_retrieval, row.image_retrieval)
-        assert [way[f"R@{k}"] for way in ways for k in (1, 5, 10)] == recalls
+        assert recalls(row) == printed_recalls
         assert row.protocol == ("standard" if corpus == "flickr30k" else f"coco-{5 if table == 5 else 1}k")
-        if mean is None:
-            assert row.mean_recall is None
-        elif abs(row.mean_recall - mean) > 0.07:  # rounded from numbers with more places than printed
-            assert f"mR printed {mean}" in row.note
-
-
-def test_sco_stands_beside_its_ablations_row():
-    full = published_row("sco-full", "flickr30k")
-    assert (full.system, full.source, full.table) == ("cnp + ctx + gen", "Huang et al., 2018", 2)
-    for name in ("ctx-1crop", "ctx-gen-s", "cnp", "cnp-ctx-c", "full", "lambda-0.01", "lambda-100"):
-        for corpus in ("flickr30k", "coco"):
-            recipe = load_recipe(f"{corpus}/sco-{name}")
-            assert published_row(recipe.system, corpus) == published_row(recipe.name, corpus)
+        check_mean(row, printed_mean)
 
 
 def gvse_rows(table):
@@ -191,125 +171,138 @@ def gvse_rows(table):
 @pytest.mark.skipif(not GVSE.exists(), reason="the paper's text is not beside the repository")
 @pytest.mark.parametrize(("table", "count"), [(1, 12), (2, 24), (3, 31), (4, 9)])
 def test_every_number_is_the_gvse_papers(table, count):
-    ours = {
-        (row.corpus, row.protocol, row.system): row
-        for row in published_rows()
-        if (row.source, row.table) == ("Huang et al., 2019", table)
-    }
+    found = [row for row in papers()["gvse"].rows if row.table == table]
+    ours = {(row.corpus, row.protocol, row.system): row for row in found}
     printed = list(gvse_rows(table))
     assert len(ours) == len(printed) == count
-    for *of, recalls, mean in printed:
+    for *of, printed_recalls, printed_mean in printed:
         row = ours[tuple(of)]
-        ways = (row.sentence_retrieval, row.image_retrieval)
-        assert [way[f"R@{k}"] for way in ways for k in (1, 5, 10)] == recalls
-        if mean is None:
-            assert row.mean_recall is None
-        elif abs(row.mean_recall - mean) > 0.07:
-            assert f"mR printed {mean}" in row.note
+        assert recalls(row) == printed_recalls
+        check_mean(row, printed_mean)
 
 
-def test_gvse_stands_beside_its_row_of_the_protocol():
-    assert published_row("gvse-gated", "flickr30k").sentence_retrieval["R@1"] == 68.5
-    assert published_row("gvse-gated", "flickr30k", "0-shot").sentence_retrieval["R@1"] == 62.5
-    assert published_row("gvse-gated", "flickr30k", "3-shot").sentence_retrieval["R@1"] == 63.8
-    assert published_row("gvse-common", "flickr30k") is None  # few-shot rows are of no other protocol
-    assert published_row("VSE++", "flickr30k").protocol == "standard"
+def beside(name, corpus, protocol="standard", **choice):
+    """The row that an evaluation prints beside a system."""
+    return find_published(name, corpus, protocol, any_protocol=True, **choice)
+
+
+def test_a_row_stands_beside_its_recipe_and_its_systems_name():
+    soft = beside("irmatch-s", "flickr8k")
+    assert soft == beside("IRMatchS", "flickr8k")
+    assert recalls(soft) == [30.0, 60.1, 74.1, 24.2, 55.0, 69.2]
+    assert (soft.figures["S Med r"], soft.figures["mR"]) == (4, pytest.approx(mean(recalls(soft))))
+    assert "VGG-19" in soft.images
+    assert beside("irmatch-s", "scenes") is None
+    assert beside("seesay-small", "flickr8k") is None
+
+
+def test_sco_stands_beside_its_ablations_row():
+    full = beside("sco-full", "flickr30k")
+    assert (full.system, full.source, full.table) == ("cnp + ctx + gen", "Huang et al., 2018", 2)
+    for name in ("ctx-1crop", "ctx-gen-s", "cnp", "cnp-ctx-c", "full", "lambda-0.01", "lambda-100"):
+        for corpus in ("flickr30k", "coco"):
+            recipe = load_recipe(f"{corpus}/sco-{name}")
+            assert beside(recipe.system, corpus) == beside(recipe.name, corpus)
+
+
+def test_a_row_of_the_protocol_comes_first_and_few_shot_rows_stand_beside_nothing_else():
+    for protocol, first in (("standard", 68.5), ("0-shot", 62.5), ("3-shot", 63.8)):
+        assert beside("gvse-gated", "flickr30k", protocol).figures["S R@1"] == first
+    assert beside("gvse-common", "flickr30k") is None
+    assert beside("VSE++", "flickr30k").protocol == "standard"
+    assert beside("irmatch-h", "coco").protocol == "coco-1k"
+    assert find_published("irmatch-h", "coco", "standard") is None
 
 
 @pytest.mark.parametrize("corpus", ["flickr8k", "flickr30k"])
 @pytest.mark.parametrize("level", ["wd", "phs", "phl", "st", "ens"])
 def test_m_cnn_stands_beside_the_papers_own_row(corpus, level):
-    """Not what another paper printed of it, nor its rows with another image CNN."""
-    by_recipe = published_row(f"mcnn-{level}", corpus)
-    assert by_recipe is not None
+    """Not what another paper prints of it, nor its rows with another image CNN."""
+    by_recipe = beside(f"mcnn-{level}", corpus)
     assert by_recipe.source == "Ma et al., 2015"
     assert "VGG-19" in by_recipe.encoder
-    assert published_row(load_recipe(f"{corpus}/mcnn-{level}").system, corpus) == by_recipe
+    assert beside(load_recipe(f"{corpus}/mcnn-{level}").system, corpus) == by_recipe
 
 
 def test_what_another_paper_prints_of_m_cnn_stays_its_own():
-    other = published_row("m-CNN(ENS)", "flickr30k")
-    assert (other.source, other.sentence_retrieval["R@1"]) == ("Ke et al., 2017", 33.6)
-    assert published_row("mcnn-ens", "flickr30k").sentence_retrieval["R@1"] == 32.2
-    assert published_row(load_recipe("coco/mcnn-ens").system, "coco").source == "Ke et al., 2017"
-    ens = published_row("mcnn-ens", "flickr8k")
-    assert ens.mean_recall == pytest.approx((24.8 + 53.7 + 67.1 + 20.3 + 47.6 + 61.7) / 6)
+    other = beside("m-CNN(ENS)", "flickr30k")
+    assert (other.source, other.figures["S R@1"]) == ("Ke et al., 2017", 33.6)
+    assert beside("mcnn-ens", "flickr30k").figures["S R@1"] == 32.2
+    assert beside(load_recipe("coco/mcnn-ens").system, "coco").source == "Ke et al., 2017"
+
+
+@pytest.mark.parametrize("recipe", ["cca-mean", "cca-hglmm", "cca-gmm+hglmm"])
+def test_a_paper_that_ran_a_system_is_preferred_to_one_that_quotes_it(recipe):
+    """CCA is the two-branch paper's baseline; another paper quotes it, with a misprint."""
+    assert beside(recipe, "flickr30k").source == "Wang et al., 2019"
+    assert beside(recipe, "flickr8k").source == "Ke et al., 2017"  # the only one there
+    quoted = find_published(recipe, "flickr30k", "standard", ("Ke et al., 2017", 3))
+    assert quoted.source == "Ke et al., 2017"
+    assert beside("cca-gmm+hglmm", "flickr30k").figures["I R@10"] == 66.0
+
+
+def test_a_row_may_be_wanted_of_one_table():
+    two, five = ("Wang et al., 2019", 2), ("Wang et al., 2019", 5)
+    assert find_published("Weighted distance", "flickr30k", "standard", five).table == 5
+    assert find_published("Weighted distance", "flickr30k", "standard", two) is None
+    assert is_published("flickr30k", "standard", two)
+    assert not is_published("coco", "standard", two)
 
 
 def test_rows_of_protocols_with_one_direction():
-    best = {row.recipe: row.recalls for row in published_recalls("phrase-localization", "flickr30k-entities")}
+    best = {row.recipe: row.figures for row in published_rows("flickr30k-entities", "grounding")}
     assert best["ground-sampling"] == {"R@1": 51.03, "R@5": 70.26, "R@10": 75.25}
     assert best["ground-similarity-linear-single"]["R@1"] == 43.19
-    coco = published_recalls("sentence-to-sentence", "coco")
+    coco = published_rows("coco", "sentence-to-sentence")
     assert [row.recipe for row in coco] == ["two-branch", "two-branch-sampling", "two-branch-full"]
-    assert published_recalls("sentence-to-sentence", "scenes") == []
+    assert published_rows("scenes", "sentence-to-sentence") == []
 
 
-def test_a_row_without_a_median_rank():
-    row = published_row("two-branch-full", "flickr30k")
-    assert row is not None
-    assert row.table == 2
-    assert row.sentence_retrieval == {"R@1": 43.2, "R@5": 71.6, "R@10": 79.8, "Med r": None}
-    assert row.mean_recall == pytest.approx(60.0, abs=0.01)
+def test_numbers_that_are_not_printed():
+    row = beside("two-branch-full", "flickr30k")
+    assert (row.table, row.figures["S Med r"]) == (2, None)
+    assert row.figures["mR"] == pytest.approx(60.0, abs=0.01)
+    star = beside("NIC", "flickr8k")
+    assert (star.figures["S R@5"], star.figures["mR"]) == (None, None)
 
 
-@pytest.mark.parametrize("row", published_rows(), ids=lambda row: f"{row.corpus} {row.system}")
-def test_numbers_that_cannot_be_right_have_a_note(row):
-    issues = 0
-    for way in (row.sentence_retrieval, row.image_retrieval):
-        recalls = [(k, way[f"R@{k}"]) for k in (1, 5, 10) if way[f"R@{k}"] is not None]
-        values = [value for _, value in recalls]
-        median = way["Med r"]
-        issues += values != sorted(values)
-        if median is not None:
-            issues += any((median <= k and value < 50) or (median > k and value > 50) for k, value in recalls)
-    assert not issues or row.note
-
-
-def test_a_row_is_found_by_its_name_or_its_recipe():
-    soft = published_row("irmatch-s", "flickr8k")
-    assert soft is not None
-    assert soft == published_row("IRMatchS", "flickr8k")
-    assert soft.sentence_retrieval == {"R@1": 30.0, "R@5": 60.1, "R@10": 74.1, "Med r": 4}
-    assert soft.mean_recall == pytest.approx((30 + 60.1 + 74.1 + 24.2 + 55 + 69.2) / 6)
-    assert "VGG-19" in soft.encoder
-    assert published_row("irmatch-s", "scenes") is None
-    assert published_row("seesay-small", "flickr8k") is None
-
-
-def test_a_row_with_a_star_has_no_mean_recall():
-    star = published_row("NIC", "flickr8k")
-    assert star is not None
-    assert star.sentence_retrieval["R@5"] is None
-    assert star.mean_recall is None
+def test_numbers_that_cannot_be_right_have_a_note():
+    both = [row for row in published_rows() if "mR" in row.figures]
+    assert len(both) > 250
+    for row in both:
+        issues = 0
+        for way in "SI":
+            known = [(k, v) for k in (1, 5, 10) if (v := row.figures[f"{way} R@{k}"]) is not None]
+            values, median = [value for _, value in known], row.figures[f"{way} Med r"]
+            issues += values != sorted(values)
+            if median is not None:
+                issues += any((median <= k and v < 50) or (median > k and v > 50) for k, v in known)
+        assert not issues or row.note, (row.source, row.table, row.system)
 
 
 def test_every_row_has_a_recipe_or_a_reason():
     """A recipe that stands beside a row, one that does the same, or what is missing."""
     recipes = {recipe.name for recipe in list_recipes()} | {"two-branch-regions"}  # two recipes combined
-    assert len(all_rows()) == 308
-    for row in all_rows():
+    assert len(published_rows()) == 308
+    for row in published_rows():
         assert row.recipe or row.counterpart or row.missing, row.system
-        assert not (row.recipe and row.counterpart), row.system
-        assert not (row.recipe and row.missing), row.system
+        assert not (row.recipe and (row.counterpart or row.missing)), row.system
         named = {row.recipe, row.counterpart, *re.findall(r"`(.+?)`", row.missing or "")} - {None}
         assert named <= recipes, row.system
-
-
-def test_no_row_of_a_recipe_is_told_apart_by_its_paper_alone():
-    """Its rows on one corpus by one protocol are of the same system, so that the first may stand beside."""
-    for row in published_rows():
         if row.recipe:
-            beside = published_row(row.recipe, row.corpus, row.protocol)
-            assert beside.recipe == row.recipe
+            assert find_published(row.recipe, row.corpus, row.protocol).recipe == row.recipe
 
 
-def test_every_system_that_is_told_of_is_printed():
-    printed = {row.system for row in all_rows()}
-    for paper in papers().values():
-        own = {system for table in paper["tables"] for system in table["rows"]}
-        assert set(paper["systems"]) <= own
-        for table in paper["tables"]:
-            assert set(table.get("notes", {})) <= set(table["rows"])
-    assert {row.corpus for row in all_rows()} == set(corpora())
-    assert {"SDT-RNN", "DVSA", "MCB"} <= printed
+@pytest.mark.parametrize("paper", papers())
+def test_every_system_that_is_described_is_printed(paper):
+    content = yaml.safe_load((DATA / f"{paper}.yaml").read_text(encoding="utf-8"))
+    assert set(content["systems"]) <= {system for table in content["tables"] for system in table["rows"]}
+    for table in content["tables"]:
+        assert set(table.get("notes", {})) <= set(table["rows"])
+
+
+def test_the_systems_of_others_are_printed_and_every_corpus_is_known():
+    others = yaml.safe_load((DATA / "systems.yaml").read_text(encoding="utf-8"))
+    printed = {row.system for row in published_rows() if not row.own}
+    assert {name for entry in others for name in entry["names"]} == printed
+    assert {row.corpus for row in published_rows()} == set(corpora())

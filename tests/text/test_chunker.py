@@ -53,12 +53,7 @@ def test_phrases_of_captions(sentence, expected):
     assert phrases(sentence) == expected
 
 
-@given(
-    st.one_of(
-        st.text(),
-        st.lists(st.sampled_from(WORDS)).map(" ".join),
-    )
-)
+@given(st.one_of(st.text(), st.lists(st.sampled_from(WORDS)).map(" ".join)))
 def test_chunks_are_pieces_of_the_sentence_in_order(sentence):
     chunks = noun_phrases(sentence)
     assert all(sentence[c.start : c.end] == c.text and c.text.strip() == c.text != "" for c in chunks)

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.concepts import (
-    PARTS_OF_SPEECH,
-    Concept,
-    ConceptVocabulary,
-    concept_targets,
-    content_words,
-)
+from seesay.text.concepts import PARTS_OF_SPEECH, Concept, ConceptVocabulary, concept_targets, content_words
 
 SENTENCES = ["Two dogs run", "a dog is running", "a red dog", "it is on", "a skateboard", "he skateboards"]
 
@@ -65,8 +59,8 @@ def test_an_images_targets_are_of_all_its_sentences() -> None:
 
 
 def test_flickr8k_has_the_concepts_one_expects(flickr8k: Path) -> None:
-    train = read_corpus(flickr8k).split("train")
-    found = ConceptVocabulary.from_texts(train.texts())
+    val = read_corpus(flickr8k).split("val")
+    found = ConceptVocabulary.from_texts(val.texts())
     parts = {concept.word: concept.part_of_speech for concept in found.concepts}
     assert len(parts) == 256
     assert [concept.word for concept in found.concepts[:3]] == ["dog", "man", "two"]
@@ -74,9 +68,9 @@ def test_flickr8k_has_the_concepts_one_expects(flickr8k: Path) -> None:
     assert expected.items() <= parts.items()
     assert parts["two"] == parts["three"] == "number"
     assert not {"men", "dogs", "running", "wearing", "is", "a", "in"} & parts.keys()
-    targets = concept_targets(found.vocabulary().words, train)
+    targets = concept_targets(found.vocabulary().words, val)
     # "dog" by another way: images with a sentence that has the word itself.
-    named = {s.image for s in train.sentences if {"dog", "dogs"} & set(s.text.lower().split())}
+    named = {s.image for s in val.sentences if {"dog", "dogs"} & set(s.text.lower().split())}
     assert np.mean(targets[sorted(named), 0]) > 0.99
 
 

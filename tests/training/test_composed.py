@@ -114,11 +114,11 @@ def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
     assert [member.matcher.level for member in members] == ["phs", "st"]
     for member in members:
         assert member.matcher.maps == (8, 8, 8)
-        assert (member.schedule.epochs, member.batch, member.seed) == (2, 60, 5)
+        assert (member.schedule.epochs, member.batch_size, member.seed) == (2, 60, 5)
         assert member.changes == tuple(sorted((*SMALL, "seed=5")))
     assert [each.seed for each in member_recipes(recipe.model_copy(update={"seed": 9}))] == [9, 9]
     assert read_recipe(finished / MEMBERS / "mcnn-st" / "recipe.yaml").matcher.maps == (8, 8, 8)
-    with pytest.raises(SeesayError, match=r"mcnn-wd with matcher\.breadth=3: key 'matcher\.mcnn\.breadth'"):
+    with pytest.raises(SeesayError, match=r"mcnn-wd with matcher\.breadth=3: key 'matcher\.breadth'"):
         load_recipe("mcnn-ens", changes=["matcher.breadth=3"])
 
 

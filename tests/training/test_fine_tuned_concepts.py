@@ -188,7 +188,7 @@ name: fused
 corpus: flickr8k
 about: a fusion with what matches no sentences
 encoders: ["efficientnet-lite0:ten"]
-least: 5
+min_count: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
 loss: {kind: margin}
 """
@@ -197,7 +197,7 @@ name: matched
 corpus: flickr8k
 about: concepts as if they were matched with sentences
 encoders: ["efficientnet-lite0:ten"]
-least: 5
+min_count: 5
 matcher: {kind: fine-tuned, members: [concepts]}
 loss: {kind: margin}
 """

@@ -95,7 +95,7 @@ def test_uploads_that_are_no_images(client: TestClient) -> None:
     assert client.post("/api/ground?q=red", data={"image": "/etc/passwd"}).status_code == 422
 
 
-def test_a_file_that_is_gone_or_broken_tells_no_path(client: TestClient, folder: Path, scene: Path) -> None:
+def test_errors_about_a_file_do_not_name_its_folder(client: TestClient, folder: Path, scene: Path) -> None:
     file = folder / "photos" / scene.name
     try:
         file.write_bytes(b"no image")
@@ -115,21 +115,6 @@ def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
         for size in (20_000, 200_000):
             files = {"image": ("x.jpg", bytes(size))}
             assert client.post("/api/ground?q=red", files=files).status_code == 413
-
-
-def test_the_run_is_loaded_once_and_only_when_asked(
-    folder: Path, grounding_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = []
-    whole = Grounder.__init__
-    monkeypatch.setattr(Grounder, "__init__", lambda self, run: (loaded.append(run), whole(self, run))[1])
-    app = create_app(opened(folder / "index"), ground_run=str(grounding_run))
-    with TestClient(app, base_url="http://localhost") as client:
-        assert client.get("/api/status").json()["grounding"] is True
-        assert not loaded
-        for _ in range(2):
-            assert client.get("/api/images/1/ground?q=red").status_code == 200
-    assert len(loaded) == 1
 
 
 @pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])

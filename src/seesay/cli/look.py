@@ -33,23 +33,23 @@ def data(
     as_json: JsonOption = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.readers import read_corpus, read_phrases
-    from seesay.data.summary import BROKEN, summarise, summarise_phrases
+    from seesay.data.corpus import Corpus
+    from seesay.data.readers import open_corpus
+    from seesay.data.summary import BROKEN, summarise
     from seesay.progress import progress_of
-    from seesay.text.rare_words import rare_word_summary
-    from seesay.text.vocabulary import vocabulary_summary
+    from seesay.text.rare_words import rare_word_summary, vocabulary_summary
 
-    if phrases:
-        told = summarise_phrases(read_phrases(folder, images, data_format))
-        console.show(told, as_json, console.print_corpus)
-        return
-    corpus = read_corpus(folder, data_format)
+    corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
-    summary["vocabulary"] = vocabulary_summary(corpus)
-    summary["rare_words"] = rare_word_summary(corpus)
-    console.show(summary, as_json, console.print_corpus)
-    if BROKEN in summary["issues"]:
+    words = vocabulary_summary(corpus) if isinstance(corpus, Corpus) else None
+    rare = rare_word_summary(corpus) if isinstance(corpus, Corpus) else None
+    if as_json:
+        more = {"vocabulary": words, "rare_words": rare} if words is not None else {}
+        console.print_json(summary.to_dict() | more)
+    else:
+        console.print_corpus(summary, words, rare)
+    if BROKEN in summary.issues.counts:
         raise typer.Exit(NOTHING_FOUND)
 
 
@@ -113,18 +113,23 @@ def concepts(
     source: Annotated[
         str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
     ],
-    image: Annotated[Path | None, typer.Argument(metavar="IMAGE", help="An image file; takes a run.")] = None,
-    k: Annotated[
-        int | None, typer.Option("-k", min=1, help="How many; 256 of a corpus, 10 of an image.")
+    image: Annotated[
+        Path | None, typer.Argument(metavar="IMAGE", help="An image file, if the first argument is a run.")
     ] = None,
-    min_count: Annotated[int, typer.Option(min=1, help="Of a corpus: in at least this many sentences.")] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", min=1, help="Number of concepts; by default 256 of a corpus, 10 of an image."),
+    ] = None,
+    min_count: Annotated[
+        int, typer.Option(min=1, help="Of a corpus: only words in at least so many sentences.")
+    ] = 5,
     regions: Annotated[
-        bool, typer.Option("--regions", help="Look at 50 regions of the image too; takes a second.")
+        bool, typer.Option("--regions", help="Also look at 50 regions of the image; takes a second.")
     ] = False,
     data_format: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the words that a corpus's training sentences say most, or what a run sees in an image."""
+    """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
     from seesay.data.readers import read_corpus
     from seesay.data.sources import FileSource
     from seesay.runs.concepts import image_concepts, run_concepts
@@ -140,7 +145,7 @@ def concepts(
     else:
         train = read_corpus(Path(source), data_format).split("train")
         vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
-    console.show(vocabulary.as_json(), as_json, console.print_concepts)
+    console.show(vocabulary.to_dict(), as_json, console.print_concepts)
 
 
 @app.command()
@@ -168,8 +173,9 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the runs below a folder, and the shipped ones."""
-    from seesay.training.runs import list_runs
+    from seesay.training.summarize import list_runs
 
     if folder != DEFAULT_RUNS and not folder.is_dir():
         raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")
-    console.show(list_runs(folder), as_json, console.print_lines)
+    rows = [{"name": name, "about": about} for name, about in list_runs(folder)]
+    console.show(rows, as_json, console.print_lines)

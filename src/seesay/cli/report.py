@@ -1,4 +1,4 @@
-"""The command that shows what runs can do, in one file."""
+"""The command that writes an HTML report of runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from seesay.cli.options import HERE, Entries, FormatOption, ImagesOption, SplitO
 def report(
     runs: Entries,
     data: Annotated[
-        Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
+        Path | None, typer.Option("--data", help="The corpus. [default: the one of training]")
     ] = None,
     split: SplitOption = "test",
     images: ImagesOption = None,
     data_format: FormatOption = None,
-    out: Annotated[Path, typer.Option(help="The HTML file.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
-    """Write one HTML file about runs: recalls, curves, queries and answers, and where it all comes from."""
-    from seesay.report.subject import corpus_of, open_entries
+    """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
+    from seesay.report.subjects import open_entries
     from seesay.report.write import check_out, write_report
     from seesay.results.rows import source_commit
+    from seesay.runs.corpus import open_corpus_of
+    from seesay.runs.run import Run
 
-    check_out(out)  # a mistake there is told before anything is computed
+    check_out(out)  # before anything is computed
     entries = open_entries(runs)
-    corpus = corpus_of(entries, data, images, data_format)
+    corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
     write_report(entries, corpus, split, out, console.tell, source_commit(HERE.resolve()))
     print(out)

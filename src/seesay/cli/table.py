@@ -1,4 +1,4 @@
-"""The command that puts what was measured beside what was published."""
+"""The command that shows measured rows beside published ones."""
 
 from __future__ import annotations
 
@@ -31,26 +31,28 @@ if TYPE_CHECKING:
 What = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TABLE|RUN",
-        help="A table's name or YAML file, or runs to put beside each other; lists the tables without.",
+        metavar="TABLE|RUN...",
+        help="The name of a table or its YAML file, or runs to compare. Without it, the tables are listed.",
     ),
 ]
 DataOption = Annotated[
     Path | None,
     typer.Option(
-        help="The corpus to train and measure on. Without it, a table is of recorded rows, and runs are "
-        "measured on the corpus that they learned from."
+        help="The corpus to train and measure on. Without it, a table shows recorded rows, and runs are "
+        "measured on the corpus that they were trained on."
     ),
 ]
 ResultsOption = Annotated[
-    Path | None, typer.Option(help="The file of recorded rows; results/CORPUS.jsonl by default.")
+    Path | None, typer.Option(help="The file of recorded rows. [default: results/CORPUS.jsonl]")
 ]
-RunsOption = Annotated[Path, typer.Option("--runs", help="The folder of a table's runs.")]
-SeedsOption = Annotated[str, typer.Option(help="Of each row's runs, such as 1,2,3.")]
-RowsOption = Annotated[str | None, typer.Option(help="Only these rows, such as cca-mean,two-branch.")]
-TrainOption = Annotated[bool, typer.Option("--train/--no-train", help="Train what is missing.")]
+RunsOption = Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")]
+SeedsOption = Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")]
+RowsOption = Annotated[str | None, typer.Option(help="Show only these rows, such as cca-mean,two-branch.")]
+TrainOption = Annotated[
+    bool, typer.Option("--train/--no-train", help="Train the runs that are missing or unfinished.")
+]
 OutOption = Annotated[
-    Path | None, typer.Option(help="Also write it: .md with a plot beside it, .tex, .csv or .json.")
+    Path | None, typer.Option(help="Also write the table: .md with a plot beside it, .tex, .csv or .json.")
 ]
 
 
@@ -72,45 +74,43 @@ def table(
     out: OutOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put runs, or the recipes of a paper's table, beside the published rows.
+    """Show runs, or the recipes of a paper's table, beside the published rows.
 
-    With --data what is missing is trained, and measured; run again, a table goes on where it stopped.
+    With --data, runs that are missing are trained and measured; run it again to resume.
     """
     if not what:
         _list_tables(as_json)
         return
     from seesay.data.readers import open_corpus
     from seesay.recipes.table import parse_seeds
-    from seesay.results.recorded import recorded_table
+    from seesay.results.formats import check_format, for_terminal, write_table
     from seesay.results.rows import source_commit
-    from seesay.results.table_formats import check_format, terminal, write_table
-    from seesay.runs.corpus import open_corpus_of
-    from seesay.training.table import TableRuns, measure_table
-    from seesay.training.table_of_runs import load_runs, measure_runs
+    from seesay.results.tables import recorded_table
 
     if out is not None:
-        check_format(out)  # a mistake there is told before anything is trained
+        check_format(out)  # before anything is trained
     numbers, commit = parse_seeds(seeds), source_commit(HERE.resolve())
     definition = _definition(what, rows, protocol)
     if definition is None:
-        _refuse(
-            {"--rows": rows, "--set": change, "--results": results}, "is of a table; runs are as they are."
-        )
+        from seesay.runs.corpus import open_corpus_of
+        from seesay.training.table_of_runs import load_runs, measure_runs
+
+        _refuse({"--rows": rows, "--set": change, "--results": results}, "is for tables, not for runs.")
         loaded = load_runs(what)
         corpus = open_corpus_of(loaded, data, images, data_format)
         shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
     elif data is None:
-        _refuse(
-            {"--set": change, "--record": record}, "is of what is measured now; name a corpus with --data."
-        )
+        _refuse({"--set": change, "--record": record}, "needs a corpus to measure on; name it with --data.")
         shown = recorded_table(definition, results, split)
     else:
+        from seesay.training.table import TableRuns, measure_table
+
         corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
         shown = measure_table(runs, numbers, console.tell, record)
     if out is not None:
         write_table(shown, out)
-    console.show(shown.as_json(), as_json, lambda _: console.wide().print(terminal(shown)))
+    console.show(shown.to_dict(), as_json, lambda _: console.wide().print(for_terminal(shown)))
     if shown.failures:
         raise typer.Exit(NOTHING_FOUND)
 
@@ -123,18 +123,19 @@ def _list_tables(as_json: bool) -> None:
 
 
 def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
-    """The table that is named; None where runs are."""
+    """The table that is named; None for runs."""
     from seesay.recipes.table import is_table, load_table
-    from seesay.runs.run import shipped_runs
 
     if not is_table(what[0]):
+        from seesay.runs.run import shipped_runs
+
         known = {run.name for run in shipped_runs()}
         if len(what) > 1 or what[0] in known or Path(what[0]).is_dir():
             return None
     elif len(what) > 1:
-        raise SeesayError(f"{what[0]} is a table, which is shown alone; name ./{what[0]} where it is a run.")
+        raise SeesayError(f"{what[0]} is a table and is shown alone; if it is a run, name it ./{what[0]}.")
     if protocol is not None:
-        raise SeesayError("--protocol is of runs; a table names its own.")
+        raise SeesayError("--protocol is for runs; a table names its own.")
     return load_table(what[0]).only(rows.split(",") if rows else ())
 
 

@@ -19,6 +19,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from PIL import Image
 
+from seesay import html
 from seesay.data.pixels import decode
 from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
 from seesay.paths import check_output, writing
@@ -167,17 +168,20 @@ def _shortened(text: str) -> str:
 
 def html_page(picture: Image.Image, name: str, run: str, explanation: Explanation) -> str:
     """Return the page: the image, and for each reading the coloured sentence and a bar for each window."""
-    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
-    return template.substitute(
-        title=escape(f"Why {run} scores {explanation.score:.3f}"),
+    title = f"Why {run} scores {explanation.score:.3f}"
+    style, _, body = (
+        files(__package__).joinpath("page.html").read_text(encoding="utf-8").partition("</style>")
+    )
+    filled = Template(body).substitute(
+        title=escape(title),
         name=escape(name),
         image=_jpeg(picture),
-        for_=" ".join(map(str, FOR)),
-        against=" ".join(map(str, AGAINST)),
         notes="\n".join(f'<p class="note">{escape(note)}</p>' for note in explanation.notes()),
         legend=LEGEND,
         readings="\n".join(_section(explanation, reading) for reading in explanation.readings),
     )
+    hues = {"for_": " ".join(map(str, FOR)), "against": " ".join(map(str, AGAINST))}
+    return html.page(title, Template(style.removeprefix("<style>\n")).substitute(hues), filled.strip())
 
 
 def _section(explanation: Explanation, reading: Reading) -> str:

@@ -20,7 +20,7 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.explain.explanation import WORDS, Explanation, Reading, Window, Word
-from seesay.matchers.base import Matcher, PairMatcher
+from seesay.matchers.base import Matcher, PairMatcher, as_matcher
 from seesay.matchers.sentences import Sentences
 from seesay.runs.run import Run, join_features
 from seesay.text.vocabulary import UNKNOWN, tokenize
@@ -72,7 +72,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
         SeesayError: the sentence has no words, or the run grounds phrases.
     """
     matcher = run.matcher
-    members: Sequence[Matcher] = matcher.pair_matchers() if isinstance(matcher, SumOfMatchers) else [matcher]
+    members = matcher.pair_matchers() if isinstance(matcher, SumOfMatchers) else [as_matcher(matcher)]
     if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)

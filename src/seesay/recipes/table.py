@@ -1,35 +1,39 @@
-"""Tables as data: which recipes are their rows, and which published rows stand beside.
+"""Tables as data: the recipes of their rows, and the published rows beside them.
 
-One YAML a table: a paper's below `tables/<paper>/`, those of several papers below `tables/all/`.
+One YAML file a paper in `tables/`, and one for the table of several papers that the README shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from string import capwords
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, did_you_mean
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
+from seesay.registry import describe
+
+_YAML = (".yaml", ".yml")
 
 
 class TableRow(BaseModel):
-    """One row: a recipe, or a combination of two runs.
+    """One row: a recipe, or two runs combined.
 
     Attributes:
-        name: the recipe's, or the row's own.
-        recipe: the recipe, where that is not the name.
-        protocol: what it is measured by, where that is not the table's.
-        published: the paper's row beside it, by its printed name; by default the one of that recipe.
-        combine: a recipe for sentences and one for phrases, whose distances are weighed against each other.
-        changes: `key=value`, for a variant of the recipe; the row's name is then the variant's, and its
-            run's.
-        group: the heading it stands under.
+        name: the recipe's, unless `recipe` is set.
+        recipe: the recipe of a row that has its own name.
+        protocol: overrides the protocol of the table.
+        published: the printed name of the published row beside it; by default the one of the recipe.
+        combine: a recipe for sentences and one for phrases, whose distances are combined.
+        changes: `key=value` changes to the recipe; the row is then a variant with its own run.
+        group: the heading above the row.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,22 +48,20 @@ class TableRow(BaseModel):
 
     @property
     def recipes(self) -> tuple[str, ...]:
-        """The recipes that must be trained for it."""
+        """The recipes whose runs it needs."""
         return self.combine or (self.recipe or self.name,)
 
 
 class TableDefinition(BaseModel):
-    """A table; in YAML a row that is a recipe and no more is its bare name.
-
-    Rows may be a mapping from headings to the rows below them.
+    """A table. In YAML a row may be the bare name of a recipe, and `rows` a mapping from headings to rows.
 
     Attributes:
-        source: the paper, as the published rows name it; without it, rows of every paper stand beside.
-        table: its number there.
-        corpus: the paper's, whose published rows stand beside where there are none for the corpus at hand.
-        beside: further corpora, in whose published rows a row is looked for that has none on that one.
-        protocol: what rows are measured by that name none of their own.
-        measures: the columns to show, such as `R@1`; all without it.
+        source: the paper whose table it is; None for a table of several papers.
+        table: its number in that paper.
+        corpus: the paper's corpus; its published rows are shown if there are none for the corpus measured.
+        beside: further corpora to look for published rows in.
+        protocol: the protocol of rows without their own.
+        measures: the columns to show, such as `R@1`; all if empty.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -76,86 +78,80 @@ class TableDefinition(BaseModel):
 
     @field_validator("rows", mode="before")
     @classmethod
-    def _named(cls, rows: Any) -> Any:
+    def _flat(cls, rows: Any) -> Any:
         if isinstance(rows, dict):
-            return [row for group, below in rows.items() for row in _below(group, below)]
-        if not isinstance(rows, list | tuple):
-            return rows
-        return [{"name": row} if isinstance(row, str) else row for row in rows]
+            grouped = [(group, row) for group, below in rows.items() for row in _rows(below)]
+            return [row | {"group": group} if isinstance(row, dict) else row for group, row in grouped]
+        return _rows(rows) if isinstance(rows, list | tuple) else rows
 
     @model_validator(mode="after")
-    def _of_one_paper_or_of_many(self) -> TableDefinition:
+    def _source_with_table(self) -> TableDefinition:
         if (self.source is None) != (self.table is None):
-            raise ValueError("source and table go together: a paper, and which of its tables")
+            raise ValueError("source and table belong together: a paper, and the number of its table")
         return self
 
     @property
-    def of(self) -> tuple[str, int] | None:
-        """The paper and its table's number; None for a table of several papers."""
+    def paper(self) -> tuple[str, int] | None:
+        """The paper and the number of its table; None for a table of several papers."""
         return (self.source, self.table) if self.source is not None and self.table is not None else None
-
-    def protocol_of(self, row: TableRow) -> str:
-        """What that row is measured by."""
-        return row.protocol or self.protocol
 
     @property
     def grounds(self) -> bool:
-        """Whether its corpus is one of phrases."""
+        """True if it is measured on a corpus of phrases."""
         return self.protocol == "grounding"
 
+    def protocol_of(self, row: TableRow) -> str:
+        """Return the protocol of a row."""
+        return row.protocol or self.protocol
+
     def only(self, names: Sequence[str]) -> TableDefinition:
-        """The table with these of its rows, in its own order; whole when none is named.
+        """Return the table with these rows, in its own order; all of them if `names` is empty.
 
         Raises:
             SeesayError: it has no such row.
         """
-        there = [row.name for row in self.rows]
+        known = [row.name for row in self.rows]
         for name in names:
-            if name not in there:
-                raise SeesayError(f"table {self.name}: no row '{name}'; there are {', '.join(there)}.")
-        kept = tuple(row for row in self.rows if not names or row.name in names)
-        return self.model_copy(update={"rows": kept})
+            if name not in known:
+                near = did_you_mean(name, known) or "."
+                raise SeesayError(f"Table {self.name}: no row '{name}'{near} There are: {', '.join(known)}.")
+        return self.model_copy(update={"rows": tuple(r for r in self.rows if not names or r.name in names)})
 
     def recipe(self, name: str, corpus: str, changes: Sequence[str], seed: int) -> Recipe:
-        """A row's recipe for a corpus, with changes and seed; see `load_recipe`.
+        """Load a row's recipe for a corpus, with changes and a seed; see `load_recipe`.
 
         Raises:
-            SeesayError: the recipe cannot be; says in which table.
+            SeesayError: the recipe is invalid; the message names the table.
         """
         try:
             return load_recipe(name, corpus, changes).model_copy(update={"seed": seed})
         except SeesayError as error:
-            raise SeesayError(f"table {self.name}: {error}") from error
+            raise SeesayError(f"Table {self.name}: {error}") from error
 
 
 def is_table(name: str) -> bool:
-    """Whether that is a table's name, or could be its YAML file."""
-    return name in _shipped() or Path(name).suffix in (".yaml", ".yml")
+    """Return True for the name of a shipped table, and for the path of a YAML file."""
+    return name in _shipped() or Path(name).suffix in _YAML
 
 
 def list_tables() -> list[TableDefinition]:
-    """Every table that comes with seesay, by name."""
-    return [load_table(name) for name in sorted(_shipped())]
+    """Return the shipped tables, sorted by name."""
+    return [table for _, table in sorted(_shipped().items())]
 
 
 def load_table(name: str) -> TableDefinition:
-    """The table `name`, or the one in a YAML file.
+    """Return the shipped table `name`, or the one in a YAML file, with its recipes checked.
 
     Raises:
-        SeesayError: there is none, it says what no table may say, or a recipe that it names is missing.
+        SeesayError: there is no such table, the file is invalid, or one of its recipes is.
     """
-    shipped = _shipped()
-    path = shipped.get(name, Path(name))
-    if name not in shipped and path.suffix not in (".yaml", ".yml"):
-        raise SeesayError(f"No table '{name}'; there are {', '.join(sorted(shipped))}.")
-    try:
-        definition = TableDefinition.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except ValidationError as failure:
-        first = failure.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise SeesayError(f"table {name}: key '{key}': {first['msg'].lower()}.") from failure
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
-        raise SeesayError(f"table {name}: cannot be read ({' '.join(str(failure).split())}).") from failure
+    if name in _shipped():
+        definition = _shipped()[name]
+    elif Path(name).suffix in _YAML:
+        definition = _validate(_read(Path(name), name), name)
+    else:
+        near = did_you_mean(name, _shipped()) or "."
+        raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_shipped()))}.")
     for row in definition.rows:
         for recipe in row.recipes:
             definition.recipe(recipe, definition.corpus, row.changes, seed=1)
@@ -163,10 +159,10 @@ def load_table(name: str) -> TableDefinition:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds from `1,2,3`.
+    """Parse seeds such as `1,2,3`.
 
     Raises:
-        SeesayError: they are no whole numbers from 0, or one stands twice.
+        SeesayError: one is not a whole number from 0, or is repeated.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts) or len(set(map(int, parts))) < len(parts):
@@ -174,13 +170,55 @@ def parse_seeds(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _below(group: Any, rows: Any) -> list[Any]:
-    rows = (
-        [{"name": row} if isinstance(row, str) else row for row in rows] if isinstance(rows, list) else [rows]
-    )
-    return [row | {"group": group} if isinstance(row, dict) else row for row in rows]
+def corpus_title(name: str) -> str:
+    """Return the name of a corpus as prose writes it.
+
+    >>> corpus_title("flickr30k-entities"), corpus_title("coco")
+    ('Flickr30k Entities', 'COCO')
+    """
+    return capwords(name.replace("-", " ")).replace("Coco", "COCO")
 
 
-def _shipped() -> dict[str, Path]:
-    root = Path(str(files("seesay.recipes"))) / "tables"
-    return {path.stem: path for path in root.glob("*/*.yaml")}
+@cache
+def _shipped() -> dict[str, TableDefinition]:
+    found = {}
+    for path in Path(str(files("seesay.recipes"))).glob("tables/*.yaml"):
+        content = _read(path, path.name)
+        for table in _of_paper(content) if "tables" in content else [content]:
+            found[table["name"]] = _validate(table, table["name"])
+    return found
+
+
+def _of_paper(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tables of a paper: one for each corpus of `corpora`, which maps these to their protocols."""
+    found: list[Mapping[str, Any]] = []
+    for shared in content["tables"]:
+        table = dict(shared)
+        for number, (corpus, protocol) in enumerate(table.pop("corpora").items()):
+            own = {"source": content["source"], "corpus": corpus, "protocol": protocol}
+            own["name"] = f"{table['name']}-{corpus}" if number else table["name"]
+            own["title"] = table["title"].format(corpus=corpus_title(corpus))
+            found.append(table | own)
+    return found
+
+
+def _rows(rows: Any) -> list[Any]:
+    listed = rows if isinstance(rows, list | tuple) else [rows]
+    return [{"name": row} if isinstance(row, str) else row for row in listed]
+
+
+def _read(path: Path, name: str) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
+        raise SeesayError(f"Table {name}: cannot be read ({' '.join(str(failure).split())}).") from failure
+    if not isinstance(content, dict):
+        raise SeesayError(f"Table {name}: a table is a mapping of keys to values.")
+    return content
+
+
+def _validate(values: Mapping[str, Any], name: str) -> TableDefinition:
+    try:
+        return TableDefinition.model_validate(values)
+    except ValidationError as failure:
+        raise SeesayError(f"Table {name}: {describe(failure, TableDefinition)}") from failure

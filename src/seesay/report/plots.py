@@ -1,25 +1,55 @@
-"""The plots of a report. Series differ in their marker or their dashes as well as in their colour."""
+"""The plots of a report, as SVG that takes its colours from the page: legible on light, on dark, in print.
+
+Series differ in their marker or dashes as well as in their colour.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.report.html import Html
-from seesay.report.svg import INK, colour, legend, look, plot, svg
+from seesay.html import Html
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Series = Mapping[str, NDArray[np.float64]]
-Sure = tuple[float, float, float]  # a figure and the ends of its interval
+Estimate = tuple[float, float, float]  # a figure and the ends of its interval
 
 _TICKS = (1, 2, 5, 10, 20, 50, 100)
 _BINS = 25
+_WIDTH = 7.2  # inches: of a page in print
+_COLOURS = 6  # series-0 to series-5 of the page's style
+_MARKERS = "osD^vP"
+
+# Stand for the page's variables until the plot is drawn.
+_INK, _FAINT = "#010101", "#020202"
+_VARIABLES = {_INK: "var(--ink)", _FAINT: "var(--line)"} | {
+    f"#0300{i:02x}": f"var(--series-{i})" for i in range(_COLOURS)
+}
+_STYLE: dict[Any, Any] = {
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.color", "ytick.color"), _INK),
+    **dict.fromkeys(("axes.edgecolor", "grid.color"), _FAINT),
+    **dict.fromkeys(("axes.facecolor", "figure.facecolor", "svg.fonttype"), "none"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right", "legend.frameon"), False),
+    **dict.fromkeys(("axes.grid", "axes.axisbelow"), True),
+    **dict(zip(("font.size", "grid.linewidth", "lines.markersize"), (9, 0.7, 4.5), strict=True)),
+    "axes.grid.axis": "y",
+    "text.parse_math": False,  # a run's name may hold a dollar
+}
 
 
 def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
-    """Recall in percent at K = 1, 2, …: of each run a line a direction, (k,)."""
-    with plot(3.6) as (figure, (axes,)):
+    """Recall in percent at K = 1, 2, …: a line for each run and direction, (k,)."""
+    with _plot(3.6) as (figure, (axes,)):
         ways = list(dict.fromkeys(way for lines in curves.values() for way in lines))
         for number, (name, lines) in enumerate(curves.items()):
             for way, line in lines.items():
@@ -27,77 +57,138 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
                 marked = [k - 1 for k in _TICKS if k <= len(line)]
                 style = ("-", "--")[ways.index(way)]
                 k = np.arange(1, len(line) + 1)
-                axes.plot(k, line, style, **look(number), markevery=marked, label=label)
+                axes.plot(
+                    k,
+                    line,
+                    style,
+                    color=_colour(number),
+                    marker=_marker(number),
+                    markevery=marked,
+                    label=label,
+                )
         axes.set_xscale("log")
         axes.set_xticks(_TICKS, map(str, _TICKS))
         axes.minorticks_off()
         axes.set(xlabel="K", ylabel="recall at K, %", ylim=(0, 100), xlim=(0.95, _TICKS[-1] * 1.05))
-        legend(figure, axes)
-        return svg(figure, alt)
+        return _svg(figure, axes, alt)
 
 
 def rank_histograms(shares: Mapping[str, Series], bins: Sequence[str], alt: str) -> Html:
-    """The percentage of queries in each bin of ranks: a row a run, a column a direction."""
+    """The percentage of queries in each bin of ranks: a row for each run, a column for each direction."""
     ways = list(next(iter(shares.values())))
-    with plot(0.6 + 1.3 * len(shares), len(shares), len(ways), share=True) as (figure, every):
-        places = iter(every)
+    with _plot(0.6 + 1.3 * len(shares), len(shares), len(ways), share=True) as (figure, panels):
+        places = iter(panels)
         for number, (name, lines) in enumerate(shares.items()):
             for way in ways:
                 axes = next(places)
-                axes.bar(range(len(bins)), lines[way], width=0.86, color=colour(number))
+                axes.bar(range(len(bins)), lines[way], width=0.86, color=_colour(number))
                 axes.set_xticks(range(len(bins)), list(bins), rotation=60, ha="right", fontsize=8)
                 axes.set_title(f"{name}, {way}", fontsize=9, loc="left")
         figure.supxlabel("rank of the right answer", fontsize=9)
         figure.supylabel("queries, %", fontsize=9)
-        return svg(figure, alt)
+        return _svg(figure, None, alt)
 
 
-def by_bin(
-    found: Mapping[str, Sequence[Sure]], bins: Sequence[str], xlabel: str, ylabel: str, alt: str
+def estimates_by_bin(
+    estimates: Mapping[str, Sequence[Estimate]], bins: Sequence[str], xlabel: str, ylabel: str, alt: str
 ) -> Html:
-    """A figure of each run in each bin, and its interval."""
-    with plot(2.9) as (figure, (axes,)):
-        for number, (name, values) in enumerate(found.items()):
-            aside = (number - (len(found) - 1) / 2) * min(0.12, 0.7 / len(found))
+    """A figure of each run in each bin, with its interval."""
+    with _plot(2.9) as (figure, (axes,)):
+        for number, (name, values) in enumerate(estimates.items()):
+            aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
             value, low, high = np.array(values).T
             x, ends = np.arange(len(bins)) + aside, [value - low, high - value]
-            axes.errorbar(x, value, ends, **look(number), linewidth=1.2, elinewidth=1, capsize=2, label=name)
+            axes.errorbar(
+                x,
+                value,
+                ends,
+                color=_colour(number),
+                marker=_marker(number),
+                linewidth=1.2,
+                elinewidth=1,
+                capsize=2,
+                label=name,
+            )
         axes.set_xticks(range(len(bins)), list(bins))
         axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(bins) - 0.5))
         axes.set_ylim(bottom=0)
-        legend(figure, axes)
-        return svg(figure, alt)
+        return _svg(figure, axes, alt)
 
 
 def training_curves(
-    rows: Sequence[float], of: str, panels: Mapping[str, Series], kept: float, alt: str
+    x: Sequence[float], xlabel: str, panels: Mapping[str, Series], kept: float, alt: str
 ) -> Html:
-    """Panels side by side, of lines over `rows`: epochs, or what `of` names; `kept` is marked."""
+    """Panels side by side, of lines over epochs or ridges; the one that was kept is marked."""
     from matplotlib.ticker import MaxNLocator
 
-    with plot(2.7, columns=len(panels)) as (figure, every):
+    with _plot(2.7, columns=len(panels)) as (figure, every):
         for axes, (ylabel, lines) in zip(every, panels.items(), strict=True):
             for number, (name, line) in enumerate(lines.items()):
-                axes.plot(rows, line, **look(number), label=name)
-            axes.axvline(kept, color=INK, linewidth=0.8, linestyle=":")
-            axes.set(xlabel=of, ylabel=ylabel)
-            if of == "epoch":
+                axes.plot(x, line, color=_colour(number), marker=_marker(number), label=name)
+            axes.axvline(kept, color=_INK, linewidth=0.8, linestyle=":")
+            axes.set(xlabel=xlabel, ylabel=ylabel)
+            if xlabel == "epoch":
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             else:
                 axes.set_xscale("log")
-        legend(figure, every[-1])
-        return svg(figure, alt)
+        return _svg(figure, every[-1], alt)
 
 
-def shares_of(values: Series, xlabel: str, alt: str) -> Html:
-    """How values of 0..1 are spread: outlines of histograms, in percent of each series."""
-    with plot(2.5) as (figure, (axes,)):
+def histograms(values: Series, xlabel: str, alt: str) -> Html:
+    """Outlines of the histograms of values in 0..1, in percent of each series."""
+    with _plot(2.5) as (figure, (axes,)):
         for number, (name, numbers) in enumerate(values.items()):
             counts, edges = np.histogram(numbers, _BINS, (0, 1))
             share = 100 * counts / max(len(numbers), 1)
             dashes = ("-", "--")[number % 2]
-            axes.stairs(share, edges, color=colour(number), linewidth=1.6, linestyle=dashes, label=name)
+            axes.stairs(share, edges, color=_colour(number), linewidth=1.6, linestyle=dashes, label=name)
         axes.set(xlabel=xlabel, ylabel="%", xlim=(0, 1))
         axes.set_ylim(bottom=0)
-        legend(figure, axes)
-        return svg(figure, alt)
+        return _svg(figure, axes, alt)
+
+
+def _marker(number: int) -> str:
+    return _MARKERS[number % len(_MARKERS)]
+
+
+def _colour(number: int) -> str:
+    return f"#0300{number % _COLOURS:02x}"
+
+
+@contextmanager
+def _plot(
+    height: float, rows: int = 1, columns: int = 1, share: bool = False
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure `height` inches high, and its axes row by row."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure as NewFigure
+
+    with rc_context(_STYLE):
+        figure = NewFigure(figsize=(_WIDTH, height), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share)
+        yield figure, list(axes.ravel())
+
+
+def _svg(figure: Figure, axes: Axes | None, alt: str) -> Html:
+    """The figure as an element, with a legend of the series of `axes` if there are several.
+
+    `alt` says in words what the figure shows.
+    """
+    from matplotlib import rc_context
+
+    handles, labels = axes.get_legend_handles_labels() if axes else ([], [])
+    if len(labels) > 1:
+        columns = 2 if max(map(len, labels)) > 24 else 3
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    out = io.StringIO()
+    with rc_context({"svg.hashsalt": alt}):  # its ids are its own, and the same each time
+        figure.savefig(out, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    drawn = out.getvalue()
+    drawn = drawn[drawn.index("<svg") :].replace("\n", " ")
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn)
+    drawn = re.sub(r'<g id="[^"]*">', "<g>", drawn)  # the same in every figure
+    drawn = re.sub(r"> +<", "><", drawn)
+    for stand_in, variable in _VARIABLES.items():
+        drawn = drawn.replace(stand_in, variable)
+    opening = f'<svg role="img" aria-label="{escape(alt)}"'
+    return Html(opening + re.sub(r' (?:width|height)="[\d.]+pt"', "", drawn.removeprefix("<svg"), count=2))

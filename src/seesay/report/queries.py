@@ -1,38 +1,47 @@
-"""Queries and what runs answer: the hardest ones, and some drawn at random."""
+"""Queries and their answers: the hardest ones of each run, and some drawn at random."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.report.breakdown import Shown, best, hardest
-from seesay.report.html import Html, Page, joined, tag
-from seesay.report.pictures import Pictures
-from seesay.report.subject import Subject
+from seesay.html import Html, joined, tag
+from seesay.report.page import Page, Pictures
+from seesay.report.subjects import Measured
 
 SEED = 0
-_DRAWN = 6  # queries of each direction
+_SAMPLED = 6  # queries of each direction
 _HARDEST = 4
+_TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
 
-Answered = Mapping[int, Shown]
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one query."""
+
+    rank: int  # of the first right answer, from one
+    best: tuple[int, ...]  # candidates
+    right: tuple[bool, ...]  # whether each of these is a right answer
 
 
 @dataclass(frozen=True)
-class Answering:
-    """The queries that a report shows of one run: images, and sentences, by their number."""
+class Answers:
+    """The answers of one run to the queries that a report shows: images and sentences, by their number."""
 
     name: str
-    images: Answered
-    sentences: Answered
+    to_images: dict[int, Answer]
+    to_sentences: dict[int, Answer]
     hardest_images: Sequence[int]
     hardest_sentences: Sequence[int]
 
 
-def sample(corpus: Corpus, count: int = _DRAWN) -> tuple[list[int], list[int]]:
-    """Images that have sentences, and sentences, drawn at random; each time the same."""
+def sample(corpus: Corpus, count: int = _SAMPLED) -> tuple[list[int], list[int]]:
+    """Draw images that have sentences, and sentences; each time the same."""
     draw = np.random.default_rng(SEED)
     described = np.unique(corpus.image_of_sentence())
     images = draw.choice(described, min(count, len(described)), replace=False)
@@ -40,89 +49,103 @@ def sample(corpus: Corpus, count: int = _DRAWN) -> tuple[list[int], list[int]]:
     return images.tolist(), sentences.tolist()
 
 
-def answer(subject: Subject, images: Sequence[int], sentences: Sequence[int]) -> Answering:
-    """How a run answers those queries, and its own hardest."""
-    ranks, owners = subject.answers.ranks, subject.answers.owners
+def answer_queries(measured: Measured, images: Sequence[int], sentences: Sequence[int]) -> Answers:
+    """Return a run's answers to those queries, and to its own hardest."""
+    ranks, owners = measured.ranks, measured.subject.owners
     worst = hardest(ranks.sentence, _HARDEST), hardest(ranks.image, _HARDEST)
-    by_image, by_sentence = subject.scored.scores.by_direction()
+    by_image, by_sentence = measured.subject.scores.by_direction()
     numbers = np.arange(len(ranks.sentence))
-    return Answering(
-        subject.name,
-        {i: best(by_image[i], owners == i) for i in dict.fromkeys([*images, *worst[0]])},
-        {j: best(by_sentence[:, j], numbers == owners[j]) for j in dict.fromkeys([*sentences, *worst[1]])},
+    return Answers(
+        measured.name,
+        {i: best_answers(by_image[i], owners == i) for i in dict.fromkeys([*images, *worst[0]])},
+        {
+            j: best_answers(by_sentence[:, j], numbers == owners[j])
+            for j in dict.fromkeys([*sentences, *worst[1]])
+        },
         *worst,
     )
 
 
+def best_answers(scores: NDArray[Any], right: NDArray[np.bool_], count: int = 3) -> Answer:
+    """Return the best candidates of one query, (n,); as for ranks, ties count against the query."""
+    order = np.lexsort((right, -np.asarray(scores, np.float64)))
+    first = order[:count]
+    rank = int(np.argmax(right[order])) + 1
+    return Answer(rank, tuple(first.tolist()), tuple(right[first].tolist()))
+
+
+def hardest(ranks: NDArray[np.int64], count: int) -> list[int]:
+    """Return the queries with the worst ranks, the worst first; negative ranks are no queries."""
+    order = np.argsort(-ranks, kind="stable")[:count]
+    return [int(query) for query in order if ranks[query] >= 0]
+
+
 @dataclass(frozen=True)
 class Gallery:
-    """Queries of a split beside what runs answer."""
+    """The images and sentences of a split, to show queries and answers."""
 
     corpus: Corpus
     pictures: Pictures
 
-    def add_sample(self, page: Page, found: Sequence[Answering]) -> None:
-        """The same queries, drawn by `sample`, to every run."""
+    def add_sample(self, page: Page, answers: Sequence[Answers]) -> None:
+        """Add the answers of every run to the queries that `sample` draws."""
         images, sentences = sample(self.corpus)
         page.section("Queries and answers")
         page.text(
             f"Drawn at random (seed {SEED}), the same for every run. Right answers are framed and ticked; "
-            "the rank is the right answer's, of an image its best sentence's."
+            "the rank is that of the right answer, and of an image that of its best sentence."
+        )
+        of_sentences = {j: [self._images(a.to_sentences[j], a.name) for a in answers] for j in sentences}
+        of_images = {i: [self._sentences(a.to_images[i], a.name) for a in answers] for i in images}
+        page.figure(
+            "Sentences as queries, with the images they describe, and the first three images.",
+            *(_query(self._sentence(j), found) for j, found in of_sentences.items()),
         )
         page.figure(
-            "Sentences that ask, with the images they describe, and the first three images.",
+            "Images as queries, and the first three sentences.",
+            *(_query(self.pictures.show(i), found) for i, found in of_images.items()),
+        )
+
+    def add_hardest(self, page: Page, answers: Answers) -> None:
+        """Add the queries that a run answers worst."""
+        to = answers.to_sentences
+        page.figure(
+            f"The sentences whose image {answers.name} ranks worst, with that image.",
+            *(_query(self._sentence(j), [self._images(to[j])]) for j in answers.hardest_sentences),
+        )
+        page.figure(
+            f"The images whose best sentence {answers.name} ranks worst, with their first sentence.",
             *(
-                _query(self._sentence(j), [self._images(f.sentences[j], f.name) for f in found])
-                for j in sentences
+                _query(self._image(i), [self._sentences(answers.to_images[i])])
+                for i in answers.hardest_images
             ),
         )
-        page.figure(
-            "Images that ask, and the first three sentences.",
-            *(
-                _query(self.pictures.of(i), [self._sentences(f.images[i], f.name) for f in found])
-                for i in images
-            ),
-        )
 
-    def add_hardest(self, page: Page, found: Answering) -> None:
-        """The queries that a run answers worst."""
-        page.figure(
-            f"The sentences whose image {found.name} ranks worst, with that image.",
-            *(_query(self._sentence(j), [self._images(found.sentences[j])]) for j in found.hardest_sentences),
-        )
-        page.figure(
-            f"The images whose best sentence {found.name} ranks worst, with their first one.",
-            *(_query(self._image(i), [self._sentences(found.images[i])]) for i in found.hardest_images),
-        )
+    def _images(self, answer: Answer, name: str = "") -> Html:
+        return _answer(name, answer, [self.pictures.show(i) for i in answer.best], "images")
 
-    def _images(self, shown: Shown, name: str = "") -> Html:
-        return _answer(name, shown, [self.pictures.of(i) for i in shown.first], "images")
-
-    def _sentences(self, shown: Shown, name: str = "") -> Html:
-        return _answer(
-            name, shown, [tag("span", self.corpus.sentences[j].text) for j in shown.first], "sentences"
-        )
+    def _sentences(self, answer: Answer, name: str = "") -> Html:
+        texts = [tag("span", self.corpus.sentences[j].text) for j in answer.best]
+        return _answer(name, answer, texts, "sentences")
 
     def _sentence(self, number: int) -> Html:
         sentence = self.corpus.sentences[number]
-        return joined([tag("q", sentence.text), self.pictures.of(sentence.image)])
+        return joined([tag("q", sentence.text), self.pictures.show(sentence.image)])
 
     def _image(self, number: int) -> Html:
         first = next(sentence.text for sentence in self.corpus.sentences if sentence.image == number)
-        return joined([self.pictures.of(number), tag("q", first)])
+        return joined([self.pictures.show(number), tag("q", first)])
 
 
-def _query(asks: Html, answers: Sequence[Html]) -> Html:
-    return tag("div", tag("div", asks, class_="asks"), tag("div", *answers, class_="answers"), class_="query")
+def _query(query: Html, answers: Sequence[Html]) -> Html:
+    parts = tag("div", query, class_="query-item"), tag("div", *answers, class_="answers")
+    return tag("div", *parts, class_="query")
 
 
-def _answer(name: str, shown: Shown, found: Sequence[Html], kind: str) -> Html:
-    told = joined([tag("b", name), " "]) if name else Html()
+def _answer(name: str, answer: Answer, candidates: Sequence[Html], kind: str) -> Html:
+    who = joined([tag("b", name), " "]) if name else Html()
     items = (
         tag("li", each, _TICK if right else Html(), class_="right" if right else None)
-        for each, right in zip(found, shown.right, strict=True)
+        for each, right in zip(candidates, answer.right, strict=True)
     )
-    return tag("div", tag("p", told, f"rank {shown.rank:,}", class_="who"), tag("ol", *items, class_=kind))
-
-
-_TICK = tag("span", "✓", class_="tick", role="img", aria_label="right")
+    return tag("div", tag("p", who, f"rank {answer.rank:,}", class_="who"), tag("ol", *items, class_=kind))

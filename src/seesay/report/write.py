@@ -1,4 +1,4 @@
-"""The report of some runs as one file that needs nothing beside it."""
+"""The report of some runs, as one HTML file that needs no other."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.protocols.concepts import measure_concepts
-from seesay.protocols.entries import Entry
-from seesay.report.by_sentence import add_by_sentence
-from seesay.report.html import Page
-from seesay.report.insides import add_insides
-from seesay.report.phrases import add_boxes, add_grounding, ground_subjects
-from seesay.report.pictures import Pictures
-from seesay.report.queries import Gallery, answer, sample
-from seesay.report.recalls import add_recalls
-from seesay.report.runs import add_provenance, add_training
-from seesay.report.subject import Tell, measure_subjects, names_of, predicts_concepts
-from seesay.results.columns import corpus_title, number
-from seesay.runs.inputs import split_inputs
+from seesay.protocols.base import PROTOCOLS
+from seesay.protocols.concepts import ConceptResult
+from seesay.protocols.evaluate import Entry, measure, subject_of
+from seesay.protocols.subject import RunSubject
+from seesay.recipes.table import corpus_title
+from seesay.report.grounding import add_boxes, add_grounding, ground_all
+from seesay.report.internals import add_internals
+from seesay.report.page import Page, Pictures
+from seesay.report.provenance import add_provenance, add_training, split_size
+from seesay.report.queries import Gallery, answer_queries, sample
+from seesay.report.retrieval import add_by_sentence, add_recalls
+from seesay.report.subjects import Tell, measure_all, protocol_of, short_names
+from seesay.results.figures import number
 from seesay.runs.run import Run
 
 SUFFIX = ".html"
-_NAMED = 4  # runs in the title
+_MAX_NAMED = 4  # runs in the title
+_CONCEPTS = "concepts"
 
 
 def check_out(out: Path) -> None:
-    """See that a report can be written there, before anything is computed for it.
+    """Check that a report can be written there, before anything is computed for it.
 
     Raises:
-        SeesayError: it is named otherwise than HTML, or there is no such folder.
+        SeesayError: the suffix is not `.html`, or the folder does not exist.
     """
     if out.suffix.lower() != SUFFIX:
-        raise SeesayError(f"{out}: the report is HTML; name a file that ends in {SUFFIX}.")
+        raise SeesayError(f"{out}: a report is an HTML file; choose a name that ends in {SUFFIX}.")
     if not out.parent.is_dir():
-        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; make it first.")
+        raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; create it first.")
 
 
 def write_report(
@@ -49,28 +50,36 @@ def write_report(
     tell: Tell,
     commit: str | None = None,
 ) -> None:
-    """Measure runs on a split of a corpus, and write what there is to see of it to one HTML file.
+    """Measure runs on a split of a corpus and write an HTML report of them.
 
     Args:
-        entries: runs and given scores of one kind: of sentences (with runs of concepts), or of phrases.
-        corpus: of that kind.
-        split: of it.
-        out: the file, written beside and renamed.
-        tell: is given lines about what is being done.
+        entries: runs that match sentences or predict concepts, and external scores; or runs that ground.
+        corpus: captioned images, or phrases.
+        split: the split to measure.
+        out: the file to write.
+        tell: called with a line before each step.
         commit: of the source, for the record.
 
     Raises:
-        SeesayError: a run does not go with the corpus; the file cannot be written.
+        SeesayError: a run does not fit the corpus, or the file cannot be written.
     """
     check_out(out)
-    names = names_of(entries)
-    page = Page(f"{_listed(names)} on {corpus_title(corpus.name)}", [_about(corpus, split)])
+    names = short_names(entries)
+    about = f"Split {split}: {split_size(corpus, split)}. {date.today().isoformat()}."
+    title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
+    page = Page(f"{title} on {corpus_title(corpus.name)}", about)
+    runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
     if isinstance(corpus, PhraseCorpus):
-        _add_grounding(page, entries, names, corpus, split, tell)
+        if len(runs) < len(entries):
+            raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
+        _add_grounding(page, runs, corpus, split, tell)
     else:
         _add_matching(page, entries, names, corpus, split, tell)
+        for name, run in runs.items():
+            if protocol_of(run) == _CONCEPTS:
+                tell(name)
+                _add_concepts(page, run, name, corpus, split)
     tell("hash of the data")
-    runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
     add_provenance(page, runs, corpus, split, commit)
     try:
         replace_text(out, page.html())
@@ -81,80 +90,61 @@ def write_report(
 def _add_matching(
     page: Page, entries: Sequence[Entry], names: Sequence[str], corpus: Corpus, split: str, tell: Tell
 ) -> None:
-    """Runs that match images with sentences, and runs that see concepts."""
-    both = list(zip(entries, names, strict=True))
-    matching = [pair for pair in both if not predicts_concepts(pair[0])]
-    if matching:
-        subjects = measure_subjects([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)
-        add_recalls(page, subjects, corpus.name)
-        add_by_sentence(page, subjects, corpus)
-        part = subjects[0].scored.corpus
-        images, sentences = sample(part)
-        gallery = Gallery(part, _pictures(part))
-        tell("queries and answers")
-        found = [answer(subject, images, sentences) for subject in subjects]
-        gallery.add_sample(page, found)
-        for subject, answered in zip(subjects, found, strict=True):
-            page.section(subject.name)
-            if subject.run is not None:
-                add_training(page, subject.run)
-            gallery.add_hardest(page, answered)
-            if subject.run is not None and subject.inputs is not None:
-                add_insides(page, subject.run, subject.inputs, gallery.pictures, images)
-    for entry, name in both:
-        if isinstance(entry, Run) and predicts_concepts(entry):
-            tell(name)
-            _add_concepts(page, entry, name, corpus, split)
+    """Add the entries that match images with sentences."""
+    both = zip(entries, names, strict=True)
+    matching = [(entry, name) for entry, name in both if protocol_of(entry) != _CONCEPTS]
+    if not matching:
+        return
+    measured = measure_all([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)
+    add_recalls(page, measured, corpus.name)
+    add_by_sentence(page, measured, corpus)
+    part = measured[0].subject.corpus
+    images, sentences = sample(part)
+    gallery = Gallery(part, _pictures(part))
+    tell("queries and answers")
+    answers = [answer_queries(each, images, sentences) for each in measured]
+    gallery.add_sample(page, answers)
+    for each, answered in zip(measured, answers, strict=True):
+        page.section(each.name)
+        if each.run is not None:
+            add_training(page, each.run)
+        gallery.add_hardest(page, answered)
+        if isinstance(each.subject, RunSubject):
+            add_internals(page, each.subject.run, each.subject.inputs, gallery.pictures, images)
 
 
 def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -> None:
-    inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
-    measured = measure_concepts(run, inputs, split)
+    subject = subject_of(run, corpus, split, PROTOCOLS[_CONCEPTS])
+    assert isinstance(subject, RunSubject)
+    result = measure(subject, _CONCEPTS)
+    assert isinstance(result, ConceptResult)
     page.section(name)
-    rows = {name: measured} | measured["baselines"] | measured["by kind"]
-    columns = ("mAP", "image mAP")
+    rows = {name: result, **result.baselines, **result.by_kind}
     page.table(
-        f"How well {measured['concepts']} concepts are predicted, in percent: mean average precision over "
-        "concepts, and over images.",
-        ["", *columns],
-        [[label, *(number(row.get(column)) for column in columns)] for label, row in rows.items()],
+        f"The prediction of {result.concepts} concepts, in percent: mean average precision over concepts, "
+        "and over images.",
+        ["", "mAP", "image mAP"],
+        [[label, number(row.precision), number(row.image_precision)] for label, row in rows.items()],
     )
     add_training(page, run)
-    add_insides(page, run, inputs, _pictures(inputs.corpus), sample(inputs.corpus)[0])
+    part = subject.inputs.corpus
+    add_internals(page, run, subject.inputs, _pictures(part), sample(part)[0])
 
 
-def _add_grounding(
-    page: Page, entries: Sequence[Entry], names: Sequence[str], corpus: PhraseCorpus, split: str, tell: Tell
-) -> None:
-    runs = [entry for entry in entries if isinstance(entry, Run)]
-    found = ground_subjects(runs, names, corpus, split, tell)
-    add_grounding(page, found)
-    part = found[0].corpus
-    add_boxes(page, found, Pictures(part.images, [image.name for image in part.images]))
+def _add_grounding(page: Page, runs: dict[str, Run], corpus: PhraseCorpus, split: str, tell: Tell) -> None:
+    grounded = ground_all(list(runs.values()), list(runs), corpus, split, tell)
+    add_grounding(page, grounded)
+    part = grounded[0].corpus
+    add_boxes(page, grounded, Pictures(part.images, [image.name for image in part.images]))
     page.section("Training")
-    for each in found:
+    for each in grounded:
         page.heading(each.name)
         add_training(page, each.run)
 
 
 def _pictures(corpus: Corpus) -> Pictures:
-    """The images, each told by its first sentence."""
-    told = [image.name for image in corpus.images]
+    """The images, each described by its first sentence."""
+    alt = [image.name for image in corpus.images]
     for sentence in reversed(corpus.sentences):
-        told[sentence.image] = f"{corpus.images[sentence.image].name}: {sentence.text}"
-    return Pictures(corpus.images, told)
-
-
-def _about(corpus: Corpus | PhraseCorpus, split: str) -> str:
-    part = corpus.split(split)
-    texts, what = (
-        (part.phrases, "phrases") if isinstance(part, PhraseCorpus) else (part.sentences, "sentences")
-    )
-    return f"Split {split}: {len(part.images):,} images, {len(texts):,} {what}. {date.today().isoformat()}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _NAMED:
-        return f"{len(names)} runs"
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
+        alt[sentence.image] = f"{corpus.images[sentence.image].name}: {sentence.text}"
+    return Pictures(corpus.images, alt)

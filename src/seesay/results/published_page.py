@@ -1,4 +1,4 @@
-"""Tables for a page about the published rows: every row with seesay's recipe of it, or what is missing."""
+"""Tables of the page about published rows: each with seesay's recipe of it, or what is missing."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from seesay.errors import SeesayError
-from seesay.results.columns import Published, corpus_title, markdown, number, published_figures, sources
-from seesay.results.published import PublishedScores, all_rows, papers, published_scores
+from seesay.recipes.table import corpus_title
+from seesay.results.figures import markdown, number
+from seesay.results.published import PublishedRow, PublishedScores, papers, published_rows, sources
 
 SUMMARY, MISSING = "summary", "missing"
 
 
 def published_block(of: str) -> str:
-    """A Markdown block of the page.
+    """Return a Markdown block of the page.
 
-    Args:
-        of: `summary`, the papers and how many of their rows have a recipe; `missing`, the systems without
-            one and why; or a paper's file, all of its rows.
+    `summary` counts the papers' rows that have a recipe, `missing` lists the systems without one and why, and
+    the name of a paper's file gives all of its rows.
 
     Raises:
         SeesayError: there is no such block.
@@ -28,32 +28,29 @@ def published_block(of: str) -> str:
         return _missing()
     if of not in papers():
         names = ", ".join((SUMMARY, MISSING, *papers()))
-        raise SeesayError(f"published rows: no block '{of}'; there are {names}.")
-    source = papers()[of]["source"]
-    rows = [row for row in all_rows() if row.source == source]
-    blocks = [_table(number, list(same)) for number, same in groupby(rows, key=lambda row: row.table)]
-    blocks += [_scores(scores) for scores in published_scores() if scores.source == source]
-    return "\n".join(blocks)
+        raise SeesayError(f"Published rows: no block '{of}'; there are {names}.")
+    paper = papers()[of]
+    blocks = [_table(number, list(rows)) for number, rows in groupby(paper.rows, key=lambda row: row.table)]
+    return "\n".join([*blocks, *map(_scores, paper.scores)])
 
 
 def _summary() -> str:
-    lines = []
+    lines, totals = [], [0, 0, 0]
     for paper in papers().values():
-        rows = [row for row in all_rows() if row.source == paper["source"]]
-        tables = sorted({row.table for row in rows})
-        expressed = sum(_expressed(row) for row in rows)
-        names = ", ".join(map(str, tables))
-        lines.append([paper["source"], names, str(len(rows)), str(expressed), str(len(rows) - expressed)])
-    totals = [str(sum(int(line[column]) for line in lines)) for column in (2, 3, 4)]
+        tables = sorted({row.table for row in paper.rows})
+        expressed = sum(_recipe(row) is not None for row in paper.rows)
+        counts = [len(paper.rows), expressed, len(paper.rows) - expressed]
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        lines.append([paper.source, ", ".join(map(str, tables)), *map(str, counts)])
     headings = ["paper", "tables", "rows", "with a recipe", "without"]
-    return markdown(headings, [*lines, ["all", "", *totals]], left=("paper", "tables"))
+    return markdown(headings, [*lines, ["all", "", *map(str, totals)]], left=("paper", "tables"))
 
 
 def _missing() -> str:
-    """Systems that are printed under several names, or in several papers, are one line."""
-    systems: dict[str, list[Published]] = {}
-    for row in all_rows():
-        if row.missing and not _expressed(row):
+    """Systems printed under several names, or in several papers, are one line."""
+    systems: dict[str, list[PublishedRow]] = {}
+    for row in published_rows():
+        if row.missing and _recipe(row) is None:
             systems.setdefault(row.missing, []).append(row)
     lines = [
         [", ".join(dict.fromkeys(row.system for row in rows)), sources(rows), missing]
@@ -62,20 +59,25 @@ def _missing() -> str:
     return markdown(headings := ["system", "printed in", "missing"], lines, left=headings)
 
 
-def _table(table: int, rows: Sequence[Published]) -> str:
-    columns = list(dict.fromkeys(column for row in rows for column in published_figures(row)))
-    shown = [c for c in columns if any(published_figures(row).get(c) is not None for row in rows)]
-    named = len({(row.corpus, row.protocol) for row in rows}) > 1
-    lines = []
-    for row in rows:
-        figures = published_figures(row)
-        on = [f"{corpus_title(row.corpus)}, {row.protocol}"] if named else []
-        lines.append([row.system, *on, *(number(figures.get(column)) for column in shown), _in_seesay(row)])
-    headings = ["system", *(["measured on"] if named else []), *shown, "in seesay"]
-    left = ("system", "measured on", "in seesay")
-    title = f"**Table {table}**" + ("" if named else f", {corpus_title(rows[0].corpus)}, {rows[0].protocol}")
+def _table(table: int, rows: Sequence[PublishedRow]) -> str:
+    columns = dict.fromkeys(column for row in rows for column in row.figures)
+    shown = [column for column in columns if any(row.figures.get(column) is not None for row in rows)]
+    several = len({(row.corpus, row.protocol) for row in rows}) > 1
+    measured_on = [f"{corpus_title(row.corpus)}, {row.protocol}" for row in rows]
+    lines = [
+        [
+            row.system,
+            *([on] if several else []),
+            *(number(row.figures.get(column)) for column in shown),
+            _in_seesay(row),
+        ]
+        for row, on in zip(rows, measured_on, strict=True)
+    ]
+    headings = ["system", *(["measured on"] if several else []), *shown, "in seesay"]
+    title = f"**Table {table}**" + ("" if several else f", {measured_on[0]}")
     notes = dict.fromkeys(f"- {row.system}: {row.note}.\n" for row in rows if row.note)
-    return f"{title}\n\n{markdown(headings, lines, left)}\n" + ("".join(notes) + "\n" if notes else "")
+    filled = markdown(headings, lines, left=("system", "measured on", "in seesay"))
+    return f"{title}\n\n{filled}\n" + ("".join(notes) + "\n" if notes else "")
 
 
 def _scores(scores: PublishedScores) -> str:
@@ -84,12 +86,12 @@ def _scores(scores: PublishedScores) -> str:
     return f"**Table {scores.table}**: {scores.about}\n\n{table}\n"
 
 
-def _in_seesay(row: Published) -> str:
-    if not _expressed(row):
+def _in_seesay(row: PublishedRow) -> str:
+    recipe = _recipe(row)
+    if recipe is None:
         return "–"
-    recipe = f"`{row.recipe or row.counterpart}`"
-    return f"{recipe}, without {row.missing}" if row.missing else recipe
+    return f"`{recipe}`, without {row.missing}" if row.missing else f"`{recipe}`"
 
 
-def _expressed(row: Published) -> bool:
-    return (row.recipe or row.counterpart) is not None
+def _recipe(row: PublishedRow) -> str | None:
+    return row.recipe or row.counterpart

@@ -1,225 +1,164 @@
-"""One evaluation on a terminal, with the published row of the same system beside it."""
+"""A result on a terminal, with the published row of the same system beside it.
+
+Generic over `Result.columns`; `terminal_details` holds what single protocols add.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seesay.metrics.recall import MEASURES
-from seesay.results.columns import (
-    BY_DIRECTION,
-    BY_FREQUENCY,
-    BY_K,
-    BY_KIND,
-    SENTENCE,
-    figures,
-    is_composition,
-    number,
-)
-from seesay.results.published import PublishedRow, published_row
-from seesay.results.terminal_relevance import graded_report, said_beside
-from seesay.results.terminal_uncertainty import drawn, interval, interval_row, uncertainty_tables
+from seesay.protocols.base import Part, Result, RetrievalResult, read_result
+from seesay.results.figures import Figures, number
+from seesay.results.published import PublishedRow, find_published
+from seesay.results.terminal_details import Details, details
+
+_WAYS = {"S": "sentence", "I": "image"}  # how the columns of each direction of retrieval begin
+_COUNTS = {"images": "images", "sentences": "sentences", "n": "phrases"}
+
+T = TypeVar("T")
 
 
-def print_report(
-    result: Mapping[str, Any],
-    system: str | None,
-    corpus: str,
+def print_result(
+    result: Result,
+    system: str | None = None,
+    corpus: str = "",
     differences: Sequence[str] = (),
     console: Console | None = None,
 ) -> None:
-    """Print an evaluation beside what was published for the same system and corpus, and what differs.
+    """Print a result beside the published row of the same system on the same corpus.
 
     Args:
-        result: the object of `evaluate_scores`.
-        system: the system's name in the paper or its recipe's, if it has one.
-        corpus: the corpus' name.
-        differences: how the measured run departs from the paper, in words: encoder, crops.
-        console: where to print; standard output without it.
+        result: the result.
+        system: the printed name of the system, or the name of its recipe.
+        corpus: the name of the corpus.
+        differences: how the measured run differs from the paper, in words.
+        console: standard output by default.
     """
-    if is_composition(result):
-        (console or Console()).print(composition_report(result, system))
-        return
-    if BY_K in result:
-        (console or Console()).print(k_shot_report(result, system))
-        return
-    if BY_DIRECTION in result:
-        (console or Console()).print(graded_report(result, _title(result), system))
-        return
-    if SENTENCE not in result:
-        (console or Console()).print(one_direction_report(result, system))
-        return
-    published = published_row(system, corpus, result["protocol"]) if system else None
-    (console or Console()).print(evaluation_report(result, system, published, differences))
+    console, more = console or Console(), details(result)
+    reranked = isinstance(result, RetrievalResult) and result.shortlist is not None
+    published = None
+    if system and not reranked:
+        published = find_published(system, corpus, result.protocol, any_protocol=True)
+    parts: list[RenderableType] = [Text(_title(result), "italic")]
+    parts += more.tables or [_figures_table(result, more, system, published)]
+    if any(result.interval(column) or result.difference(column) for column in result.columns()):
+        parts.append(_uncertainty_table(result))
+    lines = [*(result.notes or ()), *more.notes]
+    if published is not None:
+        lines += what_differs(result, published, differences)
+    console.print(Group(*parts, *map(Text, lines)))
 
 
-def one_direction_report(result: Mapping[str, Any], system: str | None = None) -> Group:
-    """What `print_report` prints of a protocol with one direction: phrases, or sentence to sentence."""
-    rows = {f"{system}, measured" if system else "measured": result}
-    rows |= result.get("baselines", {}) | result.get("by kind", {})
-    columns = figures(result)
-    table = Table(title=_title(result), title_justify="left")
-    table.add_column("")
-    for name in columns:
-        table.add_column(name, justify="right")
-    for label, row in rows.items():
-        table.add_row(label, *(number(row.get(name)) for name in columns))
-        if told := row.get("intervals"):
-            table.add_row(*interval_row(told, told, columns))
-    return Group(table, Text("\n".join(filter(None, (said_beside(result), drawn(result))))))
-
-
-def composition_report(result: Mapping[str, Any], system: str | None = None) -> Group:
-    """What `print_report` prints of composition: a row a kind of reordering."""
-    table = Table(title=_title(result), title_justify="left")
-    table.add_column(f"{system}, measured" if system else "measured")
-    for name in ("true order higher, %", "± s.e.", "ties, %", "by, s.d.", "pairs", "left out"):
-        table.add_column(name, justify="right")
-    for kind, row in result[BY_KIND].items():
-        shares = (number(row[name]) for name in ("true order", "standard error", "ties"))
-        counts = (str(row[name]) for name in ("n", "left out"))
-        table.add_row(kind, *shares, _signed(row["difference"]), *counts)
-        if told := row.get("intervals"):
-            by = interval(told["difference"], " to ", 2) if told["difference"] else "–"
-            table.add_row(f"{told['level']} %", interval(told["true order"]), "", "", by)
-    first = "A tie counts half. Left out: sentences without two different words, or without two nouns."
-    lines = dict.fromkeys((first, *map(drawn, result[BY_KIND].values())))
-    return Group(table, Text("\n".join(filter(None, lines))))
-
-
-def k_shot_report(result: Mapping[str, Any], system: str | None = None) -> Group:
-    """What `print_report` prints of K-shot: a row a K, then a row a band of word frequencies."""
-    tables = []
-    heading = f"{system}, measured" if system else "measured"
-    for title, key, label in (
-        (_title(result), BY_K, heading),
-        ("By the frequency in training of a sentence's rarest word", BY_FREQUENCY, "frequency"),
-    ):
-        table = Table(title=title, title_justify="left")
-        table.add_column(label)
-        counts = [name for name in ("N", "sentences", "images") if name in next(iter(result[key].values()))]
-        columns = [f"{way} {name}" for way in "SI" for name in MEASURES[:3]]
-        known = any("intervals" in row for row in result[key].values())
-        for name in (*counts, *columns, "mR", *(["95 % of mR"] if known else [])):
-            table.add_column(name, justify="right")
-        for name, row in result[key].items():
-            shown = figures(row) if SENTENCE in row else {}
-            cells = [
-                *(str(row[count]) for count in counts),
-                *(number(shown.get(c)) for c in (*columns, "mR")),
-                *([interval(row["intervals"]["mR"])] if "intervals" in row else []),
-            ]
-            table.add_row(f"K = {name}" if key == BY_K else name, *cells)
-        tables.append(table)
-    words = result["words"]
-    lines = [
-        "N: words of the split that occur at most K times in training. Queries are the sentences that hold",
-        "one and their images, candidates the whole split. S: sentence retrieval, I: image retrieval.",
-        f"Of the split's {words['words']} words {words['below 10']:.1f} % occur less than ten times in "
-        f"training, {words['at most 1']:.1f} % at most once.",
-    ]
-    if auc := result.get("gate AUC"):
-        told = ", ".join(f"{name}s {'–' if value is None else f'{value:.3f}'}" for name, value in auc.items())
-        lines.append(f"The gate tells those of K = 3 with an AUC of: {told}.")
-    return Group(*tables, Text("\n".join(lines)))
-
-
-def evaluation_report(
-    result: Mapping[str, Any],
-    system: str | None = None,
-    published: PublishedRow | None = None,
-    differences: Sequence[str] = (),
-) -> Group:
-    """The table and the lines that `print_report` prints."""
-    table = Table(title=_title(result), title_justify="left")
-    for name in ("", "retrieval"):
-        table.add_column(name)
-    for name in (*MEASURES, "mR"):
-        table.add_column(name, justify="right")
-    for label, row in (result.get("baselines", {}) | _members(result)).items():
-        _add_rows(table, label, row["sentence_retrieval"], row["image_retrieval"], row["mR"])
-    reranked = "shortlist" in result
-    label = "re-ranked" if reranked else result.get("combined") or "measured"
-    label = f"{system}, {label}" if system and not reranked else label
-    _add_rows(table, label, result["sentence_retrieval"], result["image_retrieval"], result["mR"])
-    lines = list(result.get("notes", ()))
-    if reranked:
-        lines.append(gain_and_cost(result))
-    elif published is not None:
-        label = f"{published.system}, {published.source}"
-        ways = (published.sentence_retrieval, published.image_retrieval)
-        _add_rows(table, label, *ways, published.mean_recall)
-        lines.append(what_differs(result, published, differences))
-    return Group(table, *uncertainty_tables(result), *(Text(line) for line in lines))
-
-
-def _members(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """An ensemble's members by name, with their weights where these were learned."""
-    weights = result.get("weights", {})
-    return {
-        f"{name}, weight {weights[name]:.2f}" if name in weights else name: row
-        for name, row in result.get("members", {}).items()
-    }
-
-
-def gain_and_cost(result: Mapping[str, Any]) -> str:
-    """What re-ranking gained and cost, in two lines."""
-    cost = result["cost"]
-    return (
-        f"Re-ranked: the best {result['shortlist']} of each query, {cost['pairs']:,} pairs; mR "
-        f"{result['gain']:+.1f}.\nImage features at hand, a query takes on average "
-        f"{cost['embedding_ms']:.2f} ms by the embedding, and {cost['rerank_ms']:.2f} more to be re-ranked."
-    )
-
-
-def what_differs(result: Mapping[str, Any], published: PublishedRow, differences: Sequence[str] = ()) -> str:
-    """What stands between a measured row and the published one, in a line or a few."""
+def what_differs(result: Result, published: PublishedRow, differences: Sequence[str] = ()) -> list[str]:
+    """Return what is known to differ between a measured and a published row, as lines."""
     named = list(differences)
     for name, here, there in (
-        ("protocol", result["protocol"], published.protocol),
-        ("split", result["split"], "test"),
+        ("protocol", result.protocol, published.protocol),
+        ("split", result.split, "test"),
     ):
         if here != there:
             named.append(f"{name} {here}, published {there}")
-    features = ", ".join(part for part in (published.encoder, published.crops) if part)
     lines = [f"What differs: {'; '.join(named)}." if named else "Nothing known differs."]
-    if features:
-        lines.append(f"The paper's images: {features}.")
-    if published.note:
-        lines.append(f"The paper's row: {published.note}.")
-    return "\n".join(lines)
+    lines += [f"The paper's images: {published.images}."] if published.images else []
+    return lines + ([f"The paper's row: {published.note}."] if published.note else [])
 
 
-def _title(result: Mapping[str, Any]) -> str:
-    counts = {"images": "images", "sentences": "sentences", "n": "phrases"}
-    sizes = ", ".join(f"{result[key]} {name}" for key, name in counts.items() if key in result)
-    title = f"{result['split']}: {sizes}, {result['protocol']}"
-    if without := result.get("images_without_sentences"):
+def _title(result: Result) -> str:
+    values = result.to_dict()
+    sizes = ", ".join(f"{values[key]} {name}" for key, name in _COUNTS.items() if key in values)
+    title = f"{result.split}: {sizes}, {result.protocol}"
+    if without := values.get("images_without_sentences"):
         title += f"; {without} images without sentences are candidates only"
-    if cut := result.get("cut_sentences"):
-        title += f"; {cut} sentences longer than {result['max_length']} words, cut"
+    if result.cut_sentences:
+        title += f"; {result.cut_sentences} sentences longer than {result.max_length} words, cut"
     return title
 
 
-def _add_rows(
-    table: Table,
-    label: str,
-    sentence: Mapping[str, float | None],
-    image: Mapping[str, float | None],
-    mean: float | None,
-) -> None:
-    """One row a direction; mR, which is of both, stands in the first."""
-    table.add_row(label, "sentence", *(_number(sentence[name]) for name in MEASURES), _number(mean))
-    table.add_row("", "image", *(_number(image[name]) for name in MEASURES), end_section=True)
+def _figures_table(
+    result: Result, more: Details, system: str | None, published: PublishedRow | None
+) -> Table:
+    """Rows of members and baselines, of the result, of the published row and of what else it holds."""
+    columns, weights = result.columns(), result.weights or {}
+    rows: dict[str, Figures] = {}
+    for name, member in (result.members or {}).items():
+        label = f"{name}, weight {weights[name]:.2f}" if name in weights else name
+        rows[label] = read_result(member).columns()
+    rows |= {name: _figures_of(row, columns) for name, row in more.before.items()}
+    label = result.combined or more.label
+    rows[f"{system}, {label}" if system else label] = columns
+    if published is not None:
+        rows[f"{published.system}, {published.source}"] = published.figures
+    rows |= {name: _figures_of(row, columns) for name, row in more.after.items()}
+    ways = _by_direction(columns)
+    table = Table()
+    for name in ("", *(["retrieval"] if len(ways) > 1 else [])):
+        table.add_column(name)
+    measures = list(dict.fromkeys(name for way in ways.values() for name in way))
+    for name in measures:
+        table.add_column(name, justify="right")
+    for label, figures in rows.items():
+        known = _by_direction({column: figures.get(column) for column in columns})
+        for position, (way, values) in enumerate(known.items()):
+            cells = (number(values[name]) if name in values else "" for name in measures)
+            first = label if position == 0 else ""
+            last = len(known) > 1 and position == len(known) - 1
+            table.add_row(first, *([way] if len(ways) > 1 else []), *cells, end_section=last)
+    return table
 
 
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{round(value, 2) + 0.0:+.2f}"  # no -0.00
+def _uncertainty_table(result: Result) -> Table:
+    """A row for each column: its interval, and how it differs from the result compared with."""
+    compared = result.against
+    title = "95 % intervals, the images drawn with all their queries"
+    if compared is not None:
+        title = f"Compared with {compared.name} on the same queries; {title}"
+    table = Table(title=title, title_justify="left")
+    for name in ("", "figure", "95 %", *(("theirs", "difference", "95 %", "p") if compared else ())):
+        table.add_column(name, justify="right" if name else "left")
+    for column, value in result.columns().items():
+        ends, found = result.interval(column), result.difference(column)
+        if ends is None and found is None:
+            continue
+        cells = [_plain(value), _interval(ends, "–")]
+        if found is not None:
+            p = "–" if found.p is None else f"{found.p:.3f}" if found.p >= 0.001 else "<0.001"
+            signed = _plain(found.difference, "+")
+            cells += [_plain(found.theirs), signed, _interval(found.interval, " to "), p]
+        table.add_row(column, *cells)
+    return table
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"
+def _figures_of(row: Part, columns: Figures) -> Figures:
+    """The figures of another row, under the columns of the result."""
+    if isinstance(row, Result):
+        return row.columns()
+    values = row.model_dump(by_alias=True)
+    return {column: values.get(column) for column in columns}
+
+
+def _by_direction(columns: Mapping[str, T]) -> dict[str, dict[str, T]]:
+    """Split columns into those of sentence and of image retrieval; others, such as mR, go with the first."""
+    ways: dict[str, dict[str, T]] = {}
+    for column, value in columns.items():
+        way, _, name = column.partition(" ")
+        if way in _WAYS and name:
+            ways.setdefault(_WAYS[way], {})[name] = value
+        else:
+            ways.setdefault(next(iter(ways), ""), {})[column] = value
+    return ways
+
+
+def _plain(value: float | None, sign: str = "") -> str:
+    """One decimal, or two for figures that are not percentages."""
+    if value is None:
+        return "–"
+    return f"{value:{sign}.1f}" if abs(value) >= 1 or value == 0 else f"{value:{sign}.2f}"
+
+
+def _interval(ends: tuple[float, float] | None, between: str) -> str:
+    return between.join(map(_plain, ends)) if ends else "–"

@@ -37,6 +37,10 @@ class Hit:
         height: of an image.
         shortlist_score: before re-ranking; None if the hit was not re-ranked.
         shortlist_rank: before re-ranking, from 1.
+
+    Example:
+        >>> Hit(3, 0.41, "sofa.jpg", None, 640, 480).to_dict()
+        {'score': 0.41, 'path': 'sofa.jpg'}
     """
 
     id: int
@@ -70,9 +74,12 @@ class Index:
     Layout: `index.sqlite` is the truth; `vectors-*.faiss` and `thumbnails/` can be deleted at any time.
 
     Example:
-        >>> index = Index.open("pictures.seesay")  # doctest: +SKIP
-        >>> index.search("a cat on a sofa", k=1)  # doctest: +SKIP
-        [Hit(id=3, score=0.41, path='sofa.jpg', text=None, width=640, height=480)]
+        >>> import tempfile
+        >>> index = Index.create(tempfile.mkdtemp())  # with the shipped run
+        >>> index.add_sentences(["a dog runs on the beach", "a red car"])
+        2
+        >>> index.search("a cat on a sofa")  # no images yet
+        []
     """
 
     def __init__(self, folder: Path, store: Store, run: str | Path | Embedder | None = None) -> None:

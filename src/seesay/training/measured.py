@@ -1,4 +1,4 @@
-"""What was measured of a run, kept in its folder for as long as its weights and the data are the same."""
+"""Measured rows, kept in a run's folder for as long as its weights and the data are the same."""
 
 from __future__ import annotations
 
@@ -7,32 +7,31 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from pydantic import JsonValue
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import replace_text
+from seesay.results.rows import Row
 from seesay.runs.run import RECIPE, VOCABULARY, WEIGHTS
 
 MEASURED = "measured.json"
 _ROWS = 256
 
 
-def kept_or_measured(
-    folders: Sequence[Path], name: str, data: str, measure: Callable[[], dict[str, Any]]
-) -> dict[str, Any]:
-    """A result row: the kept one of the first folder's `measured.json`, or measured now and kept there.
+def kept_or_measured(folders: Sequence[Path], name: str, data: str, measure: Callable[[], Row]) -> Row:
+    """Return the row kept in the first folder's `measured.json`, or measure it and keep it there.
 
-    In a folder that cannot be written to nothing is kept.
+    Nothing is kept in a folder that is not writable.
 
     Args:
-        folders: of the runs that it is a row of.
+        folders: of the runs that the row is of.
         name: what was measured, how, and on which split.
         data: `data_digest` of what it is measured on.
-        measure: gives the row.
+        measure: measures the row.
 
     Raises:
         SeesayError: a run cannot be read, or measuring fails.
@@ -40,23 +39,26 @@ def kept_or_measured(
     path = folders[0] / MEASURED
     of = _digest([folder / file for folder in folders for file in (RECIPE, VOCABULARY, WEIGHTS)]) + data
     kept = _read(path)
-    if kept.get(name, {}).get("of") != of:
-        kept[name] = {"of": of, "row": measure()}
-        with suppress(OSError):  # a run that may not be written to is measured each time
-            replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
-    found: dict[str, Any] = kept[name]["row"]
-    return found
+    found = kept.get(name)
+    if isinstance(found, dict) and found.get("of") == of:
+        with suppress(SeesayError):  # a row that an earlier version kept otherwise is measured again
+            return Row.from_dict(found.get("row"), str(path))
+    row = measure()
+    kept[name] = {"of": of, "row": row.to_dict()}
+    with suppress(OSError):
+        replace_text(path, json.dumps(kept, ensure_ascii=False, indent=1) + "\n")
+    return row
 
 
 def data_digest(corpus: Corpus | PhraseCorpus, split: str) -> str:
-    """Of the measured split and of val, on which weights are chosen: images, texts and boxes."""
+    """Return a digest of the measured split and of val, on which weights are chosen: images, texts, boxes."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted({split, "val"} & {image.split for image in corpus.images}):
-        _digest_data(digest, corpus.split(name))
+        _add_split(digest, corpus.split(name))
     return digest.hexdigest()
 
 
-def _digest_data(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
+def _add_split(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
     for image in part.images:
         try:
             content = image.source.read() if image.source else b""
@@ -70,9 +72,8 @@ def _digest_data(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
     if part.features is not None:
         rows = [image.row for image in part.images if image.row is not None]
         for start in range(0, len(rows), _ROWS):
-            digest.update(
-                np.ascontiguousarray(part.features[np.array(rows[start : start + _ROWS])]).tobytes()
-            )
+            block = part.features[np.array(rows[start : start + _ROWS])]
+            digest.update(np.ascontiguousarray(block).tobytes())
 
 
 def _digest(files: Sequence[Path]) -> str:
@@ -86,8 +87,8 @@ def _digest(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """What was measured before; nothing where the file is missing or damaged."""
+def _read(path: Path) -> dict[str, JsonValue]:
+    """What is kept; nothing if the file is missing or damaged."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

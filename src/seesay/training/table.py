@@ -1,7 +1,7 @@
-"""The rows of a paper's table: each run trained, resumed or taken as it is, then measured.
+"""The rows of a paper's table: each run is trained, resumed or taken as it is, then measured.
 
-Runs lie in `RUNS/<corpus>/<recipe>-seed<k>`, so tables share them, as do composed matchers their members;
-what was measured is kept with them (`measured`).
+Runs are in `RUNS/<corpus>/<recipe>-seed<k>`, so that tables share them, and composed matchers their members.
+Measured rows are kept with them (`measured`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.errors import SeesayError
 from seesay.matchers.composed import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
@@ -24,17 +24,18 @@ from seesay.protocols.provenance import provenance
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
-from seesay.results.paper_table import Outcome, PaperTable
-from seesay.results.rows import record_row
+from seesay.results.rows import Row, record_row
+from seesay.results.tables import Outcome, PaperTable
 from seesay.runs.run import RECIPE, VOCABULARY, Run
+from seesay.runs.summary import is_finished
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
-from seesay.training.composed import is_put_together, put_together
+from seesay.training.composed import combine_members, is_combined
+from seesay.training.concept_runs import with_concept_runs
 from seesay.training.measured import data_digest, kept_or_measured
-from seesay.training.runs import REPORT
 from seesay.training.train import train
 
-_WORDS_ABOUT = ("about", "system", "departures")  # of a recipe; they change no weight
+_DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class TableRuns:
     Attributes:
         definition: the table, with the rows that are wanted.
         corpus: captioned images, or phrases for a table of grounding.
-        folder: where runs lie.
-        split: what is measured.
+        folder: the folder of runs.
+        split: the split to measure.
         changes: `key=value`, for every recipe.
-        may_train: whether runs that are missing or not finished are trained.
+        may_train: train runs that are missing or unfinished.
         commit: of the source, for the record.
     """
 
@@ -60,14 +61,14 @@ class TableRuns:
     commit: str | None = None
 
     def outcomes(self, seeds: Sequence[int], tell: Callable[[str], None]) -> Iterator[Outcome]:
-        """Every row with every seed, as each is done; a row that fails does not stop the others.
+        """Yield the outcome of every row and seed; a row that fails does not stop the others.
 
         Args:
             seeds: of the runs, in the order in which they are trained.
-            tell: is given a line about each row before it begins.
+            tell: called with a line before each row.
 
         Raises:
-            SeesayError: the protocol does not go with the corpus or the split, or a change sets the seed.
+            SeesayError: the protocol does not fit the corpus or the split, or a change sets the seed.
         """
         self._check()
         rows = self.definition.rows
@@ -80,8 +81,8 @@ class TableRuns:
                     outcome = Outcome(row.name, seed, None, str(error))
                 yield outcome
 
-    def measured(self, row: TableRow, seed: int) -> dict[str, Any]:
-        """The result row of one row and seed: the kept one, or measured now.
+    def measured(self, row: TableRow, seed: int) -> Row:
+        """Return the measured row of one row and seed, kept or measured now.
 
         Raises:
             SeesayError: it cannot be trained or measured.
@@ -93,93 +94,92 @@ class TableRuns:
         return kept_or_measured(folders, name, self._data_digest, lambda: self._measure(row, folders))
 
     def run(self, name: str, seed: int, changes: Sequence[str] = (), called: str | None = None) -> Path:
-        """The folder of a recipe's finished run, which is trained or resumed where it is not there.
+        """Return the folder of a recipe's finished run; it is trained or resumed if it is not finished.
 
         Args:
-            name: the recipe's.
-            seed: of the run.
+            name: the name of the recipe.
+            seed: the seed of the run.
             changes: `key=value`, before those of the whole table.
-            called: what its folder is named after; by default the recipe.
+            called: the name that the folder begins with; by default the recipe's.
 
         Raises:
-            SeesayError: it cannot be trained, or the folder holds a run of something else.
+            SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
         recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
+        if any(encoder in CONCEPT_ENCODERS for encoder in recipe.encoders):
+            recipe = with_concept_runs(recipe, self.run("concepts", seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
             return self._composed(recipe, recipe.matcher.members, folder)
-        finished = (folder / REPORT).is_file()
+        finished = is_finished(folder)
         if not finished and not self.may_train:
-            raise SeesayError(f"{folder}: no finished run there; leave --no-train away to train it.")
+            raise SeesayError(f"{folder}: no finished run; omit --no-train to train it.")
         begun = finished or (folder / checkpoint.FILE).is_file()
         if begun:
             recipe = self._recipe_there(folder, recipe)
         else:
-            for file in (RECIPE, VOCABULARY):  # all that a run which learned nothing has left
+            for file in (RECIPE, VOCABULARY):  # all that a run leaves which was killed before its first epoch
                 (folder / file).unlink(missing_ok=True)
         if not finished:
             train(recipe, self.corpus, folder, resume=begun)
         return folder
 
     def _composed(self, recipe: Recipe, members: Sequence[str], folder: Path) -> Path:
-        """What is composed of the table's own runs, put together anew where one of them has changed."""
+        """Compose the table's own runs, and again if one of them has changed."""
         folders = [self.run(name, recipe.seed) for name in members]
-        if (folder / REPORT).is_file():
+        if is_finished(folder):
             self._recipe_there(folder, recipe)
-        if not is_put_together(folder, folders):
-            put_together(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
+        if not is_combined(folder, folders):
+            combine_members(recipe, [Run.load(str(each)) for each in folders], self.corpus, folder)
         return folder
 
     def _phrase_run(self, name: str, seed: int) -> Path:
-        """The finished run of a grounding recipe, trained on whichever phrases."""
-        there = sorted(path.parent for path in self.folder.glob(f"*/{name}-seed{seed}/{REPORT}"))
-        own = [folder for folder in there if folder.parent.name.startswith(self.corpus.name)]
-        if len(own or there) != 1:
-            found = ", ".join(map(str, own or there)) or "none"
+        """The finished run of a grounding recipe, of the corpus' own phrases if there is one."""
+        known = sorted(path for path in self.folder.glob(f"*/{name}-seed{seed}") if is_finished(path))
+        own = [folder for folder in known if folder.parent.name.startswith(self.corpus.name)]
+        if len(own or known) != 1:
+            found = ", ".join(map(str, own or known)) or "none"
             raise SeesayError(
-                f"{self.folder}: one finished run of '{name}', seed {seed}, is wanted, found {found}; "
+                f"{self.folder}: needs one finished run of '{name}', seed {seed}, and found {found}; "
                 f"train it with a table of grounding, such as two-branch-1 --rows {name}."
             )
-        return (own or there)[0]
+        return (own or known)[0]
 
-    def _measure(self, row: TableRow, folders: Sequence[Path]) -> dict[str, Any]:
+    def _measure(self, row: TableRow, folders: Sequence[Path]) -> Row:
         started = time.monotonic()
         runs = [Run.load(str(folder)) for folder in folders]
         if row.combine is None:
             protocol = self.definition.protocol_of(row)
-            measured = evaluate(runs[0], self.corpus, protocol, self.split, resamples=0).to_dict()
-        elif isinstance(self.corpus, PhraseCorpus):
+            result = evaluate(runs[0], self.corpus, protocol, self.split, resamples=0)
+            return Row(provenance(runs[0], time.monotonic() - started, self.commit), result)
+        if isinstance(self.corpus, PhraseCorpus):
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
-        else:
-            measured = measure_combined(runs[0], runs[1], self.corpus, self.split).to_dict()
-        found = measured | provenance(runs[0], time.monotonic() - started, self.commit).to_dict()
-        if row.combine is None:
-            return found
+        combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
+        origin = provenance(runs[0], time.monotonic() - started, self.commit)
         departures = dict.fromkeys(line for run in runs for line in run.recipe.departures)
-        return found | {"recipe": row.name, "system": row.name, "departures": list(departures)}
+        named = {"recipe": row.name, "system": row.name, "departures": list(departures)}
+        return Row(origin.model_copy(update=named), combined)
 
     def _check(self) -> None:
-        protocol, corpus = self.definition.protocol, self.corpus
-        for row in self.definition.rows:
-            PROTOCOLS[self.definition.protocol_of(row)]  # an error if there is none
+        corpus, name = self.corpus, self.definition.name
+        protocols = [PROTOCOLS[self.definition.protocol_of(row)] for row in self.definition.rows]
         if any(change.partition("=")[0] == "seed" for change in self.changes):
-            raise SeesayError("--set seed: a table's seeds are named with --seeds.")
-        grounds = PROTOCOLS[protocol].needs == "phrases"
-        if isinstance(corpus, PhraseCorpus) != grounds:
-            wanted = "phrases with boxes" if grounds else "captioned images"
-            raise SeesayError(f"table {self.definition.name}: wants {wanted}, which {corpus.root} has not.")
+            raise SeesayError("--set seed: name the seeds of a table with --seeds.")
         images = len(corpus.split(self.split).images)
-        needed = PROTOCOLS[protocol].images
-        if needed not in (None, images):
-            raise SeesayError(
-                f"table {self.definition.name}: protocol '{protocol}' is for {needed} images; "
-                f"split '{self.split}' of {corpus.root} has {images}."
-            )
+        for protocol in protocols:
+            if isinstance(corpus, PhraseCorpus) != (protocol.needs == "phrases"):
+                wanted = "phrases with boxes" if protocol.needs == "phrases" else "captioned images"
+                raise SeesayError(f"Table {name}: needs {wanted}, which {corpus.root} does not have.")
+            if protocol.images not in (None, images):
+                raise SeesayError(
+                    f"Table {name}: protocol '{protocol.name}' is for {protocol.images} images; "
+                    f"split '{self.split}' of {corpus.root} has {images}."
+                )
 
     def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
-        """The recipe of a run that was begun or finished, which must be this one, on these sentences."""
+        """The recipe of a run that was begun or finished; it must be this one, on these sentences."""
         there = read_recipe(folder / RECIPE)
-        if not is_same(there.model_copy(update=_words_about(recipe)), recipe):
+        if not is_same(there.model_copy(update=_descriptions(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
         if (
             Vocabulary.load(folder / VOCABULARY).words
@@ -201,21 +201,18 @@ class TableRuns:
 
 
 def measure_table(
-    runs: TableRuns,
-    seeds: Sequence[int],
-    tell: Callable[[str], None],
-    record: Path | None = None,
+    runs: TableRuns, seeds: Sequence[int], tell: Callable[[str], None], record: Path | None = None
 ) -> PaperTable:
-    """The whole table.
+    """Measure a whole table.
 
     Args:
-        runs: its runs, made or yet to be made.
+        runs: its runs, trained or not.
         seeds: of each row.
-        tell: is given a line before and after each row.
-        record: the folder of results that each row is put into.
+        tell: called with a line before and after each row.
+        record: the folder of results that rows are recorded in.
 
     Raises:
-        SeesayError: the table does not go with the corpus, or a row cannot be recorded.
+        SeesayError: the table does not fit the corpus, or a row cannot be recorded.
     """
     table = PaperTable(runs.definition, runs.corpus.name, runs.split)
     for outcome in runs.outcomes(seeds, tell):
@@ -226,5 +223,5 @@ def measure_table(
     return table
 
 
-def _words_about(recipe: Recipe) -> dict[str, Any]:
-    return {key: getattr(recipe, key) for key in _WORDS_ABOUT}
+def _descriptions(recipe: Recipe) -> dict[str, object]:
+    return {key: getattr(recipe, key) for key in _DESCRIPTIONS}

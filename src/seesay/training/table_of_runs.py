@@ -1,4 +1,4 @@
-"""Any runs beside the published rows of their systems: measured now, or as they were kept."""
+"""Any runs beside the published rows of their systems."""
 
 from __future__ import annotations
 
@@ -6,32 +6,30 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, protocol_for
 from seesay.protocols.provenance import provenance
-from seesay.recipes.table import TableDefinition, TableRow
-from seesay.results.columns import changes_of, corpus_title, find_published
-from seesay.results.paper_table import Outcome, PaperTable
-from seesay.results.published import corpora
-from seesay.results.rows import record_row
+from seesay.recipes.table import TableDefinition, TableRow, corpus_title
+from seesay.results.published import corpora, find_published
+from seesay.results.rows import Row, record_row
+from seesay.results.tables import Outcome, PaperTable
 from seesay.runs.run import Run, shipped_runs
 from seesay.training.measured import data_digest, kept_or_measured
 
 
 def load_runs(names: Sequence[str]) -> list[Run]:
-    """The runs in those folders, or the shipped ones of those names.
+    """Load the runs in those folders, or the shipped ones of those names.
 
     Raises:
-        SeesayError: one is not there, or stands twice.
+        SeesayError: one does not exist, or is named twice.
     """
     runs = [Run.load(name) for name in names]
     folders = [run.folder.resolve() for run in runs]
     if twice := [str(folder) for folder in folders if folders.count(folder) > 1]:
-        raise SeesayError(f"{twice[0]}: stands there twice.")
+        raise SeesayError(f"{twice[0]}: named twice.")
     return runs
 
 
@@ -44,19 +42,19 @@ def measure_runs(
     record: Path | None = None,
     commit: str | None = None,
 ) -> PaperTable:
-    """A table of the runs, those that differ in their seed alone in one row.
+    """Return a table of runs; those that differ only in their seed share a row.
 
     Args:
         runs: in the order of the rows.
-        corpus: to measure on.
-        split: of it.
-        protocol: how; without it, what the first run is measured by.
-        tell: is given a line about each run that is measured.
-        record: the folder of results that each row is put into.
+        corpus: the corpus to measure on.
+        split: the split to measure.
+        protocol: the protocol; by default that of the first run.
+        tell: called with a line before each run.
+        record: the folder of results that rows are recorded in.
         commit: of the source, for the record.
 
     Raises:
-        SeesayError: the protocol does not go with a run or with the corpus.
+        SeesayError: the protocol does not fit a run or the corpus.
     """
     chosen = protocol_for(runs[:1], protocol).name
     data = data_digest(corpus, split)
@@ -74,7 +72,7 @@ def measure_runs(
         tell(f"run {number}/{len(runs)} {run.name}")
         name = f"{run.recipe.name} {chosen} {split}"
         measure = partial(_measure, run, corpus, split, chosen, commit)
-        shipped = run.folder in shipped_runs()  # whose folder is the package's
+        shipped = run.folder in shipped_runs()  # whose folder belongs to the package
         measured = measure() if shipped else kept_or_measured([run.folder], name, data, measure)
         table.add(Outcome(row.name, run.recipe.seed, measured))
         if record is not None:
@@ -82,17 +80,15 @@ def measure_runs(
     return table
 
 
-def _measure(
-    run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str, commit: str | None
-) -> dict[str, Any]:
+def _measure(run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str, commit: str | None) -> Row:
     started = time.monotonic()
-    measured = evaluate(run, corpus, protocol, split, resamples=0).to_dict()
-    return measured | provenance(run, time.monotonic() - started, commit).to_dict()
+    result = evaluate(run, corpus, protocol, split, resamples=0)
+    return Row(provenance(run, time.monotonic() - started, commit), result)
 
 
 def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:
-    """Each run's row, named after its recipe and what changed of it, or its folder where seeds repeat."""
-    kinds = [(run.recipe.name, *changes_of({"changes": run.recipe.changes})) for run in runs]
+    """Each run's row, named after its recipe and the changes to it, or after its folder if seeds repeat."""
+    kinds = [(run.recipe.name, *(c for c in run.recipe.changes if not c.startswith("seed="))) for run in runs]
     seeds = [(kind, run.recipe.seed) for kind, run in zip(kinds, runs, strict=True)]
     repeated = {kind for kind, seed in seeds if seeds.count((kind, seed)) > 1}
     rows = []
@@ -103,9 +99,9 @@ def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:
 
 
 def _published(run: Run, corpus: str, protocol: str) -> str | None:
-    """The printed name of the run's system, where a paper has a row of it."""
+    """The printed name of the run's system, if a paper has a row of it."""
     for name in filter(None, (run.recipe.system, run.recipe.name)):
-        for there in dict.fromkeys((corpus, *corpora())):
-            if found := find_published(name, there, protocol):
+        for where in dict.fromkeys((corpus, *corpora())):
+            if found := find_published(name, where, protocol):
                 return found.system
     return None

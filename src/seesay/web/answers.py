@@ -20,7 +20,8 @@ class _Answer(BaseModel):
     shortlist_rank: int | None = Field(None, description="the rank before re-ranking, from 1")
 
     @classmethod
-    def _from_hit(cls, hit: Hit, **more: str | int) -> Self:
+    def from_hit(cls, hit: Hit, **more: str | int) -> Self:
+        """Answer with a hit and more fields."""
         before = None if hit.shortlist_score is None else round(hit.shortlist_score, 6)
         values = {"id": hit.id, "score": round(hit.score, 6), "shortlist_score": before}
         return cls.model_validate(values | {"shortlist_rank": hit.shortlist_rank} | more)
@@ -35,23 +36,17 @@ class ImageAnswer(_Answer):
     image: str = Field(description="URL of the original")
     thumbnail: str = Field(description="URL of a small JPEG")
 
-    @classmethod
-    def from_hit(cls, hit: Hit) -> ImageAnswer:
-        """Answer with a hit."""
-        url = f"/api/images/{hit.id}"
-        size = {"width": hit.width or 1, "height": hit.height or 1}
-        return cls._from_hit(hit, path=hit.path or "", **size, image=url, thumbnail=f"{url}/thumbnail")
-
 
 class SentenceAnswer(_Answer):
     """A sentence of the index and how well it matches."""
 
     text: str
 
-    @classmethod
-    def from_hit(cls, hit: Hit) -> SentenceAnswer:
-        """Answer with a hit."""
-        return cls._from_hit(hit, text=hit.text or "")
+
+def _image(hit: Hit) -> ImageAnswer:
+    url = f"/api/images/{hit.id}"
+    size = {"width": hit.width or 1, "height": hit.height or 1}
+    return ImageAnswer.from_hit(hit, path=hit.path or "", **size, image=url, thumbnail=f"{url}/thumbnail")
 
 
 class Reranking(BaseModel):
@@ -83,7 +78,7 @@ class Images(_Answers):
         cls, hits: Sequence[Hit], milliseconds: float, reranking: Reranking | None = None
     ) -> Images:
         """Answer with hits among images."""
-        results = [ImageAnswer.from_hit(hit) for hit in hits]
+        results = [_image(hit) for hit in hits]
         return cls(results=results, milliseconds=milliseconds, reranking=reranking)
 
 
@@ -97,7 +92,7 @@ class Sentences(_Answers):
         cls, hits: Sequence[Hit], milliseconds: float, reranking: Reranking | None = None
     ) -> Sentences:
         """Answer with hits among sentences."""
-        results = [SentenceAnswer.from_hit(hit) for hit in hits]
+        results = [SentenceAnswer.from_hit(hit, text=hit.text or "") for hit in hits]
         return cls(results=results, milliseconds=milliseconds, reranking=reranking)
 
 

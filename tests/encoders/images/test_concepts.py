@@ -15,8 +15,8 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import decode
 from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import FeatureStore
-from seesay.encoders.images.base import load_image_encoder
-from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
+from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
 from seesay.encoders.images.efficientnet import lite_encoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned
@@ -79,14 +79,16 @@ def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Pat
     assert [path.name for path in tmp_path.iterdir() if path != run] == [base.fingerprint]
 
 
-def test_one_encoding_serves_an_encoder_and_its_concepts(
-    run: Path, photo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    base = load_image_encoder("efficientnet-lite0:mirror", "cpu")
+def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path) -> None:
     seen = []
-    network = base._network
-    monkeypatch.setattr(base, "_network", lambda pixels: seen.append(len(pixels)) or network(pixels))
-    encode_images([base, load_image_encoder(f"concepts:{run}")], [photo.read_bytes()], ["a"])
+
+    def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
+        seen.append(len(pixels))
+        return {"pooled": np.ones((len(pixels), 1280), np.float32)}
+
+    base = ImageEncoder("counting", "v1", 8, {"pooled": 1280}, network, "mirror")
+    concepts = ConceptEncoder(base, StoredHead.from_name(f"concepts:{run}"))
+    encode_images([base, concepts], [photo.read_bytes()], ["a"])
     assert seen == [2]  # the image and its mirror
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seesay.encoders.images import crops as module
-from seesay.encoders.images.crops import crops_of, resize, ten_crops
+from seesay.encoders.images.crops import crops_of, random_crop, resize, ten_crops
 
 SHAPES = ((300, 500), (500, 300), (256, 256), (224, 640), (37, 90), (1, 50))
 
@@ -71,6 +71,17 @@ def test_mirror_is_the_squash_and_its_mirror_image() -> None:
     pixels = picture(30, 50)
     (squash,) = crops_of(pixels, 16, "squash")
     np.testing.assert_array_equal(crops_of(pixels, 16, "mirror"), [squash, squash[:, ::-1]])
+
+
+@pytest.mark.parametrize("kind", ["squash", "ten"])
+def test_random_crops_are_pieces_of_the_enlarged_image_or_of_its_mirror(kind: str) -> None:
+    pixels, size = picture(40, 64), 28
+    large = resize(pixels, 32, 32 if kind == "squash" else 51)
+    views = np.lib.stride_tricks.sliding_window_view(large, (size, size), axis=(0, 1))
+    pieces = views.transpose(0, 1, 3, 4, 2).reshape(-1, size, size, 3)
+    for seed in range(6):
+        found = random_crop(pixels, size, kind, np.random.default_rng(seed))
+        assert any((piece == found).all() or (piece[:, ::-1] == found).all() for piece in pieces)
 
 
 @pytest.mark.parametrize("vectorised", [False, True])

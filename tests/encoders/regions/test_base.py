@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 
 from seesay.encoders.images.base import list_encoders, load_image_encoder
 from seesay.encoders.images.crops import resize
+from seesay.encoders.images.efficientnet import on_device
 from seesay.encoders.names import REGION_ENCODERS
 from seesay.encoders.regions.base import (
     SIDE,
     clip_boxes,
     load_maps,
     load_region_encoder,
+    onnx_maps,
     pool_regions,
 )
 from seesay.errors import SeesayError
@@ -140,6 +142,12 @@ def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) 
         by_bin = [sampled_mean(maps, part) for maps in seen for part in thirds(box)]
         np.testing.assert_allclose(row, np.concatenate(by_bin), atol=2e-2)
     assert np.isfinite(rows).all()
+
+
+def test_the_exported_maps_are_those_in_pytorch(photo: np.ndarray) -> None:
+    pixels = resize(photo, SIDE, SIDE)[None]
+    for exported, eager in zip(onnx_maps()(pixels), on_device(load_maps(), "cpu")(pixels), strict=True):
+        np.testing.assert_allclose(exported, eager, atol=2e-3)
 
 
 def thirds(box: np.ndarray) -> list[np.ndarray]:

@@ -1,15 +1,12 @@
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from seesay.encoders.names import SENTENCE_ENCODERS
-from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.base import (
-    fit_sentence_encoder,
-    load_sentence_encoder,
-    save_sentence_encoder,
-)
+from seesay.encoders.sentences.base import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
+from seesay.encoders.sentences.quick_thought import QuickThought
 from seesay.encoders.sentences.word_vectors import Bags, word_vectors
 from seesay.errors import SeesayError
 
@@ -23,9 +20,8 @@ IMAGES = np.arange(100) // 5
 
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(quick_thought, "WIDTH", 64)
-    monkeypatch.setattr(quick_thought, "_STEPS", 10)
-    monkeypatch.setattr(quick_thought, "_BATCH", 16)
+    short = partial(QuickThought.fit, width=64, steps=10, batch_size=16)
+    monkeypatch.setattr(QuickThought, "fit", short)
 
 
 @pytest.mark.parametrize("name", FITTED)

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.encoders.sentences.minilm import CLASSES, DIM, _folder, class_names, class_vectors, minilm_vectors
+from seesay.encoders.sentences.minilm import (
+    CLASSES,
+    DIM,
+    _folder,
+    class_names,
+    class_vectors,
+    load_minilm,
+    minilm_vectors,
+)
 
 SENTENCES = [
     "two dogs play in the snow",
@@ -23,6 +31,13 @@ def test_equals_transformers_bert() -> None:
     mask = codes["attention_mask"].unsqueeze(-1)
     expected = torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1).numpy()
     np.testing.assert_allclose(minilm_vectors(SENTENCES), expected, atol=2e-6)
+
+
+def test_the_exported_network_is_the_one_in_pytorch() -> None:
+    ids = torch.tensor([[101, 2048, 6077, 102], [101, 1037, 102, 0]])
+    with torch.inference_mode():
+        found = load_minilm()(ids, (ids != 0).long()).numpy()
+    np.testing.assert_allclose(found, minilm_vectors(["two dogs", "a"]), atol=2e-6)
 
 
 def test_batching_changes_nothing() -> None:

@@ -21,11 +21,7 @@ IMAGES = np.repeat(np.arange(len(THINGS)), len(WAYS))
 
 @pytest.fixture(scope="module")
 def trained() -> QuickThought:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quick_thought, "WIDTH", 32)
-        patch.setattr(quick_thought, "_STEPS", 60)
-        patch.setattr(quick_thought, "_BATCH", 16)
-        return QuickThought.fit(TEXTS, IMAGES)
+    return QuickThought.fit(TEXTS, IMAGES, width=32, steps=60, batch_size=16)
 
 
 def test_the_loss_against_a_loop() -> None:

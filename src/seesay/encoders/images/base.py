@@ -48,13 +48,7 @@ class ImageEncoder(Described):
     """
 
     def __init__(
-        self,
-        name: str,
-        weights: str,
-        size: int,
-        dims: dict[str, int],
-        network: Network,
-        crop: str = "squash",
+        self, name: str, weights: str, size: int, dims: dict[str, int], network: Network, crop: str = "squash"
     ) -> None:
         self.name, self.size, self.dims, self.crop = name, size, dims, crop
         self._network = network

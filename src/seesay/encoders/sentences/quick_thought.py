@@ -27,8 +27,7 @@ from seesay.encoders.sentences.word_vectors import DIM, Bags
 from seesay.errors import SeesayError
 from seesay.progress import progress
 
-WIDTH = 512  # of the LSTM's state
-_STEPS, _BATCH, _RATE, _CLIP = 600, 128, 1e-3, 1.0
+_RATE, _CLIP = 1e-3, 1.0
 _SCALE = 20.0  # of cosines, before the softmax
 _MAX_LENGTH = 50  # words, as in GVSE
 _ENCODED_AT_ONCE = 512  # sentences
@@ -45,14 +44,21 @@ class QuickThought(SentenceFeatures):
         self.lstm = lstm.cpu().eval()
 
     @classmethod
-    def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> QuickThought:
-        """Train on sentences; raise SeesayError unless two images have two each with known words."""
+    def fit(
+        cls,
+        texts: Sequence[str],
+        images: NDArray[np.int64],
+        width: int = 512,
+        steps: int = 600,
+        batch_size: int = 128,
+    ) -> QuickThought:
+        """Train an LSTM of that width; raise SeesayError unless two images have two known sentences each."""
         bags = Bags.from_texts(texts)
         pairs = _Pairs(bags, images)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_SEED)
-            lstm = nn.LSTM(DIM, WIDTH)
-            _train(lstm, bags, pairs)
+            lstm = nn.LSTM(DIM, width)
+            _train(lstm, bags, pairs, steps, batch_size)
         return cls(lstm)
 
     @classmethod
@@ -105,15 +111,15 @@ class _Pairs:
         return self._order[places], self._order[others], self._each[places]
 
 
-def _train(lstm: nn.LSTM, bags: Bags, pairs: _Pairs) -> None:
+def _train(lstm: nn.LSTM, bags: Bags, pairs: _Pairs, steps: int, batch_size: int) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     lstm.to(device).train()
     vectors, words = torch.from_numpy(bags.vectors).to(device), _sentences(bags)
     optimizer = torch.optim.Adam(lstm.parameters(), lr=_RATE)
     generator = np.random.default_rng(_SEED)
-    with progress("quick-thought", _STEPS, "batches") as advance:
-        for _ in range(_STEPS):
-            one, other, images = pairs.draw(generator, _BATCH)
+    with progress("quick-thought", steps, "batches") as advance:
+        for _ in range(steps):
+            one, other, images = pairs.draw(generator, batch_size)
             states = _states(lstm, [words[i] for i in (*one, *other)], vectors)
             loss = contrast(states[: len(one)], states[len(one) :], torch.from_numpy(images).to(device))
             optimizer.zero_grad()

@@ -1,12 +1,12 @@
-"""Published rows: what papers printed for a system on a corpus, as data beside this file.
+"""Published rows: what papers print for a system on a corpus, as data beside this file.
 
-One YAML a paper, and `systems.yaml` for what they compare with. Numbers stay as printed; where they cannot
-be right, `note` says so.
+One YAML file a paper, and `systems.yaml` for the systems of others that they compare with. Numbers are as
+printed; `note` marks those that cannot be right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,23 +16,25 @@ from typing import Any
 
 import yaml
 
-from seesay.metrics.recall import MEASURES
+from seesay.recipes.table import corpus_title
 
-Measures = dict[str, float | None]
-
-_RECALLS = MEASURES[:3]
+RECALLS = ("R@1", "R@5", "R@10")
+_MEASURES = (*RECALLS, "Med r")
 _SYSTEMS = "systems.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Published:
-    """A system's row of a paper's table; None where the paper prints no number.
+class PublishedRow:
+    """A row of a paper's table.
 
     Attributes:
-        recipe: seesay's recipe of that system, beside which the row stands.
-        counterpart: a recipe that does the same, beside which another row stands.
-        missing: what seesay would need to express the system, or to express it wholly.
-        encoder: with `crops`, how the paper got its image features, where that is known.
+        figures: by column, named as in `Result.columns`; None where the paper prints no number.
+        own: True for the paper's own systems and the baselines that it ran itself; False for systems that
+            it compares with by others' numbers.
+        recipe: seesay's recipe of the system, beside which the row is shown.
+        counterpart: a recipe of the same system beside which another row is shown.
+        missing: what seesay lacks to express the system, or to express all of it.
+        encoder: with `crops`, the paper's image features, if known.
     """
 
     system: str
@@ -40,6 +42,8 @@ class _Published:
     source: str
     table: int
     protocol: str
+    figures: dict[str, float | None]
+    own: bool
     recipe: str | None = None
     counterpart: str | None = None
     missing: str | None = None
@@ -47,139 +51,141 @@ class _Published:
     crops: str | None = None
     note: str | None = None
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRecalls(_Published):
-    """A row of a protocol with one direction, such as phrase localization: R@1, R@5 and R@10."""
-
-    recalls: Measures
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRow(_Published):
-    """A row of retrieval in both directions."""
-
-    sentence_retrieval: Measures
-    image_retrieval: Measures
-
     @property
-    def mean_recall(self) -> float | None:
-        """MR of the printed recalls, where all six are printed."""
-        ways = (self.sentence_retrieval, self.image_retrieval)
-        recalls = [way[name] for way in ways for name in _RECALLS]
-        known = [value for value in recalls if value is not None]
-        return fmean(known) if len(known) == len(recalls) else None
+    def images(self) -> str:
+        """The paper's image features in words; empty if unknown."""
+        return ", ".join(part for part in (self.encoder, self.crops) if part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedScores:
-    """A table of single scores: of one image with a sentence, by several systems."""
+    """A table of single scores: of one image with several sentences, by system."""
 
-    source: str
     table: int
     about: str
     systems: tuple[str, ...]
     rows: dict[str, tuple[float, ...]]
 
 
-def published_rows(corpus: str | None = None) -> list[PublishedRow]:
-    """Every row of retrieval in both directions, or those of one corpus, in the papers' order."""
-    rows = (row for row in _all_rows() if isinstance(row, PublishedRow))
-    return [row for row in rows if corpus in (None, row.corpus)]
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """What one paper prints."""
+
+    name: str
+    source: str
+    rows: tuple[PublishedRow, ...]
+    scores: tuple[PublishedScores, ...]
 
 
-def published_recalls(protocol: str, corpus: str | None = None) -> list[PublishedRecalls]:
-    """Every row of a protocol with one direction: `phrase-localization` or `sentence-to-sentence`."""
-    rows = (row for row in _all_rows() if isinstance(row, PublishedRecalls) and row.protocol == protocol)
-    return [row for row in rows if corpus in (None, row.corpus)]
+@cache
+def papers() -> dict[str, Paper]:
+    """Return the papers by the name of their file."""
+    folder = files(__name__)
+    found = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    others = {name: entry for entry in _read(folder / _SYSTEMS) for name in entry.pop("names")}
+    return {
+        name.removesuffix(".yaml"): _paper(name.removesuffix(".yaml"), _read(folder / name), others)
+        for name in found
+        if name != _SYSTEMS
+    }
 
 
-def published_scores() -> list[PublishedScores]:
-    """Every table of single scores."""
-    return [
-        PublishedScores(
-            source=paper["source"],
-            table=scores["table"],
-            about=scores["about"],
-            systems=tuple(scores["systems"]),
-            rows={name: tuple(row) for name, row in scores["rows"].items()},
-        )
-        for paper in papers().values()
-        for scores in paper.get("scores", ())
-    ]
+def published_rows(corpus: str | None = None, protocol: str | None = None) -> list[PublishedRow]:
+    """Return the rows of a corpus and a protocol, in the papers' order; of all of them by default."""
+    rows = (row for paper in papers().values() for row in paper.rows)
+    return [row for row in rows if corpus in (None, row.corpus) and protocol in (None, row.protocol)]
 
 
-def all_rows() -> tuple[PublishedRow | PublishedRecalls, ...]:
-    """Every row, of either kind, in the papers' order."""
-    return _all_rows()
+def find_published(
+    name: str, corpus: str, protocol: str, paper: tuple[str, int] | None = None, any_protocol: bool = False
+) -> PublishedRow | None:
+    """Return the published row of a system; None if there is none.
 
+    A paper that ran the system itself is preferred to one that quotes it.
 
-def published_row(system: str, corpus: str, protocol: str = "standard") -> PublishedRow | None:
-    """The row of a system, by its printed name or its recipe's; None where none was published.
-
-    Rows of that protocol come first; those of one K of few-shot matching stand beside no other.
+    Args:
+        name: the printed name of the system, or the name of its recipe.
+        corpus: the corpus of the row.
+        protocol: the protocol of the row.
+        paper: the source and the number of the only table to look in.
+        any_protocol: take a row of another protocol if there is none of this one, but no few-shot row.
     """
-    wanted = system.casefold()
+    wanted = name.casefold()
     found = [
         row
         for row in published_rows(corpus)
         if wanted in (row.system.casefold(), (row.recipe or row.system).casefold())
-        and (row.protocol == protocol or not row.protocol.endswith("-shot"))
+        and (row.protocol == protocol or (any_protocol and not row.protocol.endswith("-shot")))
+        and paper in (None, (row.source, row.table))
     ]
-    return min(found, key=lambda row: row.protocol != protocol, default=None)
+    return min(found, key=lambda row: (row.protocol != protocol, not row.own), default=None)
+
+
+def is_published(corpus: str, protocol: str, paper: tuple[str, int]) -> bool:
+    """Return True if that table of a paper has rows of that corpus."""
+    return any((row.source, row.table) == paper for row in published_rows(corpus, protocol))
 
 
 def corpora() -> list[str]:
-    """The corpora of the published rows, small ones first."""
+    """Return the corpora of the published rows, small ones first."""
     return ["flickr8k", "flickr30k", "flickr30k-entities", "coco"]
 
 
-@cache
-def papers() -> dict[str, dict[str, Any]]:
-    """Each paper's file by its name: `source`, `title`, `systems`, `tables`."""
-    found = (entry for entry in files(__name__).iterdir() if entry.name.endswith(".yaml"))
+def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
+    """Name the papers and tables that rows are from, and their corpus unless it is `corpus`."""
+    tables: dict[tuple[str, str | None], set[int]] = {}
+    for row in rows:
+        other = row.corpus if corpus not in (None, row.corpus) else None
+        tables.setdefault((row.source, other), set()).add(row.table)
+    return "; ".join(
+        f"{source}, table{'s' * (len(numbers) > 1)} {', '.join(map(str, sorted(numbers)))}"
+        + (f", on {corpus_title(other)}" if other else "")
+        for (source, other), numbers in tables.items()
+    )
+
+
+def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str, str]]) -> Paper:
+    source, own = content["source"], content["systems"]
+    rows = [
+        PublishedRow(
+            **{key: table[key] for key in ("corpus", "table", "protocol")},
+            **(others.get(system, {}) | own.get(system, {})),
+            source=source,
+            system=system,
+            own=system in own,
+            figures=_figures(numbers),
+            note=table.get("notes", {}).get(system),
+        )
+        for table in content["tables"]
+        for system, numbers in table["rows"].items()
+    ]
+    scores = [
+        PublishedScores(
+            table=table["table"],
+            about=table["about"],
+            systems=tuple(table["systems"]),
+            rows={sentence: tuple(row) for sentence, row in table["rows"].items()},
+        )
+        for table in content.get("scores", ())
+    ]
+    return Paper(name, source, tuple(rows), tuple(scores))
+
+
+def _figures(numbers: Sequence[float | None]) -> dict[str, float | None]:
+    """Numbers by column: the recalls of one direction, or of both, which may have Med r too."""
+    if len(numbers) == len(RECALLS):
+        return dict(zip(RECALLS, numbers, strict=True))
+    half = len(numbers) // 2
+    ways = {"S": numbers[:half], "I": numbers[half:]}
+    recalls = [value for way in ways.values() for value in way[: len(RECALLS)]]
+    known = [value for value in recalls if value is not None]
+    mean = fmean(known) if len(known) == len(recalls) else None
     return {
-        entry.name.removesuffix(".yaml"): _read(entry)
-        for entry in sorted(found, key=lambda entry: entry.name)
-        if entry.name != _SYSTEMS
-    }
-
-
-@cache
-def _all_rows() -> tuple[PublishedRow | PublishedRecalls, ...]:
-    rows: list[PublishedRow | PublishedRecalls] = []
-    others = _others()
-    for content in papers().values():
-        for table in content["tables"]:
-            about = {key: table[key] for key in ("corpus", "table", "protocol")} | {
-                "source": content["source"]
-            }
-            for system, numbers in table["rows"].items():
-                note = table.get("notes", {}).get(system)
-                known = others.get(system, {}) | content["systems"].get(system, {})
-                rows.append(_row(numbers, about | known | {"system": system, "note": note}))
-    return tuple(rows)
-
-
-def _others() -> dict[str, dict[str, str]]:
-    """What is known of systems that several papers print, by each name."""
-    entries = _read(files(__name__) / _SYSTEMS)
-    return {
-        name: {k: v for k, v in entry.items() if k != "names"} for entry in entries for name in entry["names"]
-    }
+        f"{way} {name}": value
+        for way, printed in ways.items()
+        for name, value in zip(_MEASURES, [*printed, None], strict=False)
+    } | {"mR": mean}
 
 
 def _read(path: Traversable) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def _row(numbers: Sequence[float | None], about: dict[str, Any]) -> PublishedRow | PublishedRecalls:
-    """From one direction's three recalls, or both directions' numbers: three recalls each, or Med r too."""
-    if len(numbers) == len(_RECALLS):
-        return PublishedRecalls(recalls=dict(zip(_RECALLS, numbers, strict=True)), **about)
-    half = len(numbers) // 2
-    sentence, image = (
-        dict(zip(MEASURES, [*way, None][: len(MEASURES)], strict=True))
-        for way in (numbers[:half], numbers[half:])
-    )
-    return PublishedRow(sentence_retrieval=sentence, image_retrieval=image, **about)

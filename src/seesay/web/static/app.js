@@ -90,7 +90,7 @@ function show({ results, milliseconds, reranking }, described, text, k) {
 function* told(did, what = "") {
   if (!did) return;
   yield `${count.format(did.compared)} ${what}re-ranked in ${did.milliseconds.toFixed(0)} ms`;
-  if (did.left) yield `${count.format(did.left)} not readable, behind the others`;
+  if (did.left) yield `${count.format(did.left)} unreadable, listed last`;
 }
 
 function showGiven(file) {

@@ -1,0 +1,68 @@
+"""HTML elements whose text is escaped, and the page that every HTML file of seesay is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+# The colours and the type that all pages share; a page adds its own rules below.
+STYLE = """:root {
+  color-scheme: light dark;
+  --ink: light-dark(#1c1b19, #eceae6);
+  --soft: light-dark(#66635d, #a8a49c);
+  --ground: light-dark(#ffffff, #161514);
+  --line: light-dark(#dedbd5, #3a3733);
+}
+body { margin: 0 auto; background: var(--ground); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+"""
+
+
+class Html(str):
+    """Text that is HTML already; any other string is escaped when it is put into an element."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *inside: str, **attributes: object) -> Html:
+    """Return an element. Attributes that are None are left out; write `class_` for `class`.
+
+    >>> tag("b", "1 < 2", class_="loud")
+    '<b class="loud">1 &lt; 2</b>'
+    """
+    named = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items()}
+    written = "".join(f' {key}="{escape(str(value))}"' for key, value in named.items() if value is not None)
+    return Html(f"<{name}{written}>{joined(inside)}</{name}>")
+
+
+def void(name: str, **attributes: object) -> Html:
+    """Return an element without content, such as an image."""
+    return Html(tag(name, **attributes).removesuffix(f"</{name}>"))
+
+
+def joined(parts: Iterable[str], between: str = "") -> Html:
+    """Join parts, escaping those that are not HTML."""
+    return Html(between.join(part if isinstance(part, Html) else escape(part) for part in parts))
+
+
+def page(title: str, style: str, body: str) -> str:
+    """Return a whole document that needs no other file.
+
+    Args:
+        title: plain text; " · seesay" is appended.
+        style: CSS, added to STYLE.
+        body: HTML of the body.
+    """
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)} · seesay</title>
+<style>
+{STYLE}{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""

@@ -1,0 +1,133 @@
+"""Phrase localization in a report: recalls, curves, and boxes over images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.phrases import PhraseCorpus
+from seesay.html import Html, joined, tag
+from seesay.metrics.grounding_recall import MEASURES, MIN_IOU, first_right, region_overlaps
+from seesay.protocols.base import PROTOCOLS, Part
+from seesay.protocols.evaluate import measure, subject_of
+from seesay.protocols.grounding import GroundingResult, proposal_scores
+from seesay.protocols.subject import PhraseSubject
+from seesay.report.page import Frame, Page, Pictures
+from seesay.report.plots import recall_curves
+from seesay.report.queries import SEED
+from seesay.report.retrieval import recall_curve
+from seesay.report.subjects import Tell
+from seesay.results.figures import number
+from seesay.runs.run import Run
+
+_SAMPLED = 12  # phrases
+_MAX_K = 100
+
+
+@dataclass(frozen=True)
+class Grounded:
+    """A run on a split of phrases."""
+
+    name: str  # unique in the report
+    run: Run
+    corpus: PhraseCorpus  # the split
+    result: GroundingResult
+    first: NDArray[np.float64]  # zero-based rank of each phrase's first right region, infinite without one
+    best: Sequence[tuple[NDArray[np.float32], float] | None]  # its best region, if there is any, and the IoU
+
+
+def ground_all(
+    runs: Sequence[Run], names: Sequence[str], corpus: PhraseCorpus, split: str, tell: Tell
+) -> list[Grounded]:
+    """Measure runs on a split of phrases.
+
+    Raises:
+        SeesayError: the split is empty, or none of its images can be decoded.
+    """
+    found = []
+    for at, (run, name) in enumerate(zip(runs, names, strict=True), start=1):
+        tell(f"{at}/{len(runs)} {name}")
+        subject = subject_of(run, corpus, split, PROTOCOLS["grounding"])
+        assert isinstance(subject, PhraseSubject)
+        result = measure(subject, "grounding")
+        assert isinstance(result, GroundingResult)
+        inputs = subject.inputs
+        phrases = inputs.corpus.phrases
+        regions = [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in phrases]
+        overlaps = region_overlaps(regions, [phrase.boxes for phrase in phrases])
+        scores = proposal_scores(run, inputs)
+        top = [int(np.argmax(some)) if len(some) else None for some in scores]
+        best = [
+            None if at is None else (boxes[at], float(overlap[at]))
+            for at, boxes, overlap in zip(top, regions, overlaps, strict=True)
+        ]
+        found.append(Grounded(name, run, inputs.corpus, result, first_right(scores, overlaps), best))
+    return found
+
+
+def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
+    """Add the recalls, beside those that need no run, at every K, and by kind of phrase."""
+    page.section("Recall")
+    first = runs[0].result
+    rows: dict[str, Part] = {**{each.name: each.result for each in runs}, **(first.baselines or {})}
+    page.table(
+        f"Phrases with a right region among the first K, in percent: one with an IoU of {MIN_IOU} or "
+        f"more with the phrase's {first.convention}. The upper bound is that of the proposals. Below the "
+        "runs are baselines, which need none.",
+        ["", *MEASURES],
+        [[name, *_cells(row)] for name, row in rows.items()],
+    )
+    curves = {each.name: {"phrases": recall_curve(_finite(each.first), _MAX_K)} for each in runs}
+    ends = "; ".join(
+        f"{name} {ways['phrases'][0]:.0f} at 1, {ways['phrases'][-1]:.0f} at {_MAX_K}"
+        for name, ways in curves.items()
+    )
+    page.figure(f"Recall at K = 1 to {_MAX_K}.", recall_curves(curves, f"Recall at K in percent: {ends}."))
+    if first.by_kind:
+        columns = [f"{each.name} {name}" for each in runs for name in MEASURES]
+        by_kind = [
+            [kind, f"{of.n:,}", *(cell for each in runs for cell in _cells(each.result.by_kind[kind]))]
+            for kind, of in first.by_kind.items()
+        ]
+        page.table("Recall by kind of phrase.", ["", "phrases", *columns], by_kind)
+
+
+def add_boxes(page: Page, runs: Sequence[Grounded], pictures: Pictures) -> None:
+    """Add some phrases with their true box and the best region of each run."""
+    phrases = runs[0].corpus.phrases
+    draw = np.random.default_rng(SEED)
+    chosen = draw.choice(len(phrases), min(_SAMPLED, len(phrases)), replace=False).tolist()
+    page.section("Phrases and boxes")
+    for each in runs:
+        page.figure(
+            f"Phrases drawn at random (seed {SEED}), and where {each.name} finds them: the true box dashed, "
+            "the best region solid, and their IoU; ticked if it is right.",
+            *(_card(each, pictures, phrase) for phrase in chosen),
+            class_="cards",
+        )
+
+
+def _card(grounded: Grounded, pictures: Pictures, number: int) -> Html:
+    phrase, best = grounded.corpus.phrases[number], grounded.best[number]
+    size = np.tile(grounded.corpus.sizes[phrase.image], 2)
+    frames = [Frame((phrase.box / size).tolist(), "true")]
+    if best is not None:
+        frames.append(Frame((best[0] / size).tolist(), "found"))
+    overlap = best[1] if best is not None else 0.0
+    right = overlap >= MIN_IOU
+    verdict = tag("span", f"{'✓' if right else '✗'} IoU {overlap:.2f}", class_="number")
+    below = tag("p", joined([tag("q", phrase.text), verdict]))
+    return tag("div", pictures.show(phrase.image, frames), below, class_="right" if right else None)
+
+
+def _cells(row: Part) -> list[str]:
+    values = row.model_dump(by_alias=True)
+    return [number(values[name]) for name in MEASURES]
+
+
+def _finite(first: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Ranks as whole numbers; phrases without a right region rank behind every K."""
+    return np.where(np.isfinite(first), first, _MAX_K).astype(np.int64)

@@ -1,0 +1,170 @@
+"""What a run's matcher and encoders show of themselves: concepts, attended instances, gates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
+from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.concepts import CONCEPT_ENCODERS
+from seesay.encoders.images.encode import encode_images
+from seesay.encoders.images.instances import INSTANCES
+from seesay.encoders.names import kind_of
+from seesay.errors import ImageError, SeesayError
+from seesay.html import Html, tag
+from seesay.matchers.concepts import ConceptClassifier
+from seesay.matchers.gvse import GVSE, UncommonVSE, gate_values
+from seesay.report.page import Frame, Page, Pictures
+from seesay.report.plots import histograms
+from seesay.runs.inputs import Inputs
+from seesay.runs.run import PRECOMPUTED, Run, default_device, recipe_encoders
+from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
+
+_CONCEPTS = 8  # of an image
+_FRAMES = 3  # instances of a step
+_SENTENCES = 5  # at either end of a gate
+
+
+def add_internals(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    """Add the figures that a run's matcher and encoders give rise to, of some images; many runs have none."""
+    _add_concepts(page, run, inputs, pictures, images)
+    _add_attention(page, run, inputs, pictures, images)
+    _add_gates(page, run, inputs)
+
+
+def concept_scores(
+    run: Run, inputs: Inputs, images: Sequence[int]
+) -> tuple[Sequence[str], NDArray[np.float32]] | None:
+    """Return the concepts that a run predicts or reads, and their scores (k, K) in k images; None without."""
+    features = inputs.features[torch.tensor(images)]
+    if isinstance(run.matcher, ConceptClassifier):
+        with torch.inference_mode():
+            logits = run.matcher(features.to(run.device))
+        return run.vocabulary.words, torch.sigmoid(logits).cpu().numpy()
+    place = _columns(run, CONCEPT_ENCODERS)
+    if place is None:
+        return None
+    name, columns = place
+    folder = Path(name.partition(":")[2])
+    try:
+        words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
+    except SeesayError:
+        return None  # the run of concepts, which alone knows their names, is gone
+    scores = features[:, columns].numpy()
+    return (words, scores) if len(words) == scores.shape[1] else None
+
+
+def _add_concepts(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    found = concept_scores(run, inputs, images)
+    if found is None:
+        return
+    words, scores = found
+    targets = concept_targets(words, inputs.corpus)
+    blocks = (
+        tag("div", pictures.show(i), _concepts(words, scores[row], targets[i]), class_="seen")
+        for row, i in enumerate(images)
+    )
+    page.figure(
+        f"The {min(_CONCEPTS, len(words))} highest concepts of some images; those that one of its sentences "
+        "names are ticked.",
+        *blocks,
+        class_="cards",
+    )
+
+
+def _concepts(words: Sequence[str], scores: NDArray[np.float32], named: NDArray[np.bool_]) -> Html:
+    first = np.argsort(-scores, kind="stable")[:_CONCEPTS].tolist()
+    items = (
+        tag(
+            "li",
+            tag("span", words[c], " ✓" if named[c] else "", class_="word"),
+            tag("meter", f"{scores[c]:.2f}", value=f"{scores[c]:.3f}", min=0, max=1, aria_label=words[c]),
+            tag("span", f"{scores[c]:.2f}", class_="number"),
+            class_="right" if named[c] else None,
+        )
+        for c in first
+    )
+    return tag("ul", *items, class_="scores")
+
+
+def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
+    """The encoder of one of those kinds, and the columns of its `pooled` array in the joined features."""
+    if PRECOMPUTED in run.recipe.encoders:
+        return None
+    at = 0
+    for name, encoder in zip(run.recipe.encoders, recipe_encoders(run.recipe), strict=True):
+        for array in run.recipe.arrays:
+            width = encoder.dims[array]
+            if kind_of(name) in kinds and array == "pooled":
+                return name, slice(at, at + width)
+            at += width
+    return None
+
+
+def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
+    members = run.matcher.members if isinstance(run.matcher, GVSE) else [run.matcher]
+    attending = (m for m in members if isinstance(m, UncommonVSE) and m.relation is not None)
+    matcher, place = next(attending, None), _columns(run, [INSTANCES])
+    if matcher is None or place is None:
+        return
+    features = inputs.features[torch.tensor(images)][:, place[1]]
+    saliencies = matcher.saliencies(features.to(run.device)).cpu().numpy()
+    boxes = _instance_boxes(inputs.corpus, images)
+    if boxes is None or boxes.shape[1] != saliencies.shape[2]:
+        return
+    blocks = (
+        tag("div", *(_step(pictures, i, t, p, own) for t, p in enumerate(steps)), class_="steps")
+        for i, steps, own in zip(images, saliencies, boxes, strict=True)
+    )
+    page.figure(
+        f"What each step attends to: the {_FRAMES} instances with the highest saliencies, the higher the "
+        "more opaque, and the highest saliency.",
+        *blocks,
+        class_="cards",
+    )
+
+
+def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
+    """The instances' boxes as shares of the image, (k, I, 4); None if an image cannot be read."""
+    chosen = [corpus.images[i] for i in images]
+    try:
+        data = [image.source.read() for image in chosen if image.source is not None]
+    except ImageError:
+        return None
+    if len(data) < len(chosen):
+        return None
+    encoder = load_image_encoder(INSTANCES, default_device())
+    found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
+    return found.reshape(len(chosen), -1, 4)
+
+
+def _step(
+    pictures: Pictures, image: int, step: int, p: NDArray[np.float32], boxes: NDArray[np.float32]
+) -> Html:
+    first = np.argsort(-p, kind="stable")[:_FRAMES]
+    frames = [Frame(boxes[i].tolist(), "found", float(p[i] / p[first[0]])) for i in first if boxes[i].any()]
+    highest = tag("span", f"step {step + 1}: {p[first[0]]:.2f}", class_="number")
+    return tag("div", pictures.show(image, frames), highest)
+
+
+def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
+    matcher = run.matcher
+    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
+        return
+    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
+    values = {"image queries": of_images, "sentence queries": of_sentences}
+    means = ", ".join(f"{name} {t.mean():.2f}" for name, t in values.items())
+    page.figure(
+        "Gate values t: a query is compared by the metric for uncommon content (1) or by the common one (0).",
+        histograms(values, "t", f"Histograms of the gate values. Means: {means}."),
+    )
+    order = np.argsort(-of_sentences, kind="stable")
+    texts = inputs.corpus.texts()
+    ends = [*order[:_SENTENCES], *order[-_SENTENCES:]] if len(order) > 2 * _SENTENCES else [*order]
+    rows = [[f"{of_sentences[j]:.3f}", texts[j]] for j in ends]
+    page.table("The sentences with the highest and the lowest gate values.", ["t", "sentence"], rows, 2)

@@ -1,0 +1,141 @@
+"""The page of a report: sections with numbered figures and tables, and the images in it."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+
+from PIL import Image
+
+from seesay import html
+from seesay.data.corpus import CorpusImage
+from seesay.data.pixels import decode
+from seesay.errors import ImageError
+from seesay.html import Html, joined, tag, void
+
+_SIDE = 256  # pixels of the longer side of an image: twice its width on a screen, for print
+_QUALITY = 72
+
+
+class Page:
+    """A page with numbered figures and tables; `about` is the line below its title."""
+
+    def __init__(self, title: str, about: str) -> None:
+        self.title, self.about = title, about
+        self._headings: list[str] = []
+        self._parts: list[Html] = []
+        self._figures = self._tables = 0
+
+    def section(self, heading: str) -> None:
+        """Begin a section."""
+        self._headings.append(heading)
+        self._parts.append(tag("h2", heading, id=f"section-{len(self._headings)}"))
+
+    def heading(self, heading: str) -> None:
+        """Begin a part of a section."""
+        self._parts.append(tag("h3", heading))
+
+    def text(self, *lines: str) -> None:
+        """Add a paragraph for each line."""
+        self._parts += [tag("p", line) for line in lines]
+
+    def definitions(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add a list of names, each with its value."""
+        self._parts.append(
+            tag("dl", *(part for name, value in pairs for part in (tag("dt", name), tag("dd", value))))
+        )
+
+    def code(self, text: str) -> None:
+        """Add preformatted text."""
+        self._parts.append(tag("pre", text))
+
+    def figure(self, caption: str, *parts: Html, class_: str | None = None) -> None:
+        """Add a figure with its caption below."""
+        self._figures += 1
+        below = tag("figcaption", tag("b", f"Figure {self._figures}."), " ", caption)
+        self._parts.append(tag("figure", *parts, below, class_=class_))
+
+    def table(
+        self, caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], words: int = 1
+    ) -> None:
+        """Add a table; the first column names the rows, the first `words` columns are text, not numbers."""
+        self._tables += 1
+        above = tag("caption", tag("b", f"Table {self._tables}."), " ", caption)
+        sides = ["words" if i < words else None for i in range(len(columns))]
+        head = (tag("th", name, scope="col", class_=side) for name, side in zip(columns, sides, strict=True))
+        body = (
+            tag(
+                "tr",
+                tag("th", row[0], scope="row", class_="words"),
+                *(tag("td", cell, class_=side) for cell, side in zip(row[1:], sides[1:], strict=True)),
+            )
+            for row in rows
+        )
+        table = tag("table", above, tag("thead", tag("tr", *head)), tag("tbody", *body))
+        self._parts.append(tag("div", table, class_="table"))
+
+    def html(self) -> str:
+        """Return the whole document."""
+        style = files(__package__).joinpath("style.css").read_text(encoding="utf-8")
+        links = (tag("li", tag("a", h, href=f"#section-{i}")) for i, h in enumerate(self._headings, start=1))
+        parts = (
+            tag("header", tag("h1", self.title), tag("p", self.about)),
+            tag("nav", tag("ol", *links), aria_label="Contents"),
+            tag("main", joined(self._parts, "\n")),
+        )
+        return html.page(self.title, style, joined(parts, "\n"))
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A box to draw over an image."""
+
+    box: Sequence[float]  # x1, y1, x2, y2 as shares of the image's width and height
+    kind: str  # a class of the page's style
+    opacity: float = 1.0
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """The images of a split, made small enough to be part of a page, and an alternative text for each."""
+
+    images: Sequence[CorpusImage]
+    alt: Sequence[str]
+    _encoded: dict[int, str | None] = field(default_factory=dict)
+
+    def show(self, image: int, frames: Sequence[Frame] = ()) -> Html:
+        """Return an image as an element, with frames over it; its name if it cannot be read."""
+        if image not in self._encoded:
+            self._encoded[image] = self._encode(self.images[image])
+        data = self._encoded[image]
+        if data is None:
+            return tag("span", self.images[image].name, class_="missing")
+        picture = void("img", src=f"data:image/jpeg;base64,{data}", alt=self.alt[image])
+        return tag("span", picture, _overlay(frames), class_="framed") if frames else picture
+
+    @staticmethod
+    def _encode(image: CorpusImage) -> str | None:
+        if image.source is None:
+            return None
+        try:
+            small = Image.fromarray(decode(image.source.read(), image.name, min_side=_SIDE))
+        except ImageError:
+            return None
+        small.thumbnail((_SIDE, _SIDE))
+        out = io.BytesIO()
+        small.save(out, "JPEG", quality=_QUALITY, optimize=True)
+        return base64.b64encode(out.getvalue()).decode()
+
+
+def _overlay(frames: Sequence[Frame]) -> Html:
+    """Draw each box twice, so that it shows on any ground."""
+    lines = []
+    for frame in frames:
+        x1, y1, x2, y2 = (1000 * share for share in frame.box)
+        place = {"x": f"{x1:.0f}", "y": f"{y1:.0f}", "width": f"{x2 - x1:.0f}", "height": f"{y2 - y1:.0f}"}
+        for side in ("under", "over"):
+            lines.append(tag("rect", **place, class_=f"{side} {frame.kind}", opacity=f"{frame.opacity:.2f}"))
+    return tag("svg", *lines, viewBox="0 0 1000 1000", preserveAspectRatio="none", aria_hidden="true")

@@ -1,0 +1,151 @@
+"""How the runs of a report were trained, and where all of it comes from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib.metadata import version
+
+import numpy as np
+from pydantic import ValidationError
+
+from seesay import __version__
+from seesay.data.corpus import Corpus
+from seesay.data.phrases import PhraseCorpus
+from seesay.errors import SeesayError
+from seesay.protocols.provenance import differences, encoder_and_crops
+from seesay.recipes.load import dump_recipe
+from seesay.report.page import Page
+from seesay.report.plots import Series, training_curves
+from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary, is_finished
+from seesay.training.history import METRICS, Epoch
+from seesay.training.measured import data_digest
+
+_CURVES = ("mR", "mAP", "R@1", "R@10")  # of the measures of val, where they have them
+_DIRECTIONS = {"sentence_retrieval": "S", "image_retrieval": "I"}
+_PACKAGES = ("torch", "onnxruntime", "numpy")
+
+
+def add_training(page: Page, run: Run) -> None:
+    """Add the curves of training, if the run keeps any."""
+    history, summary = _history(run), _summary(run)
+    if len(history) < 2:
+        if summary is not None and summary.members:
+            page.text(f"Composed of {', '.join(summary.members)}, each trained by itself.")
+        else:
+            page.text("No curves: the run keeps no epochs of its training.")
+        return
+    # CCA has no epochs: its rows differ in their ridge.
+    ridges = [epoch.ridge for epoch in history if epoch.ridge is not None]
+    xlabel, what = ("ridge", "Ridges") if ridges else ("epoch", "Training")
+    x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
+    kept = [e.epoch for e in history].index(summary.best_epoch) if summary and summary.best_epoch else -1
+    order = np.argsort(x, kind="stable")
+    curves = _curves([history[i] for i in order])
+    last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
+    page.figure(
+        f"{what}: the mean loss, and measures of val. Dotted: {xlabel} {x[kept]:g}, which was kept.",
+        training_curves(
+            x[order].tolist(), xlabel, curves, x[kept], f"Curves over {xlabel}. At the end: {last}."
+        ),
+    )
+
+
+def add_provenance(
+    page: Page, runs: Mapping[str, Run], corpus: Corpus | PhraseCorpus, split: str, commit: str | None
+) -> None:
+    """Add data, versions and machine, then each run's training and its recipe."""
+    page.section("Where it comes from")
+    page.definitions([*_data(corpus, split), *_environment(commit)])
+    for name, run in runs.items():
+        page.heading(name)
+        page.definitions(_about_run(run))
+        page.code(dump_recipe(run.recipe))
+
+
+def split_size(corpus: Corpus | PhraseCorpus, split: str) -> str:
+    """Return the numbers of images and texts of a split, in words."""
+    part = corpus.split(split)
+    phrases = isinstance(part, PhraseCorpus)
+    texts = len(part.phrases if isinstance(part, PhraseCorpus) else part.sentences)
+    return f"{len(part.images):,} images, {texts:,} {'phrases' if phrases else 'sentences'}"
+
+
+def _curves(history: Sequence[Epoch]) -> dict[str, Series]:
+    lines: dict[str, list[float]] = {}
+    for epoch in history:
+        for name, value in epoch.val.items():
+            if name in _CURVES and isinstance(value, float | int):
+                lines.setdefault(name, []).append(value)
+            elif name in _DIRECTIONS and isinstance(value, dict):
+                for measure in ("R@1", "R@10"):
+                    lines.setdefault(f"{_DIRECTIONS[name]} {measure}", []).append(float(str(value[measure])))
+    known = {name: np.array(line, np.float64) for name, line in lines.items()}
+    losses = {"train": np.array([epoch.loss for epoch in history], np.float64)}
+    alone = "" if len(known) > 1 else f"{next(iter(known))} "  # a single line has no legend
+    return {"loss": losses, f"{alone}on val, %": known}
+
+
+def _history(run: Run) -> list[Epoch]:
+    """The epochs of training; empty if the run keeps none, as shipped weights."""
+    path = run.folder / METRICS
+    try:
+        return [Epoch.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return []
+    except ValidationError as failure:
+        raise SeesayError(
+            f"{path}: not the history of a training ({str(failure).splitlines()[0]})."
+        ) from None
+
+
+def _summary(run: Run) -> TrainingSummary | None:
+    return TrainingSummary.load(run.folder) if is_finished(run.folder) else None
+
+
+def _data(corpus: Corpus | PhraseCorpus, split: str) -> list[tuple[str, str]]:
+    what = "phrases" if isinstance(corpus, PhraseCorpus) else "sentences"
+    return [
+        ("corpus", f"{corpus.name}, {corpus.root.resolve()}"),
+        ("split", f"{split}: {split_size(corpus, split)}"),
+        (
+            "hash of the data",
+            f"{data_digest(corpus, split)} (BLAKE2b of the images, {what} and owners of {split} and val)",
+        ),
+    ]
+
+
+def _environment(commit: str | None) -> list[tuple[str, str]]:
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    python = ".".join(map(str, sys.version_info[:3]))
+    found = [
+        ("versions", f"seesay {__version__}, Python {python}, {packages}"),
+        ("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
+        ("measured", datetime.now().astimezone().isoformat(" ", "minutes")),
+    ]
+    return found + ([("commit", commit)] if commit else [])
+
+
+def _about_run(run: Run) -> list[tuple[str, str]]:
+    recipe, summary = run.recipe, _summary(run)
+    encoders, crops = encoder_and_crops(recipe)
+    found = [
+        ("run", str(run.folder.resolve())),
+        ("recipe", f"{recipe.name}, {recipe.about}"),
+        ("seed", str(recipe.seed)),
+        ("images", f"{encoders}, {crops}"),
+        ("sentences", recipe.sentence_encoder or f"by their words, of {len(run.vocabulary.words):,} known"),
+        ("departures", "; ".join(differences(recipe)) or "none named"),
+    ]
+    if summary is not None:
+        epochs = f"{summary.epochs} epochs, " if summary.epochs else ""
+        versions = ", ".join(f"{name} {number}" for name, number in summary.versions.items())
+        found += [
+            ("training", f"{epochs}{summary.seconds:,.0f} s; val {summary.monitor} {summary.best:.1f}"),
+            ("trained with", f"{versions}; {summary.machine}"),
+        ]
+    return found

@@ -1,0 +1,216 @@
+"""Retrieval in a report: recalls with intervals, differences between runs, recall at K and by sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
+from seesay.html import Html, joined, tag
+from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, figures, intervals
+from seesay.metrics.recall import MEASURES
+from seesay.protocols.base import Difference
+from seesay.protocols.k_shot import BANDS
+from seesay.protocols.provenance import differences
+from seesay.report.page import Page
+from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, recall_curves
+from seesay.report.subjects import Measured
+from seesay.results.figures import number
+from seesay.results.published import find_published
+from seesay.text.rare_words import rarest_words, word_counts
+from seesay.text.tokenizer import tokenize
+
+Whole = NDArray[np.int64]
+Bins = dict[str, NDArray[np.bool_]]  # sentences that have something in common, (m,), by a name
+
+_SENTENCE, _IMAGE = "sentence retrieval", "image retrieval"
+_MAX_K = 100
+_BINNED = "R@10"
+
+
+def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:
+    """Add recalls with intervals, the differences between the runs, and recall at every K."""
+    page.section("Recall")
+    page.text(
+        "S is sentence retrieval (an image is the query), I is image retrieval (a sentence is). R@K is the "
+        "percentage of queries with a right answer among the first K, Med r the median rank, mR the mean of "
+        "the six recalls. Ties count against the query."
+    )
+    _add_table(page, runs, corpus)
+    if len(runs) > 1:
+        _add_differences(page, runs)
+    curves = {each.name: {way: recall_curve(r, _MAX_K) for way, r in _ways(each)} for each in runs}
+    ends = [
+        f"{name}, {way}: {line[0]:.0f} at 1, {line[9]:.0f} at 10, {line[-1]:.0f} at {_MAX_K}"
+        for name, ways in curves.items()
+        for way, line in ways.items()
+    ]
+    page.figure(
+        f"Recall at K = 1 to {_MAX_K}: {_SENTENCE} solid, {_IMAGE} dashed.",
+        recall_curves(curves, f"Recall at K in percent. {'; '.join(ends)}."),
+    )
+    bins = rank_bins(1 + max(int(r.max()) for each in runs for _, r in _ways(each)))
+    shares = {each.name: {way: rank_shares(r, bins) for way, r in _ways(each)} for each in runs}
+    alt = f"Percentage of queries by rank of the right answer, for {', '.join(shares)}."
+    page.figure(
+        "Ranks of the right answers, and of an image of its best sentence. Each bin is twice as wide as the "
+        "one before.",
+        rank_histograms(shares, [span(*each) for each in bins], alt),
+    )
+
+
+def add_by_sentence(page: Page, runs: Sequence[Measured], corpus: Corpus) -> None:
+    """Add image retrieval by the length of the sentence, and by how rare its rarest word is in training."""
+    page.section("By sentence")
+    texts = runs[0].subject.corpus.texts()
+    lengths = np.array([len(tokenize(text)) for text in texts], np.int64)
+    bins = bins_of(lengths, {span(*each): each for each in equal_bins(lengths)})
+    _add_bins(page, runs, bins, "words of the sentence", "the length of the sentence")
+    if "train" not in {image.split for image in corpus.images}:
+        page.text("The corpus has no train split, so how rare a word is in training is not known.")
+        return
+    rarest = rarest_words(texts, word_counts(corpus.split("train").texts()))
+    bins = bins_of(rarest, {name.replace("-", "–"): band for name, band in BANDS.items()})
+    _add_bins(
+        page, runs, bins, "occurrences of its rarest word in training", "the rarest word of the sentence"
+    )
+
+
+def recall_curve(ranks: Whole, max_k: int = _MAX_K) -> NDArray[np.float64]:
+    """Return the recall in percent at K = 1 … `max_k` of zero-based ranks; negative ranks are no queries.
+
+    >>> recall_curve(np.array([0, 2, 2, 9, -1]), 4).tolist()
+    [25.0, 25.0, 75.0, 75.0]
+    """
+    queries = ranks[ranks >= 0]
+    found = np.bincount(queries[queries < max_k], minlength=max_k).cumsum()
+    return 100.0 * found / max(len(queries), 1)
+
+
+def rank_bins(max_rank: int) -> list[tuple[int, int]]:
+    """Return bins (first, last) of ranks from one, each twice as wide as the one before.
+
+    >>> rank_bins(9)
+    [(1, 1), (2, 3), (4, 7), (8, 15)]
+    """
+    return [(1 << i, (2 << i) - 1) for i in range(max(max_rank, 1).bit_length())]
+
+
+def rank_shares(ranks: Whole, bins: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    """Return the percentage of queries in each bin of ranks from one, of zero-based ranks."""
+    queries = ranks[ranks >= 0] + 1
+    counts = np.array([np.count_nonzero((first <= queries) & (queries <= last)) for first, last in bins])
+    return 100.0 * counts / max(len(queries), 1)
+
+
+def equal_bins(values: Whole, count: int = 5) -> list[tuple[int, int]]:
+    """Return bins (first, last) that hold about as many values each; equal values share one.
+
+    >>> equal_bins(np.array([5, 5, 5, 6, 7, 8, 9, 20]), 4)
+    [(5, 5), (6, 6), (7, 8), (9, 20)]
+    """
+    shares = np.arange(1, count + 1) / count
+    ends = np.unique(np.quantile(values, shares, method="inverted_cdf")).astype(int).tolist()
+    starts = [int(values.min()), *(end + 1 for end in ends[:-1])]
+    return list(zip(starts, ends, strict=True))
+
+
+def bins_of(values: Whole, named: Mapping[str, tuple[int, int]]) -> Bins:
+    """Return the sentences of each band of values; bands without any are left out."""
+    bins = {name: (low <= values) & (values <= high) for name, (low, high) in named.items()}
+    return {name: chosen for name, chosen in bins.items() if chosen.any()}
+
+
+def span(low: int, high: int) -> str:
+    """Return a range as text: 4–7."""
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
+    columns = list(runs[0].result.columns())
+    rows: list[Sequence[str]] = []
+    notes = []
+    for each in runs:
+        cells = each.result.columns().items()
+        rows.append([each.name, *(_with_interval(value, each.result.interval(c)) for c, value in cells)])
+        notes += each.notes()
+        recipe = each.run.recipe if each.run is not None else None
+        published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
+        if published is not None and recipe is not None:
+            name = joined([f"{published.system}, ", tag("i", published.source)])
+            rows.append([name, *(number(published.figures.get(column)) for column in columns)])
+            named = differences(recipe) or ["nothing known"]
+            notes.append(f"{each.name} differs from {published.system} in: {'; '.join(named)}.")
+    page.table(
+        f"Recalls, and below each its {LEVEL} % interval: the images of the split are drawn {RESAMPLES:,} "
+        "times, each with its sentences.",
+        ["", *columns],
+        rows,
+    )
+    page.text(*notes)
+
+
+def _add_differences(page: Page, runs: Sequence[Measured]) -> None:
+    first, *others = runs
+    columns = list(first.result.columns())
+    rows = []
+    for other in others:
+        compared = other.result.model_copy(update={"against": other.result.compare(first.result, first.name)})
+        rows.append([other.name, *(_difference(compared.difference(column)) for column in columns)])
+    page.table(
+        f"Differences of the other runs from {first.name} on the same queries, and the two-sided p of a "
+        "paired randomization test. A negative difference of Med r is the better one.",
+        ["", *columns],
+        rows,
+    )
+
+
+def _add_bins(page: Page, runs: Sequence[Measured], bins: Bins, xlabel: str, by: str) -> None:
+    rows: list[list[str]] = []
+    estimates: dict[str, list[Estimate]] = {each.name: [] for each in runs}
+    for name, chosen in bins.items():
+        for run in runs:
+            figures, low, high = image_retrieval_of(run, chosen)
+            estimates[run.name].append((figures[_BINNED], low, high))
+            cells = (number(figures[measure]) for measure in MEASURES)
+            rows.append([name, run.name, f"{chosen.sum():,}", *cells, f"{low:.1f}–{high:.1f}"])
+    values = (
+        f"{run}: {', '.join(f'{value[0]:.0f} at {name}' for name, value in zip(bins, row, strict=True))}"
+        for run, row in estimates.items()
+    )
+    alt = f"{_BINNED} of image retrieval in percent by {xlabel}. {'; '.join(values)}."
+    page.figure(
+        f"{_BINNED} of image retrieval by {by}, with {LEVEL} % intervals.",
+        estimates_by_bin(estimates, list(bins), xlabel, f"{_BINNED}, %", alt),
+    )
+    columns = [xlabel, "run", "sentences", *MEASURES, f"{LEVEL} % of {_BINNED}"]
+    page.table(f"Image retrieval by {by}.", columns, rows, words=2)
+
+
+def image_retrieval_of(
+    run: Measured, chosen: NDArray[np.bool_], resamples: int = RESAMPLES
+) -> tuple[dict[str, float], float, float]:
+    """Return the figures of image retrieval by some of the sentences, and the interval of R@10."""
+    sample = RankSample(run.ranks.image[chosen], run.subject.owners[chosen])
+    ends = intervals([sample], resamples)[_BINNED,]
+    assert ends is not None  # there is a sentence
+    return {name: round(value, 3) for (name,), value in figures([sample]).items()}, *ends
+
+
+def _with_interval(value: float | None, ends: tuple[float, float] | None) -> Html:
+    below = [tag("small", f"{ends[0]:.1f}–{ends[1]:.1f}")] if ends else []
+    return joined([number(value), *below])
+
+
+def _difference(found: Difference | None) -> Html:
+    if found is None or found.difference is None or found.p is None:
+        return Html(number(None))
+    p = f"= {found.p:.3f}" if found.p >= 0.001 else "< 0.001"
+    return joined([f"{found.difference:+.1f}".replace("-", "−"), tag("small", f"p {p}")])
+
+
+def _ways(measured: Measured) -> tuple[tuple[str, Whole], ...]:
+    """The ranks of both directions."""
+    return (_SENTENCE, measured.ranks.sentence), (_IMAGE, measured.ranks.image)

@@ -1,0 +1,176 @@
+"""A table as a terminal shows it, and in the formats that people paste: Markdown, LaTeX, CSV, JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean, stdev
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from seesay.errors import SeesayError
+from seesay.paths import replace_text
+from seesay.results.figures import markdown
+from seesay.results.plots import plot_table
+from seesay.results.tables import PAPER, Cell, Line, PaperTable
+
+# Characters that are special in LaTeX, and letters that its default fonts lack.
+_LATEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "&%$#_{}"}
+    | {
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "–": "--",
+        "λ": r"$\lambda$",
+        "≥": r"$\geq$",
+        "×": r"$\times$",
+        "<": "$<$",
+        ">": "$>$",
+    }
+)
+
+
+def as_markdown(table: PaperTable) -> str:
+    """A title, the table with the rows' names in the paper, and the notes."""
+    return f"## {table.definition.title}\n\n{markdown_table(table)}"
+
+
+def markdown_table(table: PaperTable, names: bool = True) -> str:
+    """The table and the notes; with `names`, also the rows' names in the paper."""
+    lines = []
+    headings = [*table.headings(), *(["in the paper"] if names else [])]
+    for group, sources, below in table.groups():
+        if group:
+            of = f" ({sources})" if sources else ""
+            lines.append([f"**{group}**{of}", *[""] * (len(headings) - 1)])
+        for line, cells in below:
+            name, *rest = (f"**{cell.text}**" if cell.best else cell.text for cell in cells)
+            first = f"`{line.name}`{name.removeprefix(line.name)}"
+            system = line.published.system if line.published else ""
+            lines.append([first, *rest, *([system] if names else [])])
+    notes = "".join(f"- {note}\n" for note in table.notes())
+    return f"{markdown(headings, lines, left=('recipe', 'in the paper'))}\n{notes}"
+
+
+def as_latex(table: PaperTable) -> str:
+    """A LaTeX table with booktabs' rules, the notes as comments above it."""
+    headings = table.headings()
+    body = []
+    for group, sources, below in table.groups():
+        if group:
+            title = f"\\emph{{{_escaped(group)}}}" + (_escaped(f" ({sources})") if sources else "")
+            body.append(f"\\midrule\n\\multicolumn{{{len(headings)}}}{{l}}{{{title}}} \\\\")
+        elif not body:
+            body.append("\\midrule")
+        body += [" & ".join(map(_latex_cell, cells)) + r" \\" for _, cells in below]
+    notes = "".join(f"% {' '.join(note.split())}\n" for note in table.notes())
+    return (
+        f"{notes}% \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n"
+        f"\\caption{{{_escaped(table.definition.title)}}}\n"
+        f"\\begin{{tabular}}{{l{'r' * (len(headings) - 1)}}}\n\\toprule\n"
+        f"{' & '.join(map(_escaped, headings))} \\\\\n" + "\n".join(body) + "\n"
+        "\\bottomrule\n\\end{tabular}\n\\end{table}\n"
+    )
+
+
+def as_csv(table: PaperTable) -> str:
+    """A line for each row: mean, deviation and the paper's figure of every column, not rounded."""
+    kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", PAPER)]
+    about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow([*about, *(f"{column} {what}".strip() for column, what in kinds)])
+    for line in table.lines:
+        paper = line.published
+        origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
+        row = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
+        writer.writerow(row + [value for column in table.all_columns for value in _values(line, column)])
+    return written.getvalue()
+
+
+def as_json(table: PaperTable) -> str:
+    """What `seesay table --json` prints."""
+    return json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n"
+
+
+FORMATS: dict[str, Callable[[PaperTable], str]] = {
+    ".md": as_markdown,
+    ".tex": as_latex,
+    ".csv": as_csv,
+    ".json": as_json,
+}
+
+
+def check_format(path: Path) -> None:
+    """Check that a table can be written there, before anything is trained for it.
+
+    Raises:
+        SeesayError: the suffix is none of the formats'.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise SeesayError(
+            f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these suffixes."
+        )
+
+
+def write_table(table: PaperTable, path: Path) -> None:
+    """Write the table in the format of the path's suffix; Markdown has a plot beside it.
+
+    Raises:
+        SeesayError: the format is unknown, or the file cannot be written.
+    """
+    check_format(path)
+    text = FORMATS[path.suffix.lower()](table)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix.lower() == ".md":
+            picture = path.with_suffix(".png")
+            plot_table(table, picture)
+            text += f"\n![R@1]({picture.name})\n"
+        replace_text(path, text)
+    except OSError as error:
+        raise SeesayError(f"{path}: cannot be written ({error.strerror}).") from error
+
+
+def for_terminal(table: PaperTable) -> Group:
+    """The table for a terminal; the best of each column is bold."""
+    shown = Table(
+        title=Text(table.definition.title), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
+    )
+    first, *others = table.headings()
+    shown.add_column(first, no_wrap=True)
+    for heading in others:
+        shown.add_column(heading, style="dim" if heading == PAPER else "", justify="right", overflow="fold")
+    notes = []
+    for group, sources, below in table.groups():
+        if group:
+            shown.add_section()
+            shown.add_row(Text(group, style="bold"))
+            notes += [f"{group}, paper: {sources}."] if sources else []
+        for line, cells in below:
+            # Narrow, so that seven columns and the paper's seven fit.
+            texts = [Text(c.text.replace(" ± ", "±"), "bold not dim" if c.best else "") for c in cells]
+            shown.add_row(*texts, style="" if line.rows else "dim")
+    return Group(shown, *(Text(note) for note in (*notes, *table.notes())))
+
+
+def _values(line: Line, column: str) -> tuple[float | str, ...]:
+    values, printed = line.measured(column), line.printed.get(column)
+    deviation = stdev(values) if len(values) > 1 else ""
+    return fmean(values) if values else "", deviation, "" if printed is None else printed
+
+
+def _latex_cell(cell: Cell) -> str:
+    return f"\\textbf{{{_escaped(cell.text)}}}" if cell.best else _escaped(cell.text)
+
+
+def _escaped(text: str) -> str:
+    return text.translate(_LATEX)

@@ -1,0 +1,325 @@
+"""A table of measured rows beside published ones.
+
+Ours are shown as mean ± standard deviation over seeds. The same cells go to every format of `formats`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+
+from pydantic import JsonValue
+
+from seesay.errors import SeesayError
+from seesay.recipes.table import TableDefinition, TableRow, corpus_title
+from seesay.results.figures import Figures, conventions, number, spread, values_of
+from seesay.results.published import PublishedRow, find_published, is_published, sources
+from seesay.results.rows import Row, read_rows, repetitions
+
+PAPER = "paper"
+MEDIAN_RANK = "Med r"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome of one row with one seed: its measured row, or why there is none."""
+
+    row: str
+    seed: int
+    measured: Row | None
+    failure: str | None = None
+
+    def summary(self) -> str:
+        """The figures in a line, or the failure."""
+        if self.measured is None:
+            return f"failed: {self.failure}"
+        columns = self.measured.result.columns()
+        return ", ".join(f"{column} {number(value)}" for column, value in columns.items())
+
+
+@dataclass
+class Line:
+    """A row of the table: its measured rows with their figures, one a seed, the published row, failures."""
+
+    row: TableRow
+    published: PublishedRow | None
+    rows: list[Row] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    figures: list[Figures] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The name of the row."""
+        return self.row.name
+
+    @property
+    def printed(self) -> Figures:
+        """The paper's figures by column."""
+        return self.published.figures if self.published else {}
+
+    def measured(self, column: str) -> list[float]:
+        """The column's values, one for each seed."""
+        return values_of(self.figures, column)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Text, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+class PaperTable:
+    """The lines of a table on a split of a corpus; outcomes are added to them.
+
+    `measures` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
+
+    Raises:
+        SeesayError: a row names a published row that the paper does not have.
+    """
+
+    def __init__(
+        self, definition: TableDefinition, corpus: str, split: str, measures: Sequence[str] = ()
+    ) -> None:
+        self.definition, self.corpus, self.split = definition, corpus, split
+        self.measures = tuple(measures) or definition.measures
+        self.lines = [Line(row, self._published(row)) for row in definition.rows]
+
+    def add(self, outcome: Outcome) -> None:
+        """Add an outcome to its line."""
+        line = next(line for line in self.lines if line.name == outcome.row)
+        if outcome.measured is not None:
+            line.rows.append(outcome.measured)
+            line.figures.append(outcome.measured.result.columns())
+        if outcome.failure is not None:
+            line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
+
+    def only_measured(self) -> PaperTable:
+        """Return the table without the rows that have no figures of ours.
+
+        Raises:
+            SeesayError: no row has any.
+        """
+        kept = [line for line in self.lines if line.rows]
+        if not kept:
+            raise SeesayError(f"Table {self.definition.name}: no row is measured on {self.corpus}.")
+        definition = self.definition.model_copy(update={"rows": tuple(line.row for line in kept)})
+        table = PaperTable(definition, self.corpus, self.split, self.measures)
+        table.lines = kept
+        return table
+
+    @property
+    def failures(self) -> list[str]:
+        """What failed and why."""
+        return [failure for line in self.lines for failure in line.failures]
+
+    @property
+    def all_columns(self) -> list[str]:
+        """Every column that ours or the papers' rows have."""
+        ours = [column for line in self.lines for figures in line.figures for column in figures]
+        return list(dict.fromkeys([*ours, *(column for line in self.lines for column in line.printed)]))
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to show; Med r only if every paper prints it, unless `measures` names it."""
+        if wanted := set(self.measures):
+            return [c for c in self.all_columns if c in wanted or c.partition(" ")[2] in wanted]
+        papers = [line.printed for line in self.lines if line.printed]
+        return [
+            column
+            for column in self.all_columns
+            if not column.endswith(MEDIAN_RANK)
+            or (papers and all(printed.get(column) is not None for printed in papers))
+        ]
+
+    def headings(self) -> list[str]:
+        """The row's name, then each column, with the paper's beside it if a paper has it."""
+        beside = ([column, PAPER] if self.is_printed(column) else [column] for column in self.columns)
+        return ["recipe", *(heading for pair in beside for heading in pair)]
+
+    def cells(self) -> list[list[Cell]]:
+        """The cells of each line, under `headings`.
+
+        The best of ours is marked in each column, and the best of the paper's if all are of one table.
+        """
+        failed = [", failed" if line.failures and not line.rows else "" for line in self.lines]
+        lines = [[Cell(line.name + suffix)] for line, suffix in zip(self.lines, failed, strict=True)]
+        for column in self.columns:
+            ours = [line.measured(column) for line in self.lines]
+            best = _best([fmean(values) if values else None for values in ours], column)
+            shown = [[Cell(spread(values), is_best)] for values, is_best in zip(ours, best, strict=True)]
+            if self.is_printed(column):
+                theirs = [line.printed.get(column) for line in self.lines]
+                best = _best(theirs, column) if self.definition.paper else [False] * len(theirs)
+                for cells, value, is_best in zip(shown, theirs, best, strict=True):
+                    cells.append(Cell(number(value), is_best))
+            for cells, more in zip(lines, shown, strict=True):
+                cells += more
+        return lines
+
+    def groups(self) -> Iterator[tuple[str, str, list[tuple[Line, list[Cell]]]]]:
+        """Yield each heading, the sources of its published rows, and its lines with their cells.
+
+        Lines without a heading are one group, whose heading is empty.
+        """
+        both = zip(self.lines, self.cells(), strict=True)
+        for group, below in groupby(both, key=lambda each: each[0].row.group):
+            lines = list(below)
+            known = [line.published for line, _ in lines if line.published]
+            yield group or "", sources(known, self.corpus) if group else "", lines
+
+    def notes(self) -> list[str]:
+        """What the figures are of, how ours depart from the paper, and what failed."""
+        rows = [row for line in self.lines for row in line.rows]
+        notes = [self._origin()]
+        if seeds := sorted({len(line.rows) for line in self.lines} - {0, 1}):
+            counts = " or ".join(map(str, seeds))
+            alone = any(len(line.rows) == 1 for line in self.lines)
+            where = "With ± they" if alone else "Ours"
+            notes.append(f"{where} are the mean ± the standard deviation of {counts} seeds.")
+        if convention := conventions(row.result for row in rows):
+            notes.append(convention)
+        departures = dict.fromkeys(d for row in rows for d in row.provenance.departures or ())
+        if departures and self.definition.paper:
+            notes.append(f"Ours depart: {'; '.join(departures)}.")
+        notes += self._features()
+        variants = [line.row for line in self.lines if line.row.changes]
+        notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
+        named = {change for row in variants for change in row.changes}
+        changes = dict.fromkeys(change for row in rows for change in row.changes)
+        if changed := [change for change in changes if change not in named]:
+            notes.append(f"Changed: {', '.join(changed)}.")
+        if missing := [line.name for line in self.lines if not line.rows and not line.failures]:
+            notes.append(f"Not measured: {', '.join(missing)}.")
+        return notes + self.failures
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return every measured row, the paper's figures and what failed, as JSON-ready values."""
+        lines: list[JsonValue] = [
+            {
+                "row": line.name,
+                **({"group": line.row.group} if line.row.group else {}),
+                "measured": [row.to_dict() for row in line.rows],
+                PAPER: dict(line.printed),
+                "published": _published_as(line.published),
+            }
+            for line in self.lines
+        ]
+        about = {"table": self.definition.name, "corpus": self.corpus, "split": self.split}
+        return {**about, "rows": lines, "failures": list(self.failures)}
+
+    def is_printed(self, column: str) -> bool:
+        """Return True if a paper has a figure in that column."""
+        return any(line.printed.get(column) is not None for line in self.lines)
+
+    @property
+    def paper_corpora(self) -> list[str]:
+        """The corpora of the published rows."""
+        return list(dict.fromkeys(line.published.corpus for line in self.lines if line.published))
+
+    def _origin(self) -> str:
+        protocols = dict.fromkeys(self.definition.protocol_of(row) for row in self.definition.rows)
+        named = f"{', '.join(protocols)} on {corpus_title(self.corpus)}, {self.split}"
+        if self.definition.paper is None:
+            known = [line.published for line in self.lines if line.published and not line.row.group]
+            return f"Ours: {named}." + (f" Paper: {sources(known, self.corpus)}." if known else "")
+        source, table = self.definition.paper
+        if not any(line.printed for line in self.lines):
+            on = corpus_title(self._fallbacks()[0])
+            return f"Ours: {named}, after {source}, table {table}, on {on}."
+        on = " and ".join(map(corpus_title, self.paper_corpora))
+        return f"Ours: {named}. Paper: {source}, table {table}, on {on}."
+
+    def _features(self) -> list[str]:
+        """The image features of each row, if they differ."""
+        seen: dict[str, list[str]] = {}
+        for line in self.lines:
+            for features in dict.fromkeys(row.features for row in line.rows):
+                seen.setdefault(features, []).append(line.name)
+        if len(seen) < 2:
+            return []
+        usual = max(seen, key=lambda features: len(seen[features]))
+        others = [
+            f"{features} in {', '.join(names)}" for features, names in seen.items() if features != usual
+        ]
+        return [f"Images seen by {usual}; by {'; by '.join(others)}."]
+
+    def _published(self, row: TableRow) -> PublishedRow | None:
+        wanted = row.published or row.recipe or row.name
+        protocol = self.definition.protocol_of(row)
+        for corpus in self._fallbacks():
+            if row.changes and not row.published:
+                break  # no paper measured the variant
+            if published := find_published(wanted, corpus, protocol, self.definition.paper):
+                return published
+        if row.published:
+            paper = self.definition.paper
+            of = f"table {paper[1]} of {paper[0]}" if paper else "any paper"
+            raise SeesayError(
+                f"Table {self.definition.name}: row '{row.name}': no row '{row.published}' in {of} "
+                f"on {', '.join(self._fallbacks())}."
+            )
+        return None
+
+    def _fallbacks(self) -> list[str]:
+        """The corpora whose published rows are shown; the first that has one is taken."""
+        if paper := self.definition.paper:
+            same = is_published(self.corpus, self.definition.protocol, paper)
+            return [self.corpus if same else self.definition.corpus]
+        return list(dict.fromkeys((self.corpus, self.definition.corpus, *self.definition.beside)))
+
+
+def recorded_table(
+    definition: TableDefinition, path: Path | None = None, split: str = "test", measures: Sequence[str] = ()
+) -> PaperTable:
+    """Return a table of recorded rows; by default those of the definition's corpus in `results`.
+
+    Raises:
+        SeesayError: the file has no rows, or a row names a published row that the paper does not have.
+    """
+    path = path or Path("results", f"{definition.corpus}.jsonl")
+    rows = read_rows(path)
+    if not rows:
+        raise SeesayError(
+            f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the table."
+        )
+    table = PaperTable(definition, path.stem, split, measures)
+    for row in definition.rows:
+        for found in _recorded(row, definition.protocol_of(row), rows, split):
+            table.add(Outcome(row.name, found.provenance.seed, found))
+    return table
+
+
+def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> list[Row]:
+    """The recorded rows of a row, which differ only in their seed."""
+    recipe = row.name if row.combine else row.recipes[0]
+    wanted = (recipe, protocol, split, sorted(row.changes))
+    found = [
+        each
+        for each in rows
+        if (each.provenance.recipe, each.result.protocol, each.result.split, sorted(each.changes)) == wanted
+        and not getattr(each.result, "shortlist", None)
+    ]
+    return max(repetitions(found), key=len, default=[])
+
+
+def _published_as(published: PublishedRow | None) -> JsonValue:
+    if published is None:
+        return None
+    return {
+        key: getattr(published, key) for key in ("system", "source", "table", "corpus", "protocol", "note")
+    }
+
+
+def _best(values: Sequence[float | None], column: str) -> list[bool]:
+    """Which values, rounded as they are shown, are the best; none if there is only one."""
+    shown = [None if value is None else round(value, 1) for value in values]
+    known = [value for value in shown if value is not None]
+    if len(known) < 2:
+        return [False] * len(shown)
+    best = min(known) if column.endswith(MEDIAN_RANK) else max(known)
+    return [value == best for value in shown]

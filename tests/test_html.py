@@ -1,0 +1,35 @@
+"""Nothing that is put into a page as text becomes part of its HTML."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seesay.html import STYLE, Html, joined, page, tag, void
+from tests.report.made import Elements
+
+TEXT = st.text(st.characters(blacklist_categories=("Cs", "Cc")))
+
+
+@given(TEXT, TEXT)
+def test_text_comes_out_as_it_went_in(text: str, value: str) -> None:
+    (paragraph,) = Elements(tag("p", text, title=value)).of("p")
+    assert (paragraph["text"], paragraph["title"]) == (text, value)
+
+
+def test_html_is_not_escaped_twice_and_text_beside_it_is() -> None:
+    assert tag("p", tag("b", "a<b"), "c<d") == "<p><b>a&lt;b</b>c&lt;d</p>"
+    assert joined(["<", Html("<br>")], " ") == "&lt; <br>"
+    assert void("img", src="a.jpg", alt=None) == '<img src="a.jpg">'
+    assert tag("i", class_="x", aria_label="y") == '<i class="x" aria-label="y"></i>'
+
+
+def test_a_page_has_a_title_the_shared_style_and_its_body() -> None:
+    made = page("<script>", "p { color: red }\n", tag("p", "x"))
+    elements = Elements(made)
+    assert made.startswith("<!doctype html>\n")
+    assert elements.of("title")[0]["text"] == "<script> · seesay"
+    assert not elements.of("script")
+    assert elements.of("style")[0]["text"].strip() == f"{STYLE}p {{ color: red }}"
+    assert elements.of("html", lang="en")
+    assert [each["text"] for each in elements.of("p")] == ["x"]
