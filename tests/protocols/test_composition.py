@@ -104,7 +104,7 @@ def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> I
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.of(TEXTS, 1)
+    return Vocabulary.from_texts(TEXTS, 1)
 
 
 def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) -> None:
