@@ -117,7 +117,7 @@ def rows_of(mine: Measured, theirs: Measured) -> list[dict[str, Any]]:
 
 
 def _same(found: Any, other: Any) -> bool:
-    """Return True if numbers are equal up to rounding to three decimals."""
+    """Whether numbers are the same but for what rounding to three decimals leaves."""
     return bool(np.allclose(found, other, rtol=0, atol=0.0011))
 
 

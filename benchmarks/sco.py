@@ -29,8 +29,8 @@ from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
 from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.crops import resize
-from seesay.encoders.images.efficientnet import lite_encoder, load_lite
-from seesay.encoders.regions.proposals import SIDE
+from seesay.encoders.images.efficientnet import LiteEncoder, load_lite
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
@@ -141,7 +141,7 @@ def measure_step() -> list[dict[str, Any]]:
 
 def measure_regions(data: Path) -> dict[str, Any]:
     images = [decode(jpeg, "image") for jpeg in jpegs(data, IMAGES)]
-    encoder = lite_encoder(NETWORK, "cpu", SIDE)
+    encoder = LiteEncoder.load(NETWORK, "cpu", SIDE)
     squares = np.stack(
         [resize(pixels, encoder.size, encoder.size) for pixels in images for _ in range(REGIONS)]
     )
