@@ -1,4 +1,4 @@
-"""The gates of metric fusion: labels against a plain loop, and what a gate learns when there is something."""
+"""The gates of metric fusion: labels against a loop, what a gate learns, and calibration against every choice."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import Gate, GateSettings
-from seesay.metrics import auc
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.gate import Queries, balanced_loss, fold_labels, labels_by, train_gate
+from seesay.training.gates import (
+    SCALES,
+    SHIFTS,
+    Queries,
+    balanced_loss,
+    calibrate,
+    fold_labels,
+    labels_by,
+    train_gate,
+)
 
 RECIPE = load_recipe("gvse-gated", changes=["schedule.epochs=20", "batch_size=32"])
 
@@ -33,7 +40,8 @@ def split(texts: list[str], owners: list[int], images: int) -> Inputs:
         tuple(CorpusImage(f"{i}.jpg", "train") for i in range(images)),
         tuple(Sentence(text, owner) for text, owner in zip(texts, owners, strict=True)),
     )
-    return Inputs(corpus, torch.zeros(images, 1), number_words(texts, Vocabulary([])), np.array(owners), [])
+    sentences = number_words(texts, Vocabulary([]))
+    return Inputs(corpus, torch.zeros(images, 1), sentences, np.array(owners), [], (1,))
 
 
 @given(st.integers(0, 3), st.integers(2, 4), st.integers(0, 9))
@@ -59,15 +67,6 @@ def test_val_is_labelled_by_the_train_split() -> None:
     assert images.tolist() == [False, True, False]
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=1))
-def test_auc_is_scikit_learns(pairs: list[tuple[float, bool]]) -> None:
-    values, labels = zip(*pairs, strict=True)
-    if len(set(labels)) < 2:
-        assert auc(values, labels) is None
-    else:
-        assert auc(values, labels) == pytest.approx(roc_auc_score(labels, values))
-
-
 def test_both_labels_weigh_the_same_in_the_loss() -> None:
     labels = torch.tensor([True] + [False] * 9)
     logits = torch.randn(10, generator=torch.Generator().manual_seed(0))
@@ -76,40 +75,84 @@ def test_both_labels_weigh_the_same_in_the_loss() -> None:
     assert float(balanced_loss(logits, labels, labels)) == pytest.approx(by_hand, rel=1e-5)
 
 
-def queries(count: int, seed: int, told: bool) -> Queries:
-    """Unit vectors; where `told`, one of their numbers is greater in those of uncommon content."""
+def queries(count: int, seed: int, separable: bool) -> Queries:
+    """Unit vectors; if `separable`, one of their numbers is greater in those of uncommon content."""
     draw = torch.Generator().manual_seed(seed)
     labels = torch.rand(count, generator=draw) < 0.2
     vectors = torch.randn(count, 24, generator=draw)
-    if told:
+    if separable:
         vectors[:, 3] += 3.0 * labels
     return Queries(torch.nn.functional.normalize(vectors, dim=1), labels)
 
 
-def test_a_gate_learns_what_its_queries_tell() -> None:
+def test_a_gate_learns_to_separate_queries() -> None:
     gate = Gate([12, 12], 16)
-    told = train_gate(gate, queries(600, 1, True), queries(300, 2, True), RECIPE, "cpu")
-    assert told["epoch"] > 0
-    assert told["AUC"] > 0.85
+    summary = train_gate(gate, queries(600, 1, True), queries(300, 2, True), RECIPE, "cpu")
+    assert summary.epoch > 0
+    assert summary.auc > 0.85
     test = queries(300, 3, True)
     with torch.inference_mode():
         t = torch.sigmoid(gate(test.vectors))
     assert t[test.labels].mean() > t[~test.labels].mean() + 0.2
     again = Gate([12, 12], 16)
-    assert train_gate(again, queries(600, 1, True), queries(300, 2, True), RECIPE, "cpu") == told
+    assert train_gate(again, queries(600, 1, True), queries(300, 2, True), RECIPE, "cpu") == summary
     assert torch.equal(again.hidden.weight, gate.hidden.weight)
 
 
-def test_a_gate_that_can_tell_nothing_stays_near_the_sum() -> None:
+def test_a_gate_with_nothing_to_learn_stays_near_the_sum() -> None:
     gate = Gate([12, 12], 16)
-    told = train_gate(gate, queries(200, 1, False), queries(4000, 2, False), RECIPE, "cpu")
-    assert told["loss"] <= np.log(2) + 1e-4
+    summary = train_gate(gate, queries(200, 1, False), queries(4000, 2, False), RECIPE, "cpu")
+    assert summary.loss <= np.log(2) + 1e-4
     with torch.inference_mode():
         t = torch.sigmoid(gate(queries(300, 3, False).vectors))
     assert (t - 0.5).abs().max() < 0.2
 
 
-def test_a_loss_that_is_not_finite_is_told() -> None:
+def test_a_loss_that_is_not_finite_is_an_error() -> None:
     broken = Queries(torch.full((8, 24), float("nan")), torch.tensor([True, False] * 4))
     with pytest.raises(SeesayError, match=r"lower optimizer\.lr"):
         train_gate(Gate([12, 12], 16), broken, broken, RECIPE, "cpu")
+
+
+def recall_by_hand(scores: np.ndarray, owners: np.ndarray, side: str) -> float:
+    """The mean of R@1, R@5 and R@10, query by query."""
+    found = []
+    for query in range(len(scores) if side == "image" else len(owners)):
+        line = scores[query] if side == "image" else scores[:, query]
+        right = owners == query if side == "image" else np.arange(len(scores)) == owners[query]
+        if right.any():
+            found.append((line[~right] >= line[right].max()).sum())
+    return float(np.mean([100 * np.mean(np.array(found) < k) for k in (1, 5, 10)]))
+
+
+@given(st.integers(0, 50), st.sampled_from(["image", "sentence"]))
+@settings(max_examples=12, deadline=None)
+def test_calibration_is_the_best_of_all_choices(seed: int, side: str) -> None:
+    draw = np.random.default_rng(seed)
+    owners = np.repeat(np.arange(12), 2)
+    truth = (owners == np.arange(12)[:, None]).astype(np.float32)
+    uncommon, common = (truth + draw.normal(0, 1, truth.shape).astype(np.float32) for _ in range(2))
+    logits = draw.normal(0, 2, 12 if side == "image" else 24).astype(np.float32)
+    best = 0.0
+    for scale in SCALES:
+        for shift in SHIFTS:
+            t = 1 / (1 + np.exp(-(scale * logits + shift)))
+            t = t[:, None] if side == "image" else t[None]
+            best = max(best, recall_by_hand(t * uncommon + (1 - t) * common, owners, side))
+    chosen = calibrate(Gate([2, 2], 4), logits, (uncommon, common), owners, side)
+    assert chosen["recall"] == pytest.approx(best, abs=1e-3)
+
+
+def test_a_calibrated_gate_gives_the_scaled_logit() -> None:
+    torch.manual_seed(0)
+    gate, vectors = Gate([3, 3], 8), torch.randn(40, 6)
+    torch.nn.init.normal_(gate.score.weight)
+    with torch.inference_mode():
+        before = gate(vectors)
+    owners = np.arange(40)
+    draw = np.random.default_rng(1)
+    good, bad = np.eye(40, dtype=np.float32), draw.normal(0, 1, (40, 40)).astype(np.float32)
+    chosen = calibrate(gate, before.numpy(), (good, bad), owners, "sentence")
+    assert chosen["shift"] == max(SHIFTS)  # the uncommon metric is the better one for every query
+    with torch.inference_mode():
+        np.testing.assert_allclose(gate(vectors), chosen["scale"] * before + chosen["shift"], atol=1e-5)

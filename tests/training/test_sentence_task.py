@@ -1,4 +1,4 @@
-"""A matcher that learns from another's scores, on drawn scenes."""
+"""Image-sentence retrieval as a task: a matcher that learns from another's scores, on drawn scenes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.teacher import Teacher
+from seesay.training.sentence_task import Teacher
 from seesay.training.train import train
 
 
@@ -32,7 +32,7 @@ def teacher(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
 
 
-def pupil(teacher: str, *changes: str) -> Recipe:
+def student(teacher: str, *changes: str) -> Recipe:
     small = (
         "encoders=[efficientnet-lite0]",
         "matcher.maps=[32, 48, 48]",
@@ -44,44 +44,44 @@ def pupil(teacher: str, *changes: str) -> Recipe:
     return load_recipe("mcnn-st-plus", changes=[*small, f"loss.teacher={teacher}", *changes])
 
 
-def test_it_says_what_the_run_says(corpus: Corpus, teacher: Run) -> None:
+def test_a_teacher_scores_as_its_run(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
-    taught = Teacher.of(teacher.name, corpus, data)
+    loaded = Teacher.from_run(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
     scores = teacher.scores(np.asarray(data.features), data.sentences)
     assert np.allclose(
-        taught.scores((images, sentences), "cpu"), scores[np.ix_(images, sentences)], atol=1e-5
+        loaded.scores((images, sentences), "cpu"), scores[np.ix_(images, sentences)], atol=1e-5
     )
 
 
-def test_the_pupil_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run, tmp_path: Path) -> None:
-    run = train(pupil(teacher.name), corpus, tmp_path / "run")
+def test_the_student_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run, tmp_path: Path) -> None:
+    run = train(student(teacher.name), corpus, tmp_path / "run")
     inputs = split_inputs(run.recipe, corpus, "train", run.vocabulary)
     features = np.asarray(inputs.features)
     theirs = teacher.scores(
         features, split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary).sentences
     )
     ours = run.scores(features, inputs.sentences)
-    start = train(pupil(teacher.name, "schedule.epochs=1", "optimizer.lr=1e-9"), corpus, tmp_path / "start")
+    start = train(student(teacher.name, "schedule.epochs=1", "optimizer.lr=1e-9"), corpus, tmp_path / "start")
     before = start.scores(features, inputs.sentences)
     agreement, chance = (np.corrcoef(each.ravel(), theirs.ravel())[0, 1] for each in (ours, before))
     assert agreement > chance + 0.3
 
 
 def test_a_pair_matcher_is_no_teacher(corpus: Corpus, pair_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="a teacher has to be an embedding matcher"):
-        train(pupil(str(pair_run)), corpus, tmp_path / "run")
+    with pytest.raises(SeesayError, match="a pair matcher has no embeddings"):
+        train(student(str(pair_run)), corpus, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_a_teacher_of_other_sentences_is_refused(teacher: Run, tmp_path: Path) -> None:
     write_scenes(tmp_path / "other", images=30, seed=8)
     with pytest.raises(SeesayError, match=r"was trained on other sentences .* loss\.teacher=RUN"):
-        train(pupil(teacher.name), read_corpus(tmp_path / "other"), tmp_path / "run")
+        train(student(teacher.name), read_corpus(tmp_path / "other"), tmp_path / "run")
     with pytest.raises(SeesayError, match="'seesay-small' was trained on other sentences"):
-        train(pupil("seesay-small"), read_corpus(tmp_path / "other"), tmp_path / "run")
+        train(student("seesay-small"), read_corpus(tmp_path / "other"), tmp_path / "run")
 
 
 def test_a_teacher_that_is_not_there_is_named(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no-such-run"):
-        train(pupil("no-such-run"), corpus, tmp_path / "run")
+        train(student("no-such-run"), corpus, tmp_path / "run")
