@@ -49,7 +49,7 @@ def train(
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
-    from seesay.training.runs import read_report
+    from seesay.runs.summary import TrainingSummary
     from seesay.training.train import train as run_training
 
     grounds = load_recipe(recipe).regions is not None
@@ -57,8 +57,7 @@ def train(
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or DEFAULT_RUNS / resolved.name
     run_training(resolved, corpus, folder, resume)
-    report = read_report(folder)
-    console.show(report, as_json, console.print_training, folder)
+    console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
 
 @app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from seesay.explain.explanation import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.captioning import WrittenSentence
+    from seesay.runs.summary import TrainingSummary
     from seesay.search.index import Hit
     from seesay.search.rerank import Reranked
     from seesay.search.update import UpdateReport
@@ -147,19 +148,18 @@ def print_recipes(rows: Sequence[RecipeLine]) -> None:
     print_lines(lines)
 
 
-def print_training(report: dict[str, Any], folder: Path) -> None:
-    """Where the run is, and how well it does on val."""
-    monitor = report["monitor"]
-    course, best = f"{report.get('epochs')} epochs", f"best on val at epoch {report.get('best_epoch')}, "
-    if "members" in report:
-        course, best = f"{len(report['members'])} members", "on val "
+def print_training(summary: TrainingSummary, folder: Path) -> None:
+    """Print where the run is, and how well it does on val."""
+    course, best = f"{summary.epochs} epochs", f"best on val at epoch {summary.best_epoch}, "
+    if summary.members:
+        course, best = f"{len(summary.members)} members", "on val "
     print(
-        f"{folder}: {report['recipe']}, {course} in {report['seconds']:.0f} s; "
-        f"{best}{monitor} {report['best_val'][monitor]:.1f}."
+        f"{folder}: {summary.recipe}, {course} in {summary.seconds:.0f} s; "
+        f"{best}{summary.monitor} {summary.best:.1f}."
     )
-    _print_broken(report["broken_images"])
-    if "concepts" in report:
-        _tell_fewer(report["concepts"]["kept"], report["concepts"]["wanted"])
+    _print_broken(summary.broken_images)
+    if summary.concepts:
+        _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
     print(f"Next: seesay evaluate {folder}")
 
 

@@ -95,6 +95,10 @@ class TrainingSummary(_Summary):
         """Write the summary into a run's folder."""
         replace_text(folder / SUMMARY, self.model_dump_json(indent=1, exclude_none=True) + "\n")
 
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Return the fields that are set, as JSON has them."""
+        return self.model_dump(mode="json", exclude_none=True)
+
     @classmethod
     def load(cls, folder: Path) -> TrainingSummary:
         """Read the summary in a run's folder.
