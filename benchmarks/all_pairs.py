@@ -98,7 +98,7 @@ class Plain:
         if isinstance(self.matcher, MatchingCNN):
             return matching_cnn(self.matcher, images, self.words[rows], self.real[rows])
         assert isinstance(self.matcher, SimilarityNetwork)
-        read = functional.normalize(self.matcher.branches.sentence_map(self.vectors[rows]), dim=1)
+        read = functional.normalize(self.matcher.branches["sentence_map"](self.vectors[rows]), dim=1)
         scores: Tensor = self.matcher.head(images * read)[:, 0]
         return scores
 

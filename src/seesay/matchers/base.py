@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from inspect import signature
+from typing import Annotated, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from seesay.registry import Settings, SettingsRegistry
 MATCHERS = SettingsRegistry("matcher", "seesay.matchers")
 register_matcher = MATCHERS.register_with
 
+_INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim")
 _NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
 
 
@@ -214,12 +215,16 @@ class MatcherSettings(Settings):
     is_composed: ClassVar[bool] = False
 
     def build(self, inputs: MatcherInputs) -> nn.Module:
-        """Return the matcher with its initial weights."""
-        raise NotImplementedError
+        """Return the matcher with its initial weights.
 
-    def options(self) -> Mapping[str, Any]:
-        """Return all values but the kind: the options of the matcher's constructor."""
-        return {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+        Its constructor takes these settings by name, and of `inputs` what it has an argument for.
+        """
+        inputs_by_name = {name: getattr(inputs, name) for name in _INPUTS}
+        wanted = signature(self.matcher_class).parameters
+        options = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+        values = {name: value for name, value in inputs_by_name.items() if name in wanted} | options
+        matcher: nn.Module = self.matcher_class(**values)
+        return matcher
 
     @property
     def matcher_class(self) -> type:
@@ -248,13 +253,13 @@ class MatcherSettings(Settings):
 
     @property
     def max_words(self) -> int | None:
-        """How many words of a sentence it reads; None for all."""
-        return None
+        """How many words of a sentence it reads, a setting `max_length`; None for all."""
+        return getattr(self, "max_length", None)
 
     @property
     def instances_per_image(self) -> int | None:
-        """How many instances an image's features are laid end to end of; None if they are one vector."""
-        return None
+        """How many instances an image's features join, a setting `instances`; None for one vector."""
+        return getattr(self, "instances", None)
 
     @property
     def concept_count(self) -> int | None:

@@ -19,13 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
 from seesay.matchers.sentences import SentencesLike, read_vectors
 
 _Matrix = NDArray[np.float64]
@@ -224,10 +218,6 @@ class CCASettings(MatcherSettings):
     kind: Literal["cca"] = "cca"
     dim: int = Field(512, gt=0)
     power: float = Field(4.0, ge=0)
-
-    def build(self, inputs: MatcherInputs) -> CCA:
-        """Return the matcher, not fitted yet."""
-        return CCA(inputs.image_dim, inputs.sentence_dim, **self.options())
 
 
 @register_matcher(CCASettings)

@@ -173,8 +173,7 @@ class Ensemble(PairMatcher):
         super().__init__()
         self.image_dim, self.members = image_dim, nn.ModuleList(members)
         # What one image and one word become tells how to take encodings apart again.
-        one = torch.ones(1, dtype=torch.int64)
-        word = Sentences(one - 1, one, torch.zeros(1, sentence_dim))
+        word = Sentences.of_one_word(sentence_dim)
         self.eval()
         with torch.no_grad():
             self._image_shapes = [m.encode_images(torch.zeros(1, image_dim)).shape[1:] for m in members]

@@ -22,13 +22,7 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
 from seesay.matchers.cca import CCA, Covariances, solve_cca
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
@@ -42,10 +36,6 @@ class DCCASettings(MatcherSettings):
     dim: int = Field(128, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
     power: float = Field(0.0, ge=0)
-
-    def build(self, inputs: MatcherInputs) -> DCCA:
-        """Return the matcher with its initial weights."""
-        return DCCA(inputs.image_dim, inputs.sentence_dim, **self.options())
 
 
 @register_matcher(DCCASettings)

@@ -19,13 +19,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
 from seesay.matchers.sentences import SentencesLike, read_vectors
 
 
@@ -33,10 +27,6 @@ class DeViSESettings(MatcherSettings):
     """Settings of `DeViSE`."""
 
     kind: Literal["devise"] = "devise"
-
-    def build(self, inputs: MatcherInputs) -> DeViSE:
-        """Return the matcher with its initial weights."""
-        return DeViSE(inputs.image_dim, inputs.sentence_dim)
 
 
 @register_matcher(DeViSESettings)

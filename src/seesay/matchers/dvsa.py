@@ -20,31 +20,23 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import MatcherInputs, PairMatcher, Pretrained, check_images, register_matcher
-from seesay.matchers.gvse import InstanceSettings, absent, described, split_instances
+from seesay.matchers.base import MatcherSettings, PairMatcher, Pretrained, check_images, register_matcher
+from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import WORD_VECTOR_DIMS, Sentences, SentencesLike, read_words
 
 _WORDS = 256  # that meet all regions at a time
 
 
-class DVSASettings(InstanceSettings):
+class DVSASettings(MatcherSettings):
     """Settings of `DVSA`."""
 
     kind: Literal["dvsa"] = "dvsa"
+    instances: int = Field(36, gt=0)
     dim: int = Field(1000, gt=0)
     hidden: int = Field(300, gt=0)
     max_length: int = Field(30, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
-
-    def build(self, inputs: MatcherInputs) -> DVSA:
-        """Return the matcher with its initial weights."""
-        return DVSA(inputs.image_dim, inputs.vocabulary_size, **self.options())
-
-    @property
-    def max_words(self) -> int:
-        """How many words of a sentence it reads."""
-        return self.max_length
 
 
 class BRNN(nn.Module):

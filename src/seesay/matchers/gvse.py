@@ -37,28 +37,14 @@ from seesay.registry import Settings
 _AT_ONCE = 512  # images or sentences that a gate sees at a time
 
 
-class InstanceSettings(MatcherSettings):
-    """Settings of a matcher of `instances` vectors an image, which the encoder lays end to end."""
-
-    instances: int = Field(36, gt=0)
-
-    @property
-    def instances_per_image(self) -> int:
-        """How many."""
-        return self.instances
-
-
-class UncommonVSESettings(InstanceSettings):
+class UncommonVSESettings(MatcherSettings):
     """Settings of `UncommonVSE`."""
 
     kind: Literal["uncommon-vse"] = "uncommon-vse"
+    instances: int = Field(36, gt=0)
     dim: int = Field(1024, gt=0)
     steps: int = Field(3, ge=0)
     attention: int = Field(512, gt=0)
-
-    def build(self, inputs: MatcherInputs) -> UncommonVSE:
-        """Return the matcher with its initial weights."""
-        return UncommonVSE(inputs.image_dim, inputs.sentence_dim, **self.options())
 
 
 class GateSettings(Settings):
@@ -290,11 +276,9 @@ class GVSE(EmbeddingMatcher):
         self.members = nn.ModuleList(members)
         self.asymmetric = gate_hidden is not None
         self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]
-        # What one word becomes tells how wide the members' vectors are.
-        one = torch.ones(1, dtype=torch.int64)
-        word = Sentences(one - 1, one, torch.zeros(1, sentence_dim))
         self.eval()
         with torch.no_grad():
+            word = Sentences.of_one_word(sentence_dim)
             self.dims = [member.embed_sentences(word).shape[1] for member in self._matchers()]
         self.image_gate, self.sentence_gate = (
             Gate(self.dims, gate_hidden) if gate_hidden is not None else None for _ in range(2)
@@ -378,6 +362,4 @@ def gate_values(
 
 def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:
     """T of eq. 4, (n,)."""
-    return (
-        torch.sigmoid(gate(vectors).float()) if gate is not None else vectors.new_full((len(vectors),), 0.5)
-    )
+    return vectors.new_full((len(vectors),), 0.5) if gate is None else torch.sigmoid(gate(vectors).float())

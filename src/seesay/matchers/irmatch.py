@@ -14,13 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 
 
@@ -32,10 +26,6 @@ class IRMatchSettings(MatcherSettings):
     word_dim: int = Field(300, gt=0)
     widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
     dropout: float = Field(0.0, ge=0, lt=1)
-
-    def build(self, inputs: MatcherInputs) -> IRMatch:
-        """Return the matcher with its initial weights."""
-        return IRMatch(inputs.image_dim, inputs.vocabulary_size, **self.options())
 
 
 class SentenceCNN(nn.Module):

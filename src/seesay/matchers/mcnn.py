@@ -36,7 +36,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import (
-    MatcherInputs,
     MatcherSettings,
     PairMatcher,
     Pretrained,
@@ -70,10 +69,6 @@ class MatchingCNNSettings(MatcherSettings):
     standardise: bool = False
     word_vectors: Literal["glove", "minilm"] = "glove"
     start: Literal["random", "product"] = "random"
-
-    def build(self, inputs: MatcherInputs) -> MatchingCNN:
-        """Return the matcher with its initial weights."""
-        return MatchingCNN(inputs.image_dim, inputs.vocabulary_size, **self.options())
 
     @property
     def max_words(self) -> int:

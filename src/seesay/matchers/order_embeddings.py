@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.matchers.base import MatcherInputs, MatcherSettings, PairMatcher, pairs_at_once, register_matcher
+from seesay.matchers.base import MatcherSettings, PairMatcher, pairs_at_once, register_matcher
 from seesay.matchers.sentences import SentencesLike
 from seesay.matchers.vsepp import VSEPlusPlus
 
@@ -28,10 +28,6 @@ class OrderEmbeddingsSettings(MatcherSettings):
     kind: Literal["order-embeddings"] = "order-embeddings"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
-
-    def build(self, inputs: MatcherInputs) -> OrderEmbeddings:
-        """Return the matcher with its initial weights."""
-        return OrderEmbeddings(inputs.image_dim, inputs.vocabulary_size, **self.options())
 
 
 @register_matcher(OrderEmbeddingsSettings)

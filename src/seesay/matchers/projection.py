@@ -19,14 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    Pretrained,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, Pretrained, check_images, register_matcher
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
 
 CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
@@ -44,10 +37,6 @@ class ProjectionSettings(MatcherSettings):
     sentence_dropout: float = Field(0.1, ge=0, lt=1)
     hidden_dropout: float = Field(0.3, ge=0, lt=1)
     class_names: float = Field(0.0, ge=0, lt=1)
-
-    def build(self, inputs: MatcherInputs) -> Projection:
-        """Return the matcher with its initial weights."""
-        return Projection(inputs.image_dims, inputs.vocabulary_size, inputs.sentence_dim, **self.options())
 
     @property
     def reads_vectors(self) -> bool:

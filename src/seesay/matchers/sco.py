@@ -53,24 +53,9 @@ class SCOSettings(MatcherSettings):
     def build(self, inputs: MatcherInputs) -> SCO:
         """Return the matcher with its initial weights."""
         of = self.generation or GenerationSettings()
-        return SCO(
-            inputs.image_dims,
-            inputs.vocabulary_size,
-            self.dim,
-            self.word_dim,
-            self.max_length,
-            self.fusion,
-            generates=self.generation is not None,
-            generation_weight=of.weight,
-            generation_role=of.role,
-            sampling=of.sampling,
-            shared_words=of.shared,
-        )
-
-    @property
-    def max_words(self) -> int:
-        """How many words of a sentence it reads."""
-        return self.max_length
+        generation = (self.generation is not None, of.weight, of.role, of.sampling, of.shared)
+        dims, words = inputs.image_dims, inputs.vocabulary_size
+        return SCO(dims, words, self.dim, self.word_dim, self.max_length, self.fusion, *generation)
 
 
 class GatedFusion(nn.Module):

@@ -76,6 +76,12 @@ class Sentences:
         lengths = torch.zeros(len(vectors), dtype=torch.int64, device=vectors.device)
         return cls(lengths[:0], lengths, vectors)
 
+    @classmethod
+    def of_one_word(cls, dim: int) -> Sentences:
+        """Return the sentence of the unknown word with a vector of zeros, to try a matcher's shapes with."""
+        one = torch.ones(1, dtype=torch.int64)
+        return cls(one * UNKNOWN, one, torch.zeros(1, dim))
+
     def __len__(self) -> int:
         """Return the number of sentences."""
         return len(self.lengths)
@@ -122,13 +128,9 @@ SentencesLike: TypeAlias = Sentences | tuple[Tensor, Tensor] | Tensor
 
 def as_sentences(sentences: SentencesLike) -> Sentences:
     """Return sentences in any accepted form as `Sentences`."""
-    if isinstance(sentences, Sentences):
-        return sentences
-    return (
-        Sentences.from_padded(*sentences)
-        if isinstance(sentences, tuple)
-        else Sentences.from_vectors(sentences)
-    )
+    if isinstance(sentences, tuple):
+        return Sentences.from_padded(*sentences)
+    return sentences if isinstance(sentences, Sentences) else Sentences.from_vectors(sentences)
 
 
 def read_words(sentences: SentencesLike) -> Sentences:

@@ -14,9 +14,10 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import SeesayError
 from seesay.matchers.base import (
     EmbeddingMatcher,
-    MatcherInputs,
+    Matcher,
     MatcherSettings,
     PairMatcher,
     check_images,
@@ -53,11 +54,6 @@ class TwoBranchEmbeddingSettings(BranchSettings):
 
     kind: Literal["embedding-network"] = "embedding-network"
 
-    def build(self, inputs: MatcherInputs) -> TwoBranchEmbedding:
-        """Return the matcher with its initial weights."""
-        sides = (inputs.image_dim, inputs.sentence_dim, inputs.vocabulary_size)
-        return TwoBranchEmbedding(*sides, **self.options())
-
 
 class SimilarityNetworkSettings(BranchSettings):
     """Settings of `SimilarityNetwork`."""
@@ -65,50 +61,50 @@ class SimilarityNetworkSettings(BranchSettings):
     kind: Literal["similarity-network"] = "similarity-network"
     head: tuple[PositiveInt, ...] = (512, 256)
 
-    def build(self, inputs: MatcherInputs) -> SimilarityNetwork:
-        """Return the matcher with its initial weights."""
-        sides = (inputs.image_dim, inputs.sentence_dim, inputs.vocabulary_size)
-        return SimilarityNetwork(*sides, **self.options())
 
-
-class Branches(nn.Module):
-    """Both branches: features (n, d) and sentences to unit vectors; the arguments are the networks'."""
+class _TwoBranch(Matcher):
+    """Both branches: images (n, d) and sentences to unit vectors."""
 
     def __init__(
         self,
         image_dim: int,
-        sentence_dim: int,
-        vocabulary_size: int,
-        image_hidden: int,
-        sentence_hidden: int,
-        dim: int,
-        linear: bool,
-        dropout: float,
-        lstm: int,
-        word_dim: int,
+        sentence_dim: int = 0,
+        vocabulary_size: int = 0,
+        image_hidden: int = 2048,
+        sentence_hidden: int = 2048,
+        dim: int = 512,
+        linear: bool = False,
+        dropout: float = 0.5,
+        lstm: int = 0,
+        word_dim: int = 256,
     ) -> None:
         super().__init__()
+        if linear and image_hidden != sentence_hidden:
+            raise SeesayError(
+                "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "
+                f"must be equal, got {image_hidden} and {sentence_hidden}."
+            )
         self.image_dim, self.sentence_dim = image_dim, sentence_dim
-        self.lstm = WordLSTM(vocabulary_size, word_dim, lstm) if lstm else None
-        self.image_map = _branch(image_dim, image_hidden, dim, dropout, linear)
-        self.sentence_map = _branch(lstm or sentence_dim, sentence_hidden, dim, dropout, linear)
+        self.branches = nn.ModuleDict({"lstm": WordLSTM(vocabulary_size, word_dim, lstm)} if lstm else {})
+        self.branches["image_map"] = _branch(image_dim, image_hidden, dim, dropout, linear)
+        self.branches["sentence_map"] = _branch(lstm or sentence_dim, sentence_hidden, dim, dropout, linear)
 
-    def images(self, images: Tensor) -> Tensor:
+    def image_vectors(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
         check_images(images, self.image_dim)
-        return functional.normalize(self.image_map(images), dim=1)
+        return functional.normalize(self.branches["image_map"](images), dim=1)
 
-    def sentences(self, sentences: SentencesLike) -> Tensor:
+    def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
-        if self.lstm is None:
-            read = read_vectors(sentences, self.sentence_dim)
+        if "lstm" in self.branches:
+            read = self.branches["lstm"](read_words(sentences))
         else:
-            read = self.lstm(read_words(sentences))
-        return functional.normalize(self.sentence_map(read), dim=1)
+            read = read_vectors(sentences, self.sentence_dim)
+        return functional.normalize(self.branches["sentence_map"](read), dim=1)
 
 
 @register_matcher(TwoBranchEmbeddingSettings)
-class TwoBranchEmbedding(EmbeddingMatcher):
+class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
     """The embedding network: the score is the cosine, which ranks as the Euclidean distance does.
 
     Args:
@@ -132,34 +128,17 @@ class TwoBranchEmbedding(EmbeddingMatcher):
         torch.Size([4, 2])
     """
 
-    def __init__(
-        self,
-        image_dim: int,
-        sentence_dim: int = 0,
-        vocabulary_size: int = 0,
-        image_hidden: int = 2048,
-        sentence_hidden: int = 2048,
-        dim: int = 512,
-        linear: bool = False,
-        dropout: float = 0.5,
-        lstm: int = 0,
-        word_dim: int = 256,
-    ) -> None:
-        super().__init__()
-        sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
-        self.branches = Branches(*sides, *widths, linear, dropout, lstm, word_dim)
-
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
-        return self.branches.images(images)
+        return self.image_vectors(images)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
-        return self.branches.sentences(sentences)
+        return self.sentence_vectors(sentences)
 
 
 @register_matcher(SimilarityNetworkSettings)
-class SimilarityNetwork(PairMatcher):
+class SimilarityNetwork(_TwoBranch, PairMatcher):
     """The similarity network: the branches' product goes through layers to one score (section 3.3).
 
     Args:
@@ -198,9 +177,8 @@ class SimilarityNetwork(PairMatcher):
         word_dim: int = 256,
         head: Sequence[int] = (512, 256),
     ) -> None:
-        super().__init__()
         sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
-        self.branches = Branches(*sides, *widths, linear, dropout, lstm, word_dim)
+        super().__init__(*sides, *widths, linear, dropout, lstm, word_dim)
         width = image_hidden if linear else dim
         layers: list[nn.Module] = []
         for out in head:
@@ -210,11 +188,11 @@ class SimilarityNetwork(PairMatcher):
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Return the image branch's vectors, (n, dim)."""
-        return self.branches.images(images)
+        return self.image_vectors(images)
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return the sentence branch's vectors, (m, dim)."""
-        return self.branches.sentences(sentences)
+        return self.sentence_vectors(sentences)
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return the scores p of eq. 7 for pairs side by side, (n,)."""

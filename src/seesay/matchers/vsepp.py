@@ -8,13 +8,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 
@@ -25,10 +19,6 @@ class VSEPlusPlusSettings(MatcherSettings):
     kind: Literal["vse++"] = "vse++"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
-
-    def build(self, inputs: MatcherInputs) -> VSEPlusPlus:
-        """Return the matcher with its initial weights."""
-        return VSEPlusPlus(inputs.image_dim, inputs.vocabulary_size, **self.options())
 
 
 @register_matcher(VSEPlusPlusSettings)
