@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.phrase_readers import read_phrases
+from seesay.data.readers import read_phrases
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import gate_values
+from seesay.matchers.gvse import gate_values
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
 from seesay.report.internals import concept_scores
