@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.phrase_readers import read_phrases
+from seesay.data.readers import read_phrases
 from seesay.errors import SeesayError
-from seesay.matchers.fusion import gate_values
+from seesay.matchers.gvse import gate_values
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
 from seesay.report.internals import concept_scores
@@ -95,7 +95,7 @@ def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, R
     words, scores = found
     predictor = runs["concepts"]
     with torch.inference_mode():
-        logits = predictor.matcher.logits(inputs_of(predictor, corpus).features[images])
+        logits = predictor.matcher(inputs_of(predictor, corpus).features[images])
     np.testing.assert_allclose(scores, torch.sigmoid(logits), rtol=1e-5)
     assert list(words) == list(predictor.vocabulary.words)
     lists = [page.of("ul", class_="scores")[i]["text"] for i in range(len(images))]

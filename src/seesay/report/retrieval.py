@@ -20,7 +20,7 @@ from seesay.report.subjects import Measured
 from seesay.results.figures import number
 from seesay.results.published import find_published
 from seesay.text.rare_words import rarest_words, word_counts
-from seesay.text.tokenizer import tokenize
+from seesay.text.vocabulary import tokenize
 
 Whole = NDArray[np.int64]
 Bins = dict[str, NDArray[np.bool_]]  # sentences that have something in common, (m,), by a name
