@@ -11,7 +11,7 @@ import torch
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Options
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import RunSubject, Subject
@@ -19,6 +19,7 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.scores import EmbeddingScores, MatrixScores, SplitScores
+from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 
 WORDS = [f"w{i}" for i in range(24)]
@@ -63,14 +64,14 @@ class Embedding(EmbeddingMatcher):
     def __init__(self, asymmetric: bool = False) -> None:
         super().__init__()
         torch.manual_seed(3)
-        self.asks = asymmetric
+        self.asymmetric = asymmetric
         self.table = torch.nn.Parameter(torch.randn(len(WORDS) + 1, 8))
 
     def embed_images(self, images: torch.Tensor) -> torch.Tensor:
         return images
 
     def query_images(self, images: torch.Tensor) -> torch.Tensor:
-        return images * torch.arange(1.0, 9.0) if self.asks else images
+        return images * torch.arange(1.0, 9.0) if self.asymmetric else images
 
     def embed_sentences(self, sentences: Sentences) -> torch.Tensor:
         parts = torch.split(self.table[sentences.words], sentences.lengths.tolist())
@@ -112,6 +113,6 @@ def run_subject(
     image = CorpusImage("train.jpg", "train")
     whole = Corpus("drawn", Path("there"), (image,), tuple(Sentence(text, 0) for text in train))
     features = torch.randn(n, 8, generator=torch.Generator().manual_seed(1))
-    inputs = Inputs(part, features, number_words(list(texts), words), np.asarray(owners), [])
+    inputs = Inputs(part, features, number_words(list(texts), words), np.asarray(owners), [], (8,))
     run = Run("run", folder, load_recipe("vse++"), words, None, matcher)
     return RunSubject(run, inputs, split, whole if train else None)

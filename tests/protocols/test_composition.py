@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, PairMatcher
-from seesay.matchers.sentences import Sentences, number_words
+from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Options
 from seesay.protocols.composition import Reordered, noun_swaps, shuffles
 from seesay.protocols.composition import true_order as compared
@@ -25,8 +25,8 @@ from seesay.protocols.subject import RunSubject
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
-from seesay.text.tokenizer import tokenize
-from seesay.text.vocabulary import Vocabulary
+from seesay.runs.sentences import number_words
+from seesay.text.vocabulary import Vocabulary, tokenize
 
 TEXTS = [
     "A dog chases a ball .",
@@ -99,12 +99,12 @@ def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> I
     sentences = tuple(Sentence(text, int(i)) for text, i in zip(texts, owners, strict=True))
     corpus = Corpus("test", Path(), images, sentences)
     features = torch.randn(len(images), 8, generator=torch.Generator().manual_seed(1))
-    return Inputs(corpus, features, number_words(texts, vocabulary), owners, [])
+    return Inputs(corpus, features, number_words(texts, vocabulary), owners, [], (8,))
 
 
 @pytest.fixture(scope="module")
 def vocabulary() -> Vocabulary:
-    return Vocabulary.of(TEXTS, 1)
+    return Vocabulary.from_texts(TEXTS, 1)
 
 
 def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) -> None:
