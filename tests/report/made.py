@@ -22,7 +22,8 @@ _HEAD = (
 )
 _MARGIN = "loss: {kind: margin, margin: 0.2}\n"
 RECIPES = {
-    "common": _MARGIN
+    "common": "system: IRMatchS\ndepartures: [one crop]\n"
+    + _MARGIN
     + "encoders: [efficientnet-lite0]\nmatcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}\n",
     "other": _MARGIN
     + "encoders: ['efficientnet-lite0:mirror']\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
