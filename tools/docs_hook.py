@@ -1,4 +1,8 @@
-"""MkDocs hook: adds the pages outside docs/ to the site, and unlinks files that are not in the site."""
+"""Hooks of the documentation site.
+
+MkDocs: pages outside docs/ are added to the site, and links to files that are not in the site become text.
+Griffe, which reads the docstrings: examples become sections, wherever they stand in a docstring.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import posixpath
 import re
 from pathlib import Path
 
+import griffe
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -52,3 +57,17 @@ def on_page_markdown(markdown: str, *, page: Page, files: Files, **_: object) ->
 
     markdown = _IMAGE.sub(lambda found: f"{found[1]}{in_site(found['target'])})", markdown)
     return _LINK.sub(link, markdown)
+
+
+class Examples(griffe.Extension):
+    """Griffe knows sections named Examples; PyTorch and this project write Example, or `>>>` alone."""
+
+    def on_object(self, *, obj: griffe.Object, **_: object) -> None:
+        """Rewrite the docstring of an object."""
+        if obj.docstring:
+            text = re.sub(r"^Example:$", "Examples:", obj.docstring.value, flags=re.MULTILINE)
+            obj.docstring.value = re.sub(r"^>>> (?:.+\n?)+", _section, text, flags=re.MULTILINE)
+
+
+def _section(found: re.Match[str]) -> str:
+    return "Examples:\n" + "".join(f"    {line}\n" for line in found[0].splitlines())

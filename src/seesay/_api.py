@@ -31,7 +31,7 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
     Example:
         >>> import seesay
         >>> run = seesay.load("seesay-small")
-        >>> texts = run.embed_sentences(["two dogs play in the snow", "puppies in a snowy field", "a red car"])
+        >>> texts = run.embed_sentences(["two dogs play in the snow", "dogs in a snowy field", "a red car"])
         >>> texts.shape == (3, run.dim)
         True
         >>> bool(texts[0] @ texts[1] > texts[0] @ texts[2])

@@ -72,7 +72,7 @@ RecordOption = Annotated[
 IouOption = Annotated[
     Literal["plummer", "mdetr"] | None,
     typer.Option(
-        help="Grounding: whose IoU; plummer (the default) adds a pixel to each side of inclusive boxes, mdetr "
+        help="Grounding: whose IoU; plummer (default) adds a pixel to each side of inclusive boxes, mdetr "
         "takes the annotated coordinates as they are."
     ),
 ]

@@ -24,6 +24,8 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 Interval = Annotated[tuple[float, float], Field(strict=False)]
 Samples = Sequence[tuple[Keys, Sequence[Sample]]]  # of each part of a result, by its keys, a sample a fold
 
+_UNCERTAINTY = ("intervals", "against", "members")  # the keys of a result that recorded rows leave out
+
 _T = TypeVar("_T", bound="type[Protocol]")
 
 
@@ -138,7 +140,9 @@ class Result(Part):
                 leave out.
         """
         values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return values if uncertainty else _figures_alone(values)
+        if not uncertainty:
+            return _figures_alone(values)
+        return {key: values[key] for key in sorted(values, key=_UNCERTAINTY.__contains__)}
 
     def compare(self, other: Result, name: str = "other", seed: int = 0) -> Comparison:
         """Compare with another result on the same queries, by paired bootstrap and randomization.
@@ -346,5 +350,5 @@ def _figures_alone(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _figures_alone(value) if isinstance(value, dict) else value
         for key, value in values.items()
-        if key not in ("intervals", "against", "members")
+        if key not in _UNCERTAINTY
     }

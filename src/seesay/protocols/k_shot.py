@@ -152,7 +152,7 @@ class OneShot(Protocol):
         measured, folds = few_shot(subject, found, rare, self.k, options.resamples)
         if not measured.n:
             raise SeesayError(
-                f"protocol '{self.name}': every word of split '{subject.split}' occurs more often in training."
+                f"protocol '{self.name}': each word of split '{subject.split}' occurs more often in training."
             )
         about = {"protocol": self.name, "split": subject.split}
         values = measured.model_dump(by_alias=True, exclude_unset=True)

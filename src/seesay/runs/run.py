@@ -262,7 +262,7 @@ def check_one_score(run: Run) -> None:
     """
     if run.asymmetric:
         raise SeesayError(
-            f"{run.name}: its scores depend on whether the image or the sentence is the query, and re-ranking "
+            f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
             "needs one score a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
         )
 

@@ -65,7 +65,7 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
 
 
 def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:
-    """Combine the members' weights into one run in `out`, which does not need their folders; measure it on val.
+    """Combine the members' weights into one run in `out`, which needs no other folder; measure it on val.
 
     Args:
         recipe: of the composed matcher.

@@ -1,4 +1,4 @@
-"""Fine-tuning, the second step of two-step learning: a CNN and what reads its features, end to end from pixels.
+"""Fine-tuning, the second step of two-step learning: a CNN and its matcher, end to end from pixels.
 
 The reader is a matcher (GVSE, common VSE) or the output layer of the multi-label CNN (SCO, section 3.2).
 Images are cropped and mirrored at random. A matcher's loss compares all pairs of a batch, so its gradient
@@ -177,8 +177,8 @@ def check_tunable(recipe: Recipe) -> None:
     encoder = recipe.encoders[0]
     if len(recipe.encoders) > 1 or encoder.partition(":")[0] not in LITE:
         raise SeesayError(
-            f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; one of {', '.join(LITE)} can "
-            "be fine-tuned."
+            f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; one of {', '.join(LITE)} "
+            "can be fine-tuned."
         )
     kind = recipe.loss.loss_class
     if not (issubclass(kind, ScoreLoss) or kind.learns_concepts):

@@ -1,4 +1,4 @@
-"""Training of GVSE's gates, which predict from a query's two vectors if it has words that are rare in training.
+"""GVSE's gates: they predict from a query's two vectors if it has words that are rare in training.
 
 The label of a train sentence counts its words in the other folds only, so that a word does not make itself
 common; val sentences are labelled by the train split. Both labels have the same total weight in the loss, so
@@ -86,7 +86,7 @@ def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, GateSummary]:
 
 
 def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labels, Labels]:
-    """Label the images (n,) and sentences (m,) of the train split that hold a word uncommon in the other folds.
+    """Label the train split's images (n,) and sentences (m,) that hold a word uncommon in the other folds.
 
     Folds are of images, so that an image's sentences, which share words, are in one.
     """
@@ -102,13 +102,13 @@ def fold_labels(inputs: Inputs, settings: GateSettings, seed: int) -> tuple[Labe
 
 
 def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labels, Labels]:
-    """Label the images (n,) and sentences (m,) that hold a word of at most `uncommon` occurrences in training."""
+    """Label the images (n,) and sentences (m,) with a word seen at most `uncommon` times in training."""
     labels = rarest_words(inputs.corpus.texts(), word_counts(train)) <= uncommon
     return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
 
 
 def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> GateSummary:
-    """Train one gate with the recipe's optimizer, epochs and batch size; keep the epoch of the lowest val loss."""
+    """Train one gate by the recipe's optimizer, epochs and batch size; keep the epoch of lowest val loss."""
     torch.manual_seed(recipe.seed)
     gate.reset()
     gate.to(device)
@@ -137,7 +137,7 @@ def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device:
 
 
 def balanced_loss(logits: Tensor, labels: Tensor, among: Tensor) -> Tensor:
-    """Return the cross-entropy of logits (n,) with labels (n,), weighted so that true and false `among` all balance."""
+    """Return the cross-entropy of logits (n,) and labels (n,), with true and false of `among` in balance."""
     true = among.float().mean().clamp(1e-6, 1 - 1e-6).to(logits.device)
     weights = torch.where(labels, 0.5 / true, 0.5 / (1 - true))
     return functional.binary_cross_entropy_with_logits(logits, labels.float(), weights)
@@ -193,7 +193,7 @@ def _nothing_to_learn(name: str, **splits: Labels) -> str | None:
 def calibrate(
     gate: Gate, logits: Vectors, metrics: tuple[Vectors, Vectors], owners: NDArray[np.int64], side: str
 ) -> dict[str, float]:
-    """Scale and shift a gate in place by its recall on val; of equals the first in SCALES and SHIFTS is taken.
+    """Scale and shift a gate in place by its recall on val; ties go to the first of SCALES and SHIFTS.
 
     Args:
         gate: of that side.

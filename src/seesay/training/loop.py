@@ -1,4 +1,4 @@
-"""The training loop: epochs of mini-batches, a measure of val after each, a checkpoint, the best epoch kept."""
+"""The training loop: epochs of mini-batches, measured on val; checkpoints; the best epoch is kept."""
 
 from __future__ import annotations
 
