@@ -35,9 +35,9 @@ def runs(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
 def matching_page(runs: dict[str, Run], corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of all kinds of runs that read sentences, and of one that sees concepts."""
     out = tmp_path_factory.mktemp("report") / "matching.html"
-    told: list[str] = []
-    write_report(list(runs.values()), corpus, "test", out, told.append, "0123456789")
-    assert any("1/4 common" in line for line in told)
+    lines: list[str] = []
+    write_report(list(runs.values()), corpus, "test", out, lines.append, "0123456789")
+    assert any("1/4 common" in line for line in lines)
     return out
 
 

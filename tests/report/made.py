@@ -9,18 +9,21 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.data.phrases import PhraseCorpus
+from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.recipes.load import dump_recipe, load_recipe
 from seesay.runs.run import RECIPE, VOCABULARY, Run, array_dims, new_matcher
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.task import task_for
 
 _HEAD = (
     "name: {name}\ncorpus: flickr8k\nabout: small\nbatch_size: 40\nschedule: {{epochs: 2}}\nmin_count: 2\n"
 )
 _MARGIN = "loss: {kind: margin, margin: 0.2}\n"
 RECIPES = {
-    "common": _MARGIN
+    "common": "system: IRMatchS\ndepartures: [one crop]\n"
+    + _MARGIN
     + "encoders: [efficientnet-lite0]\nmatcher: {kind: sco, dim: 10, word_dim: 8, fusion: context}\n",
     "other": _MARGIN
     + "encoders: ['efficientnet-lite0:mirror']\nmatcher: {kind: vse++, dim: 12, word_dim: 8}\n",
@@ -44,24 +47,25 @@ def write_recipes(folder: Path) -> None:
 
 def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: str) -> Run:
     """A run of that recipe in `folder`, its weights drawn once and for all."""
-    recipe = load_recipe(name, changes=changes)
-    vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), recipe.min_count)
+    recipe, texts = load_recipe(name, changes=changes), corpus.split("train").texts()
+    vocabulary = Vocabulary.from_texts(texts, recipe.min_count)
     folder.mkdir(parents=True)
-    if recipe.matcher.kind == "concepts":
-        concepts = ConceptVocabulary.from_texts(corpus.split("train").texts(), min_count=2)
+    if recipe.matcher.predicts_concepts:
+        concepts = ConceptVocabulary.from_texts(texts, min_count=2)
         concepts.save(folder / FILE)
+        save_head_inputs(folder, recipe.encoders[0], recipe.arrays)
         vocabulary = concepts.vocabulary()
-    minilm = recipe.sentence_encoder == "minilm"
-    encoder = load_sentence_encoder("minilm") if minilm else None
+    encoder = load_sentence_encoder("minilm") if recipe.sentence_encoder == "minilm" else None
+    grounds = recipe.regions is not None
+    dims = task_for(recipe, corpus, vocabulary, encoder).image_dims if grounds else array_dims(recipe)
     torch.manual_seed(5)
-    dims = region_dims() if recipe.regions else array_dims(recipe)
     matcher = new_matcher(recipe, vocabulary, encoder, dims)
     if name.endswith("fused.yaml"):
         for gate in (matcher.image_gate, matcher.sentence_gate):  # which begin alike for all queries
             torch.nn.init.normal_(gate.score.weight)
     (folder / RECIPE).write_text(dump_recipe(recipe))
     vocabulary.save(folder / VOCABULARY)
-    Run(name, folder, recipe, vocabulary, encoder, matcher).save_weights(matcher.state_dict(), dims)
+    Run(str(folder), folder, recipe, vocabulary, encoder, matcher).save_weights(matcher.state_dict(), dims)
     return Run.load(str(folder))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, R
     words, scores = found
     predictor = runs["concepts"]
     with torch.inference_mode():
-        logits = predictor.matcher.logits(inputs_of(predictor, corpus).features[images])
+        logits = predictor.matcher(inputs_of(predictor, corpus).features[images])
     np.testing.assert_allclose(scores, torch.sigmoid(logits), rtol=1e-5)
     assert list(words) == list(predictor.vocabulary.words)
     lists = [page.of("ul", class_="scores")[i]["text"] for i in range(len(images))]
@@ -167,7 +168,16 @@ def test_without_train_there_is_no_rarity(corpus: Corpus, tmp_path: Path, runs: 
     write_report([runs["common"]], corpus.split("test"), "test", tmp_path / "o.html", lambda _: None)
     text = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "no train split" in text
+    assert "Ke et al." not in text  # no paper has a row of that corpus
     assert "Differences of the other runs" not in text
+
+
+def test_the_published_row_stands_beside(corpus: Corpus, tmp_path: Path, runs: dict[str, Run]) -> None:
+    same = replace(corpus.split("test"), name="flickr8k")
+    write_report([runs["common"]], same, "test", tmp_path / "o.html", lambda _: None)
+    page = Elements((tmp_path / "o.html").read_text(encoding="utf-8"))
+    assert "IRMatchS, Ke et al., 2017" in [cell["text"] for cell in page.of("th", scope="row")]
+    assert "common differs from IRMatchS in: one crop." in [each["text"] for each in page.of("p")]
 
 
 def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: dict[str, Run]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from seesay.protocols.k_shot import BANDS
 from seesay.results.rows import Row
 
 
@@ -46,6 +47,18 @@ def composition(recipe: str = "mcnn-wd", **changed: Any) -> Row:
     kinds = {"shuffle": kind, "swap": kind | {"standard error": None, "difference": None}}
     about = {"protocol": "composition", "images": 3, "sentences": 14, "order seed": 0, "by kind": kinds}
     return _of_figures(about, recipe, changed)
+
+
+def k_shot(recipe: str = "gvse-gated", **changed: Any) -> Row:
+    """A row of K-shot matching; no sentence is of the last K and band."""
+    both = {key: values()[key] for key in ("sentence_retrieval", "image_retrieval", "mR")}
+    some, none = {"images": 30, "sentences": 40}, {"images": 0, "sentences": 0}
+    by_k = {str(k): {"N": 9, **some, **both} for k in range(3)} | {"3": {"N": 0, **none}}
+    by_frequency = {band: {**some, **both} for band in list(BANDS)[:-1]} | {list(BANDS)[-1]: none}
+    about = {"protocol": "k-shot", "images": 100, "sentences": 500, "by K": by_k}
+    about["words"] = {"words": 50, "below 10": 40.0, "at most 1": 20.0}
+    gates = {"image": None, "sentence": 0.8125}
+    return _of_figures(about | {"by frequency": by_frequency, "gate AUC": gates}, recipe, changed)
 
 
 def _of_figures(figures: dict[str, Any], recipe: str, changed: dict[str, Any]) -> Row:

@@ -9,9 +9,9 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.results.rows import Row, read_rows, record_row, repetitions, source_commit
-from tests.results.made import composition, grounding, one_direction, row, values
+from tests.results.made import composition, grounding, k_shot, one_direction, row, values
 
-EVERY_KIND = (row(), one_direction(), grounding(), composition())
+EVERY_KIND = (row(), one_direction(), grounding(), composition(), k_shot())
 
 
 def test_rows_are_sorted_and_a_new_measurement_replaces_the_old(tmp_path):

@@ -14,7 +14,7 @@ from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.results.terminal import print_result
 from seesay.runs.scores import MatrixScores
-from tests.results.made import composition, grounding, values
+from tests.results.made import composition, grounding, k_shot, values
 
 OWNERS = np.repeat(np.arange(60), 3)
 
@@ -173,3 +173,13 @@ def test_concepts_agreement_image_pairs_and_graded_relevance_say_what_they_are_o
     text = printed(read_result(graded | {"by direction": ways, "left out": 2}))
     assert rows(text)[-1] == ["", "image", "70.0", "1.0", "2.0", "3.0"]
     assert "2 names of which are not in the split" in flat(text)
+
+
+def test_k_shot_has_a_row_a_k_and_one_a_band_of_frequencies():
+    text = printed(k_shot().result, "gvse-gated", "scenes", width=140)
+    figures = ["20.0", "40.0", "50.0", "10.0", "30.0", "40.0", "31.7"]
+    assert rows(text)[0] == ["K = 0", "9", "40", "30", *figures]
+    assert rows(text)[3] == ["K = 3", "0", "0", "0", *["–"] * 7]
+    assert rows(text)[4] == ["0", "40", "30", *figures]
+    assert "By the frequency in training of a sentence's rarest word" in text
+    assert "images –, sentences 0.812." in text

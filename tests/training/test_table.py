@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
+from seesay.data.readers import read_corpus, read_phrases
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.table import TableRow, load_table
@@ -21,6 +21,7 @@ from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
 from seesay.training.measured import MEASURED, data_digest
 from seesay.training.table import TableRuns, measure_table
+from tests.report.made import untrained
 
 CHANGES = (
     "encoders=[efficientnet-lite0]",
@@ -251,5 +252,15 @@ def test_a_combination_needs_one_grounding_run(corpus: Corpus, runs: Path) -> No
     # Not a grounding run: which two are combined is what is tested here.
     shutil.copytree(runs / "scenes" / "two-branch-seed2", runs / "scenes-phrases" / "ground-full-seed1")
     assert "scenes-phrases/ground-full-seed1: matches whole images" in measured(here).failures[0]
+    shutil.rmtree(runs / "scenes-phrases")
+    phrases = runs / "scenes-phrases" / "ground-full-seed1"
+    small = ("sentence_encoder=minilm", "matcher.dim=16", "matcher.image_hidden=16")
+    small += ("matcher.sentence_hidden=16", "regions.proposals=20")
+    untrained("ground-single", phrases, read_phrases(corpus.root), *small)
+    shutil.copy(runs / "scenes" / "two-branch-seed1" / "training.json", phrases)
+    (row,) = measured(here).lines[0].rows
+    assert (row.provenance.recipe, row.provenance.system) == ("two-branch-regions", "two-branch-regions")
+    assert set(Run.load(str(phrases)).recipe.departures) <= set(row.provenance.departures)
+    assert 0 <= row.result.alpha <= 0.6
     shutil.copytree(runs / "scenes-phrases", runs / "scenes-more")
     assert "and found " in measured(here).failures[0]

@@ -16,7 +16,7 @@ from seesay.cli.options import HERE, Entries, FormatOption, ImagesOption, SplitO
 def report(
     runs: Entries,
     data: Annotated[
-        Path | None, typer.Option("--data", help="The corpus. [default: the one of training]")
+        Path | None, typer.Option("--data", help="The corpus, by default the one of training.")
     ] = None,
     split: SplitOption = "test",
     images: ImagesOption = None,

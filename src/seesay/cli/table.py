@@ -43,7 +43,7 @@ DataOption = Annotated[
     ),
 ]
 ResultsOption = Annotated[
-    Path | None, typer.Option(help="The file of recorded rows. [default: results/CORPUS.jsonl]")
+    Path | None, typer.Option(help="The file of recorded rows, by default results/CORPUS.jsonl.")
 ]
 RunsOption = Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")]
 SeedsOption = Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")]
