@@ -270,7 +270,9 @@ def test_a_run_keeps_a_long_scoring_only_if_told_to(
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
     owners = np.arange(700) % 200
     texts = sentences(lengths)
-    inputs = Inputs(Corpus("drawn", tmp_path, (), ()), torch.from_numpy(features), texts, owners, [], (IMAGE,))
+    inputs = Inputs(
+        Corpus("drawn", tmp_path, (), ()), torch.from_numpy(features), texts, owners, [], (IMAGE,)
+    )
     plain = measure(RunSubject(run, inputs, "val"), "standard")
     assert not (tmp_path / "cache" / "scores").exists()
     assert capsys.readouterr().err == ""

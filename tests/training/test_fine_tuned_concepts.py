@@ -69,9 +69,14 @@ def test_the_run_predicts_by_the_cnn_that_it_names(corpus: Corpus, tuned: Path) 
     assert default_protocol(run.recipe) == "concepts"
     assert (report["monitor"], report["best_epoch"], list(report["members"])) == ("mAP", 1, ["concepts"])
     assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
-    measured = evaluate(run, corpus, "concepts", "val", resamples=0).to_dict()  # of features stored in half precision
+    measured = evaluate(
+        run, corpus, "concepts", "val", resamples=0
+    ).to_dict()  # of features stored in half precision
     assert measured["mAP"] == pytest.approx(report["best_val"]["mAP"], abs=1)
-    assert measured["mAP"] != evaluate(first_step(tuned), corpus, "concepts", "val", resamples=0).to_dict()["mAP"]
+    assert (
+        measured["mAP"]
+        != evaluate(first_step(tuned), corpus, "concepts", "val", resamples=0).to_dict()["mAP"]
+    )
 
 
 def test_its_concepts_are_those_of_the_first_step(corpus: Corpus, tuned: Path) -> None:

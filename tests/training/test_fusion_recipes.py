@@ -103,7 +103,9 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     first = ranks(by_image * metrics[0] + (1 - by_image) * metrics[1], owners)
     second = ranks(by_sentence * metrics[0] + (1 - by_sentence) * metrics[1], owners)
     expected = metrics_of(Ranks(first.sentence, second.image)).mean_recall
-    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(expected, abs=1e-3)
+    assert evaluate(run, corpus, "standard", "test", resamples=0).to_dict()["mR"] == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:

@@ -54,7 +54,7 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
 
 
 def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:
-    """Combine the distances by eq. 8; NaN in `phrase_distance` marks sentences without a phrase, which keep `distance`."""
+    """Combine the distances by eq. 8; sentences without a phrase, NaN in the second, keep the first."""
     known = np.isfinite(phrase_distance)
     return np.where(known, (1 - alpha) * distance + alpha * np.where(known, phrase_distance, 0), distance)
 

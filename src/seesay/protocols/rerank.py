@@ -62,7 +62,7 @@ def measure_reranked(
     assert isinstance(result, RetrievalResult)
     assert isinstance(alone, RetrievalResult)
     queries = len(inputs.features) + len(inputs.sentences)
-    update: dict[str, Any] = {
+    update = {
         "shortlist": shortlist,
         "baselines": {f"{run.recipe.name} alone": alone},
         "gain": round(result.mean_recall - alone.mean_recall, 3),
