@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,10 @@ from seesay.metrics.grounding_recall import (
 )
 from seesay.protocols.base import Options, Part, Percent, Protocol, Result, register_protocol
 from seesay.protocols.subject import PhraseSubject
-from seesay.runs.phrase_inputs import PhraseInputs
-from seesay.runs.run import Run
+
+if TYPE_CHECKING:
+    from seesay.runs.phrase_inputs import PhraseInputs
+    from seesay.runs.run import Run
 
 GROUNDING = "grounding"
 
