@@ -3,10 +3,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 SETUP := pyproject.toml tools/install.sh
-CHECKED := src tests benchmarks tools
-PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
+CHECKED := src tests benchmarks tools examples
+PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md Makefile mkdocs.yml
+# Tests of one file share its fixtures, so a file stays with one worker.
+PYTEST := $(BIN)/pytest -n auto --dist loadfile
 
-.PHONY: help install demo test test-slow check format bench tables clean
+.PHONY: help install demo test test-slow coverage check format docs bench tables clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,7 +20,7 @@ install: .venv/.demo ## .venv with seesay in it
 	@touch $@
 
 .venv/.dev: $(SETUP)
-	@tools/install.sh demo,dev
+	@tools/install.sh demo,dev,docs
 	@touch $@ .venv/.demo
 
 demo: .venv/.demo ## index and search photographs, then serve the page (PHOTOS=DIR, SERVE=0, PORT=8000)
@@ -26,23 +28,29 @@ demo: .venv/.demo ## index and search photographs, then serve the page (PHOTOS=D
 
 test: check ## the checks and the tests
 	@tools/chromium.sh
-	$(BIN)/pytest
+	$(PYTEST)
 
 test-slow: .venv/.dev ## the tests that take minutes
 	$(BIN)/pytest -m slow
 
-check: .venv/.dev ## format, lint, types, import rule, spelling, words, fresh tables
+coverage: .venv/.dev ## the tests with line and branch coverage
+	@tools/chromium.sh
+	$(PYTEST) --cov --cov-report=term
+
+check: .venv/.dev ## format, lint, types, layers, spelling, fresh tables
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
-	$(BIN)/mypy src/seesay benchmarks tools
+	$(BIN)/mypy src/seesay benchmarks tools examples
 	$(BIN)/lint-imports
 	$(BIN)/codespell $(PROSE)
-	$(BIN)/python tools/check_words.py
 	$(BIN)/python tools/tables.py --check
 
-format: .venv/.dev ## lay out the code and mend what ruff can
+format: .venv/.dev ## format the code and fix what ruff can
 	$(BIN)/ruff check --fix $(CHECKED)
 	$(BIN)/ruff format $(CHECKED)
+
+docs: .venv/.dev ## the documentation site, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
 	@failed=0; for file in benchmarks/[a-z]*.py; do \
@@ -52,5 +60,5 @@ bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
 tables: .venv/.dev ## fill the tables of README and docs from results/
 	$(BIN)/python tools/tables.py
 
-clean: ## remove what can be made again, .venv and the demo too
-	rm -rf .venv demo dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## remove everything generated, .venv and the demo too
+	rm -rf .venv demo dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: timing, the machine's line, the row they leave in results/benchmarks.jsonl."""
+"""Shared by the benchmarks: timing, a description of the machine, rows in results/benchmarks.jsonl."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RESULTS = Path(__file__).parent.parent / "results" / "benchmarks.jsonl"
 
 
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:
-    """Median wall time of one call, in seconds, after one call that warms up."""
+    """Return the median wall time of a call in seconds, after a call to warm up."""
     work()
     times = []
     for _ in range(repeats):
@@ -35,13 +35,13 @@ def seconds(work: Callable[[], object], repeats: int = 5) -> float:
 
 
 def peak_mib() -> float:
-    """The most memory this process has held so far, in MiB."""
+    """Return the peak memory of this process so far, in MiB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
 
 def machine() -> str:
-    """One line that says what ran: processor, cores at hand, Python."""
+    """Describe the machine in one line: processor, available cores, Python."""
     name = platform.processor() or platform.machine()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
@@ -54,7 +54,7 @@ def machine() -> str:
 
 
 def arguments(description: str, data: str | None = None) -> argparse.ArgumentParser:
-    """A parser with the options every benchmark has, and --data where it says what that is."""
+    """Return a parser with the options of every benchmark, and --data if its meaning is given."""
     parser = argparse.ArgumentParser(description=description)
     if data is not None:
         parser.add_argument("--data", type=Path, default=Path("../shared/flickr8k"), help=data)
@@ -66,7 +66,7 @@ def arguments(description: str, data: str | None = None) -> argparse.ArgumentPar
 
 
 def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Print the rows and, with --record, put them in place of the benchmark's earlier ones."""
+    """Print the rows; with --record, replace the benchmark's earlier ones by them."""
     if options.record:
         stamp = {"benchmark": benchmark, "machine": machine(), "date": datetime.now(UTC).date().isoformat()}
         earlier = RESULTS.read_text(encoding="utf-8").splitlines() if RESULTS.exists() else []

@@ -1,13 +1,13 @@
-"""All pairs of the pair matchers, against the plain forward of the same networks and the products they need.
+"""Score matrices of the pair matchers, compared with the plain forward pass and with bare matrix products.
 
-The plain forward is how one writes these networks first: pairs side by side in batches, each sentence padded
-to 30 words and read anew for every image, the image beside each window. Its images are encoded once, and it
-is timed at its best batch. Ours is timed on sides that are encoded: that is done once however many pairs, and
-has its own column. Both take turns in one run; the best turn of each counts. The share is of the rate
-of a large fp32 matrix product in the same turns, by the multiplications and additions that the all-pairs
-scoring does, padding left out. Sentences are as long as Flickr8k's; widths are the papers'.
+The plain forward pass scores pairs in batches: each sentence is padded to 30 words and encoded again for
+every image. Its images are encoded once, and it is timed at its best batch size. seesay's time excludes the
+encoding of both sides, which is done once and has a column of its own. Both take turns in one run, and the
+best turn of each counts. The share is the rate of seesay's multiplications and additions, without padding,
+relative to the rate of a large fp32 matrix product in the same turns. Sentences are as long as Flickr8k's,
+and widths are the papers'.
 
-Then whole matrices of more and more pairs, each in a process of its own: time and peak memory.
+The second part computes growing matrices, each in a process of its own, and measures time and peak memory.
 
     python -m benchmarks.all_pairs [--images 1000]
 """
@@ -55,14 +55,14 @@ def matcher_named(name: str) -> PairMatcher:
 
 
 def sentences_as_of_flickr8k(count: int, name: str) -> Sentences:
-    """Random words in sentences as long as its, and for the similarity network vectors."""
+    """Draw sentences of random words as long as Flickr8k's, and vectors for the similarity network."""
     lengths = (torch.randn(count) * 3.7 + 10.8).round().clamp(3, 34).long()
     vectors = torch.randn(count, SENTENCE_DIM if name == SIMILARITY else 0)
     return Sentences(torch.randint(1, WORDS, (int(lengths.sum()),)), lengths, vectors)
 
 
 def encoded(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> tuple[Tensor, Tensor]:
-    """Both sides, in batches as runs do it."""
+    """Encode both sides in batches, as runs do."""
     order = torch.split(torch.arange(len(sentences)), 512)
     read = torch.cat([matcher.encode_sentences(sentences.take(rows)) for rows in order])
     return matcher.encode_images(images), read
@@ -73,7 +73,7 @@ def all_pairs(matcher: PairMatcher, images: Tensor, sentences: Sentences) -> Ten
 
 
 class Plain:
-    """The plain forward: one image against `batch` sentences at a time."""
+    """The plain forward pass: one image against `batch` sentences at a time."""
 
     def __init__(self, matcher: PairMatcher, images: Tensor, sentences: Sentences) -> None:
         self.matcher = matcher
@@ -89,7 +89,7 @@ class Plain:
             self.images = matcher.encode_images(images)
 
     def __call__(self, batch: int) -> Tensor:
-        """The score matrix."""
+        """Return the score matrix."""
         rows = torch.split(torch.arange(len(self.words)), batch)
         return torch.stack([torch.cat([self._pairs(image, some) for some in rows]) for image in self.images])
 
@@ -104,7 +104,7 @@ class Plain:
 
 
 def matching_cnn(matcher: MatchingCNN, images: Tensor, words: Tensor, real: Tensor) -> Tensor:
-    """Scores (n,) of image vectors (n, d) and padded sentences (n, 30), by Table 1 as it stands there."""
+    """Score image vectors (n, d) with padded sentences (n, 30) by the layers of Table 1; (n,)."""
     *convolutions, hidden = (layer for layer in matcher.layers if isinstance(layer, torch.nn.Linear))
     inputs = (matcher.words(words) * real[..., None]).transpose(1, 2)
     for number, layer in enumerate(convolutions):
@@ -125,14 +125,14 @@ def matching_cnn(matcher: MatchingCNN, images: Tensor, words: Tensor, real: Tens
 
 
 def flops(work: Callable[[], object]) -> int:
-    """Multiplications and additions of its matrix products and convolutions."""
+    """Count the multiplications and additions of its matrix products and convolutions."""
     with FlopCounterMode(display=False) as counter:
         work()
     return int(counter.get_total_flops())
 
 
 def best_of_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The best wall time, in seconds, of several kinds of work that are done in turns."""
+    """Return the best wall time, in seconds, of several functions that take turns."""
     best = dict.fromkeys(work, float("inf"))
     for turn in range(TURNS + 1):
         for name, call in work.items():
@@ -145,7 +145,7 @@ def best_of_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 @torch.inference_mode()
 def compare(name: str) -> dict[str, Any]:
-    """Both ways to one matrix, and what share of the products' rate ours reaches."""
+    """Compute one matrix both ways, and the share of the products' rate that seesay reaches."""
     matcher = matcher_named(name)
     images, sentences = torch.rand(IMAGES, IMAGE_DIM), sentences_as_of_flickr8k(SENTENCES, name)
     plain = Plain(matcher, images, sentences)
@@ -180,7 +180,7 @@ def compare(name: str) -> dict[str, Any]:
 
 @torch.inference_mode()
 def whole(name: str, count: int) -> dict[str, Any]:
-    """The whole matrix of that many images and their sentences, in this process."""
+    """Compute the whole matrix of that many images and their sentences, in this process."""
     matcher = matcher_named(name)
     images = torch.rand(count, IMAGE_DIM)
     sides = encoded(matcher, images, sentences_as_of_flickr8k(PER_IMAGE * count, name))
@@ -201,7 +201,7 @@ def whole(name: str, count: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Compare, then grow."""
+    """Compare, then measure growing matrices."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--images", type=int, default=1000, help="in the largest matrix, five sentences each")
     options = parser.parse_args()

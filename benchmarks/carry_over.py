@@ -1,7 +1,7 @@
-"""How the shipped weights carry over to photographs of other things than Flickr8k's.
+"""The shipped weights on photographs of other subjects than Flickr8k's.
 
-Each of the demo gallery's photographs has a sentence somebody might search it with. It is ranked
-among the gallery and, where a folder of other photographs is given, among those too:
+Each photograph of the demo gallery is searched by a sentence that somebody might use for it. It is ranked
+among the gallery and, if a folder of other photographs is given, among those too:
 
     python -m benchmarks.carry_over [--among DIR]
 """
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def rows(gallery: Vectors, others: Vectors, sentences: Vectors) -> list[dict[str, Any]]:
-    """A row a photograph: its rank (from 1) in the gallery, and among the gallery and the others."""
+    """Return a row for each photograph: its rank in the gallery, and among gallery and others, from 1."""
     scores = gallery @ sentences.T
     own = np.diag(scores)
     near = (scores >= own).sum(axis=0)

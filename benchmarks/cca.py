@@ -1,9 +1,9 @@
-"""CCA from streamed covariances: against scikit-learn's, and alone at the size of Flickr30k's features.
+"""CCA from accumulated covariances, compared with scikit-learn, and alone at the size of Flickr30k's data.
 
-scikit-learn takes the same pairs all at once and finds one component after the other by iteration
-(NIPALS). Each fit has a process of its own, whose growth beyond its imports is its memory: seesay's pairs
-are made batch by batch, scikit-learn's lie in memory. The floor of the streamed part is the three bare
-products of a batch, in the same run. `--large` adds 6,000 features on both sides.
+scikit-learn takes all pairs at once and finds the components one after the other by iteration (NIPALS).
+Each fit runs in a process of its own, and its memory is the growth of that process after its imports:
+seesay's pairs are drawn batch by batch, scikit-learn's are held in memory. The floor consists of the three
+matrix products of each batch, in the same run. `--large` adds 6,000 features on both sides.
 
     python -m benchmarks.cca [--large]
 """
@@ -36,7 +36,7 @@ LEAST_RATIO = 50.0
 
 
 def pairs(n: int, p: int, q: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of two noisy views of common causes of falling strength."""
+    """Draw batches of two noisy views of common causes of decreasing strength."""
     rng = np.random.default_rng(0)
     strength = np.linspace(2, 0.1, min(p, q) // 2, dtype=np.float32)
     maps = [rng.standard_normal((len(strength), width), dtype=np.float32) for width in (p, q)]
@@ -49,7 +49,7 @@ def pairs(n: int, p: int, q: int) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def ours(size: Size, ridge: float) -> dict[str, Any]:
-    """Seconds of the streamed part and of the solution, growth in MiB, correlations."""
+    """Return the seconds of accumulation and of the solution, the growth in MiB, and the correlations."""
     n, p, q, dim = size
     before = peak_mib()
     covariances, streamed = Covariances(), 0.0
@@ -64,7 +64,7 @@ def ours(size: Size, ridge: float) -> dict[str, Any]:
 
 
 def theirs(size: Size) -> dict[str, Any]:
-    """The same of scikit-learn, which knows no ridge; correlations are those of its projections."""
+    """Return the same for scikit-learn, which has no ridge; the correlations are those of its projections."""
     n, p, q, dim = size
     before = peak_mib()
     x, y = (torch.cat(views).numpy() for views in zip(*pairs(n, p, q), strict=True))
@@ -79,14 +79,14 @@ def theirs(size: Size) -> dict[str, Any]:
 
 
 def floor(size: Size) -> float:
-    """Seconds of the three products of every batch, and nothing else."""
+    """Return the seconds of the three products of every batch alone."""
     n, p, q, _ = size
     x, y = next(pairs(BATCH, p, q))
     return seconds(lambda: (x.T @ x, y.T @ y, x.T @ y), repeats=3) * n / BATCH
 
 
 def alone(work: Callable[..., Any], *given: Any) -> Any:
-    """Its result from a fresh process."""
+    """Return the result of a function in a new process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(work, *given).result()
 

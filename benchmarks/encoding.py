@@ -1,11 +1,11 @@
-"""Encoding from JPEG, against PyTorch eager of the same network and against the floor its FLOPs give.
+"""Encoding from JPEG, compared with the same network in eager PyTorch and with the floor of its FLOPs.
 
-All take turns on the same cores in one run and the best turn of each counts. With all cores that is wall
-time; with one core it is processor time, which other work on the machine hardly disturbs, while it does
-disturb a network whose threads wait for each other at every layer. The eager network gets batches that
-are decoded already: its images/s leave out what ours include; it is compared at its best batch. The floor
-is the network's multiplications and additions at the rate of a large fp32 matrix product, decoding free.
-Peak memory is that of new processes that fill a feature store with more and more images.
+All variants take turns on the same cores in one run, and the best turn of each counts. With all cores the
+time is wall time. With one core it is processor time, which other work on the machine hardly affects. The
+eager network gets decoded batches, so that its rate excludes work that seesay's includes, and is compared
+at its best batch size. The floor is the network's multiplications and additions at the rate of a large fp32
+matrix product, without decoding. Peak memory is measured in new processes that fill a feature store with
+more and more images.
 
     python -m benchmarks.encoding [--data shared/flickr8k]
 """
@@ -54,7 +54,7 @@ LEAST_RATIO, LEAST_COSINE, MOST_OVER_FLOOR, MOST_GROWTH_MIB = 4.0, 0.999, 1.5, 3
 
 
 def jpegs(data: Path, count: int) -> list[bytes]:
-    """Real photographs where there are any, drawn scenes else."""
+    """Return real photographs if there are any, drawn scenes otherwise."""
     tar = data / "images.tar"
     if tar.is_file():
         return [member.read() for member in list(tar_members(tar).values())[:count]]
@@ -70,7 +70,7 @@ def enlarged(jpeg: bytes) -> bytes:
 
 
 def flops(module: nn.Module, pixels: Tensor) -> int:
-    """Multiplications and additions of the convolutions and linear layers, for one image."""
+    """Count the multiplications and additions of the convolutions and linear layers for one image."""
     total = 0
 
     def count(layer: nn.Module, _: tuple[Tensor, ...], output: Tensor) -> None:
@@ -94,7 +94,7 @@ def use_cores(cores: set[int]) -> None:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """All work on one core; behind it all cores are there again, which rows are stamped with."""
+    """Restrict all work to one core; all cores are available again afterwards."""
     every = os.sched_getaffinity(0)
     with threadpool_limits(1):
         use_cores({min(every)})
@@ -103,7 +103,7 @@ def one_core() -> Iterator[None]:
 
 
 def best_of_turns(work: dict[str, Callable[[], object]], clock: Callable[[], float]) -> dict[str, float]:
-    """The best time, in seconds, of several kinds of work that are done in turns."""
+    """Return the best time, in seconds, of several functions that take turns."""
     best = dict.fromkeys(work, float("inf"))
     for turn in range(TURNS + 1):
         for name, call in work.items():
@@ -159,18 +159,18 @@ def compare(name: str, cores: int, encoder: ImageEncoder, images: list[bytes]) -
 
 @dataclass(frozen=True)
 class Distinct:
-    """The bytes of one of a few JPEGs with a number behind them: another content, the same pixels."""
+    """The bytes of a JPEG followed by a number: different content, same pixels."""
 
     jpeg: bytes
     number: int
 
     def read(self, limit: int | None = None) -> bytes:
-        """The JPEG; what stands behind its end is no part of the picture."""
+        """Return the JPEG and the number; decoders ignore data after the end of the picture."""
         return (self.jpeg + self.number.to_bytes(4))[:limit]
 
 
 def fill(data: Path, count: int) -> float:
-    """Peak memory in MiB of filling a store with that many images, in this process."""
+    """Return the peak memory in MiB of filling a store with that many images, in this process."""
     some = jpegs(data, 64)
     images = [CorpusImage(f"{n}.jpg", "train", Distinct(some[n % len(some)], n)) for n in range(count)]
     with tempfile.TemporaryDirectory() as folder:

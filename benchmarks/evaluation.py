@@ -1,8 +1,9 @@
-"""A whole evaluation at the size of COCO's 5,000 test images: recalls, intervals, a paired comparison.
+"""A complete evaluation at the size of COCO's 5,000 test images: recalls, intervals, a paired comparison.
 
-Two score matrices of 5,000 images and 25,000 sentences lie in files and are measured as `seesay evaluate
-OURS.npy --against THEIRS.npy` does, in a process of its own. The plain way beside it, on the same file: one
-argsort a query, and a loop over the same draws of images that gathers their ranks. Both find one result.
+Two score matrices of 5,000 images and 25,000 sentences are read from files and measured as `seesay evaluate
+OURS.npy --against THEIRS.npy` does, in a process of its own. They are compared with plain code on the same
+file: one argsort per query, and a loop over the same bootstrap draws that gathers their ranks. Both give the
+same figures.
 
     python -m benchmarks.evaluation
 """

@@ -1,9 +1,9 @@
-"""A step of fine-tuning the CNN with the matcher, in parts that fit memory, against the whole batch at once.
+"""A training step of CNN and matcher together, in parts that fit into memory, compared with the whole batch.
 
 Parts are encoded twice, once for the scores and once for the gradient; the whole batch keeps all its
-activations instead. Each way has a process of its own, whose growth beyond its imports is its memory. The
-floor is the multiplications and additions of the network's layers, forward and twice that for the gradient,
-at the rate of a large fp32 product. Times are processor time on one core.
+activations instead. Each variant runs in a process of its own, and its memory is the growth of that process
+after its imports. The floor is the multiplications and additions of the network's layers, forward and twice
+that for the gradient, at the rate of a large fp32 product. Times are processor time on one core.
 
     python -m benchmarks.fine_tune
 """
@@ -40,12 +40,12 @@ class EncodedOnce(FromPixels):
     """The whole batch, with all its activations in memory."""
 
     def features(self, pixels: Tensor) -> Tensor:
-        """As of the base, nothing computed again."""
+        """Return the features as the base class does, without recomputation."""
         return self._part(pixels)
 
 
 def step(at_once: int) -> tuple[dict[str, float], np.ndarray[Any, np.dtype[np.float32]]]:
-    """What one step costs in this process, and the gradient of the network's first layer."""
+    """Return the cost of one step in this process, and the gradient of the network's first layer."""
     with threadpool_limits(1):
         torch.set_num_threads(1)
         module = _module(at_once)

@@ -1,8 +1,9 @@
-"""Fisher vectors of sentences under a Gaussian mixture: seesay against scikit-image and a NumPy loop.
+"""Fisher vectors of sentences under a Gaussian mixture, compared with scikit-image and a NumPy loop.
 
-All three make power- and L2-normalised vectors of the same sentences of known words in one run, in batches
-of 1,024 as a fit does, on one thread. scikit-image's also hold the weights' gradients, and their scale part
-has the other sign: both are undone, untimed, before the largest difference is taken.
+All three compute power- and L2-normalised vectors of the same sentences in one run, in batches of 1,024 and
+on one thread. scikit-image's vectors also contain the gradients of the mixture weights, and the sign of
+their scale part is reversed. Both are undone, outside the timing, before the largest difference is
+computed.
 
     python -m benchmarks.fisher
 """
@@ -33,7 +34,7 @@ MOST_DIFFERENCE = 1e-5
 
 
 def make_sentences(seed: int = 0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Word numbers by Zipf's law and lengths around eleven, as captions have them."""
+    """Draw word ids by Zipf's law and lengths around eleven, as in captions."""
     rng = np.random.default_rng(seed)
     lengths = rng.poisson(10, SENTENCES) + 1
     shares = 1 / np.arange(1, WORDS + 1)

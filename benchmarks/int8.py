@@ -1,7 +1,7 @@
-"""Would 8-bit encoders do? Their rate against fp32, and what the shipped weights recall with them.
+"""Encoders in 8 bits: their rate compared with fp32, and the recall of the shipped weights with them.
 
-The three networks of seesay-small are quantised (QDQ, per channel, calibrated on 128 train images)
-and encode the val split; the matcher is the same. Needs a captioned corpus:
+The three networks of seesay-small are quantised (QDQ, per channel, calibrated on 128 train images) and
+encode the val split; the matcher stays the same. Needs a captioned corpus:
 
     python -m benchmarks.int8 --data flickr8k
 """
@@ -48,7 +48,7 @@ class _Reader(CalibrationDataReader):  # type: ignore[misc]
         self.left = iter(images)
 
     def get_next(self) -> dict[str, Pixels] | None:
-        """The next calibration image, as the session takes it."""
+        """Return the next calibration image."""
         image = next(self.left, None)
         return None if image is None else {"pixels": image[None]}
 
@@ -78,7 +78,7 @@ def quantised(name: str, images: Pixels, folder: Path) -> Path:
 
 
 def encode(path: Path, images: Pixels) -> tuple[dict[str, NDArray[np.float32]], float]:
-    """Features of squashed images on one core, and the milliseconds of one image."""
+    """Return features of resized images on one core, and the milliseconds for one image."""
     session = onnx_session(path, threads=1)
     start = time.process_time()
     parts = [session.run(None, {"pixels": images[i : i + CHUNK]}) for i in range(0, len(images), CHUNK)]

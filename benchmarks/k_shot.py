@@ -1,4 +1,4 @@
-"""The K-shot protocol, with its word counts, bands and four test sets, against the ranks that it is made of.
+"""The K-shot protocol, with its word counts, bands and four test sets, compared with computing ranks alone.
 
 python -m benchmarks.k_shot [--data shared/flickr8k]
 """

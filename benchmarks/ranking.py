@@ -1,7 +1,7 @@
-"""Ranking a score matrix: counting, as `seesay.evaluation` does, against a sort for each query.
+"""Ranking a score matrix by counting, as seesay does, compared with sorting for each query.
 
-The loop is the field's usual evaluation: one argsort a query, then a search for the right answer.
-Both rank the same matrix in one run; they differ only where scores are equal, which the last column counts.
+The loop is the usual evaluation code: one argsort per query, then a search for the correct result. Both rank
+the same matrix in one run. They differ only for equal scores, which the last column counts.
 
     python -m benchmarks.ranking
 """

@@ -1,9 +1,9 @@
-"""Proposals and region features of one image on one core, against the network's plain pass and its FLOPs.
+"""Proposals and region features of one image on one core, compared with a pass of the network and its FLOPs.
 
-One pass over the whole image and pooling under 200 boxes, against the same network's pass alone, against each
-box as a crop of its own, and against the floor: the network's multiplications and additions at the rate of a
-large fp32 matrix product. Time is processor time, which other work on the machine hardly disturbs; all take
-turns and the best turn of each counts.
+One pass over the whole image with pooling inside 200 boxes is compared with the pass alone, with encoding
+each box as a separate crop, and with the floor: the network's multiplications and additions at the rate of
+a large fp32 matrix product. Time is processor time, which other work on the machine hardly affects. All
+variants take turns, and the best turn of each counts.
 
     python -m benchmarks.regions [--data shared/flickr8k]
 """

@@ -1,8 +1,9 @@
-"""A training step of SCO against its floor, its decoder against a padded one, and concepts of 50 regions.
+"""A training step of SCO compared with its floor, its decoder with a padded one; concepts of 50 regions.
 
-The floor is the multiplications and additions of the step's matrix products, padding left out, at the rate of
-a large fp32 product. The padded decoder is the same network over sentences filled up to the longest of the
-batch, and masked behind. Time is processor time on one core; all take turns and the best turn of each counts.
+The floor is the multiplications and additions of the step's matrix products, without padding, at the rate
+of a large fp32 product. The padded decoder is the same network over sentences padded to the longest of the
+batch, with a mask. Time is processor time on one core. All variants take turns, and the best turn of each
+counts.
 
     python -m benchmarks.sco [--data shared/flickr8k]
 """
@@ -28,8 +29,8 @@ from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.pixels import decode
 from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.crops import resize
-from seesay.encoders.images.efficientnet import lite_encoder, load_lite
-from seesay.encoders.regions.proposals import SIDE
+from seesay.encoders.images.efficientnet import LiteEncoder, load_lite
+from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
@@ -41,7 +42,7 @@ MOST_OVER_FLOOR, LEAST_OVER_PADDED = 3.0, 1.2
 
 
 class Step:
-    """Forward, loss and backward of one mini-batch with sentences as long as Flickr8k's."""
+    """Forward pass, loss and backward pass of one mini-batch with sentences as long as Flickr8k's."""
 
     def __init__(self) -> None:
         recipe = load_recipe("flickr8k/sco-full")
@@ -56,18 +57,18 @@ class Step:
         self.images = torch.rand(self.batch, IMAGE_DIM + CONCEPTS)
 
     def matching(self) -> Tensor:
-        """L_mat."""
+        """Return L_mat."""
         value: Tensor = self.loss(self.matcher(self.images, self.sentences), torch.arange(self.batch))
         return value
 
     def packed(self) -> Tensor:
-        """L_gen, as it is trained."""
+        """Return L_gen, as in training."""
         value = self.matcher.auxiliary_loss(self.images, self.sentences, 0.0)
         assert value is not None
         return value
 
     def padded(self) -> Tensor:
-        """The decoder's loss as `packed`, every sentence as long as the longest."""
+        """Return the decoder's loss with every sentence padded to the longest."""
         decoder, embedding = self.matcher.decoder, self.matcher.written_words
         assert decoder is not None
         assert embedding is not None
@@ -81,7 +82,7 @@ class Step:
         return functional.cross_entropy(logits, targets.flatten(), reduction="sum") / self.batch
 
     def trained(self, *losses: Callable[[], Tensor]) -> Callable[[], None]:
-        """The step that these losses make."""
+        """Take the training step on these losses."""
 
         def work() -> None:
             self.matcher.zero_grad()
@@ -140,7 +141,7 @@ def measure_step() -> list[dict[str, Any]]:
 
 def measure_regions(data: Path) -> dict[str, Any]:
     images = [decode(jpeg, "image") for jpeg in jpegs(data, IMAGES)]
-    encoder = lite_encoder(NETWORK, "cpu", SIDE)
+    encoder = LiteEncoder.load(NETWORK, "cpu", SIDE)
     squares = np.stack(
         [resize(pixels, encoder.size, encoder.size) for pixels in images for _ in range(REGIONS)]
     )

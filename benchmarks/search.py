@@ -1,8 +1,8 @@
-"""Search among 100,000 vectors: the index against exact NumPy, one core, in one run.
+"""Search among 100,000 vectors: the index compared with exact search in NumPy, on one core in one run.
 
-The vectors resemble those of a matcher: unit rows in clusters of very different sizes within broader
-topics, variance that falls along the axes. Image queries are drawn as the images are; sentence queries lie
-apart, at cosines of about 0.4 to their best images, which makes them harder for inverted lists.
+The vectors resemble those of a matcher: unit vectors in clusters of very different sizes within broader
+topics, with variance that decreases along the axes. Image queries are drawn like the images. Sentence
+queries have cosines of about 0.4 to their best images, which makes them harder for inverted lists.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def measure(folder: Path, count: int, queries: int) -> list[dict[str, Any]]:
 
 
 def draw(count: int, queries: int) -> tuple[Vectors, dict[str, Vectors]]:
-    """Images, (count, DIM), and queries of two kinds, (queries, DIM) each."""
+    """Draw images, (count, DIM), and queries of two kinds, (queries, DIM) each."""
     rng = np.random.default_rng(0)
     spread = (np.arange(1, DIM + 1) ** -0.35).astype(np.float32)
 
@@ -122,7 +122,7 @@ def exact(vectors: Vectors, query: Vectors) -> NDArray[np.int64]:
 
 
 def lists_of_bytes(vectors: Vectors) -> tuple[Search, float, int]:
-    """The quantizer that the index does not use, with the same lists and probes."""
+    """Return the quantizer that the index does not use, with the same lists and probes."""
     started = time.perf_counter()
     lists = round(2 * len(vectors) ** 0.5)
     index: Any = faiss.index_factory(DIM, f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
@@ -134,7 +134,7 @@ def lists_of_bytes(vectors: Vectors) -> tuple[Search, float, int]:
 
 
 def timed(search: Search, queries: Vectors, truth: list[set[Any]]) -> tuple[float, float, float]:
-    """p50 and p99 in milliseconds of single queries, and the part of the true best ten that is found."""
+    """Return p50 and p99 in milliseconds of single queries, and the share of the true top ten found."""
     for query in queries[:20]:
         search(query)
     times, hits = [], 0

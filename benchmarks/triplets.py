@@ -1,8 +1,8 @@
-"""A training step of the embedding network, its triplets vectorised against a loop over the pairs.
+"""A training step of the embedding network with vectorised triplets, compared with a loop over the pairs.
 
 Both compute eq. 6 with neighbourhood sampling and constraints on the same mini-batch of Flickr8k's size:
-500 images with two sentences each, 1,280-d image features, 3,000-d Fisher vectors. The loop takes one
-positive pair at a time and PyTorch's operations within it; a loop over triplets would take minutes.
+500 images with two sentences each, 1,280-d image features, 3,000-d Fisher vectors. The loop handles one
+positive pair at a time, with PyTorch's operations within it; a loop over triplets would take minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def vectorised(images: Tensor, sentences: Tensor, relations: Relations) -> Tenso
 
 
 def looped(images: Tensor, sentences: Tensor, relations: Relations) -> Tensor:
-    """Eq. 6, one positive pair at a time."""
+    """Compute eq. 6, one positive pair at a time."""
     total = images.new_zeros(())
     across, within = distances(images, sentences), distances(sentences, sentences)
     one, two, _, four = LOSS.weights
@@ -73,7 +73,7 @@ def _objective(how: Loss, x: Tensor, y: Tensor, relations: Relations) -> None:
 
 
 class _Step:
-    """Forward, loss, backward, Adam."""
+    """Forward pass, loss, backward pass, Adam."""
 
     def __init__(self, relations: Relations) -> None:
         self.relations = relations

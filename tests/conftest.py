@@ -1,10 +1,17 @@
-"""What several tests share: the real corpus where it exists, and a small drawn one."""
+"""What several tests share: the real corpus where it exists, a small drawn one, and runs trained on it."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+# Workers of pytest-xdist share the cores; libraries read these once, when they are imported.
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, threads)
 
 ROOT = Path(__file__).parents[1]
 FLICKR8K = ROOT.parent / "shared" / "flickr8k"

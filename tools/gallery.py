@@ -1,4 +1,4 @@
-"""Collects the freely licensed photographs that installed packages ship, for `make demo`.
+"""Collect the freely licensed photographs that installed packages ship, for `make demo`.
 
 python tools/gallery.py demo/gallery      # the photographs
 python tools/gallery.py --page            # docs/gallery.md: each one's source and licence
@@ -119,7 +119,7 @@ PHOTOGRAPHS = (
 
 
 def package_file(photograph: Photograph) -> Path | None:
-    """Where the photograph lies in its installed package; None where it does not."""
+    """Return the photograph's path in its installed package; None if it is not there."""
     package, _, inside = photograph.folder.partition("/")
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -129,7 +129,7 @@ def package_file(photograph: Photograph) -> Path | None:
 
 
 def collect(folder: Path) -> int:
-    """Copy every photograph that is installed into a folder; returns how many there are."""
+    """Copy every installed photograph into a folder and return their number."""
     folder.mkdir(parents=True, exist_ok=True)
     found = 0
     for photograph in PHOTOGRAPHS:
@@ -148,24 +148,24 @@ def collect(folder: Path) -> int:
 
 
 def page() -> str:
-    """The page that names each photograph's source and licence."""
+    """Return the page that names each photograph's source and licence."""
     rows = "".join(
         f"| `{p.name}` | {p.shows} | `{p.folder}/{p.file}` | {p.source} | {p.licence} |\n"
         for p in PHOTOGRAPHS
     )
     return (
         "# The gallery of `make demo`\n\n"
-        "Without `PHOTOS`, the demo searches photographs that scikit-image, scikit-learn and\n"
-        "matplotlib ship; none is in this repository. Sources and licences are those that the packages\n"
-        "name: in the docstrings of `skimage.data`, in scikit-learn's `README.txt` beside the files.\n"
-        "matplotlib names none; its picture is an official portrait, a work of the United States Navy.\n"
-        "This page is written by `python tools/gallery.py --page`.\n\n"
+        "Without `PHOTOS`, the demo searches photographs that are installed with scikit-image,\n"
+        "scikit-learn and matplotlib; none is in this repository. Sources and licences are those stated by\n"
+        "the packages, in the docstrings of `skimage.data` and in scikit-learn's `README.txt` beside the\n"
+        "files. matplotlib states none; its picture is an official portrait, a work of the United States\n"
+        "Navy. `python tools/gallery.py --page` writes this page.\n\n"
         "| file | shows | in the package | source | licence |\n| --- | --- | --- | --- | --- |\n" + rows
     )
 
 
 def main() -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", help="where the photographs go")
     parser.add_argument("--page", action="store_true", help=f"write docs/{PAGE.name}")

@@ -1,4 +1,4 @@
-"""Takes README's picture: the search page on the demo gallery, in headless Chromium.
+"""Take the README's picture: the search page on the demo gallery, in headless Chromium.
 
 Serve first (`make demo PORT=8000`), then: python tools/picture.py docs/images/page.png
 """
@@ -14,7 +14,7 @@ QUERY = "a man with a camera"
 
 
 def main() -> None:
-    """One screenshot, 1280 × 760."""
+    """Take one screenshot of 1280 × 760 pixels."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]

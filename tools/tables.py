@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def main() -> int:
-    """Fill or check every document; 1 when a checked one is stale, 2 when a block names nothing."""
+    """Fill or check every document; return 1 if a table is stale, 2 if a block names an unknown table."""
     check = "--check" in sys.argv[1:]
     stale = []
     documents = [ROOT / "README.md"]

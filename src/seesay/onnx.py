@@ -23,9 +23,9 @@ def exported(
     outputs: list[str],
     axes: dict[str, dict[int, str]] | None = None,
 ) -> Path:
-    """The cached ONNX file `name`; exported from the module that `build` makes when it is not there.
+    """Return the cached ONNX file `name`; export the module that `build` returns if it is missing.
 
-    The first axis of every input and output is free; `axes` frees others.
+    The first axis of every input and output is dynamic; `axes` names others.
 
     Raises:
         SeesayError: the cache cannot be written.
@@ -69,11 +69,7 @@ def _export(
 
 
 def onnx_session(path: Path, threads: int) -> Any:
-    """A session on the CPU; `threads` is the number inside one call, callers may run several at once.
-
-    Raises:
-        SeesayError: the file is damaged.
-    """
+    """Open a session on the CPU with that many threads a call; raise SeesayError if the file is damaged."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3

@@ -14,7 +14,7 @@ from PIL import Image
 
 from seesay.cli.printing import print_explanation
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.sentences.base import MiniLM
+from seesay.encoders.sentences.minilm import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word

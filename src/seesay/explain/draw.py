@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from textwrap import fill
 from typing import Any
 
@@ -35,6 +34,20 @@ _SIZE, _SMALL = 13, 9  # points
 _SOFT = "#6b6862"
 _LETTERS = 52  # of a window's words beside its bar
 _PAGE_SIDE = 720  # pixels of the longer side of the page's image, at most
+
+_BODY = """<main>
+<figure>
+<img src="data:image/jpeg;base64,{image}" alt="{name}">
+<figcaption>{name}</figcaption>
+<p class="note key"><i class="for"></i>for the match<i class="against"></i>against it</p>
+<p class="note">{legend}</p>
+{notes}
+</figure>
+<div>
+<h1>{title}</h1>
+{readings}
+</div>
+</main>"""
 
 _READING = """<section>
 <h2><span>{title}</span><span>score <span class="score">{score:.3f}</span></span></h2>
@@ -169,10 +182,7 @@ def _shortened(text: str) -> str:
 def html_page(picture: Image.Image, name: str, run: str, explanation: Explanation) -> str:
     """Return the page: the image, and for each reading the coloured sentence and a bar for each window."""
     title = f"Why {run} scores {explanation.score:.3f}"
-    style, _, body = (
-        files(__package__).joinpath("page.html").read_text(encoding="utf-8").partition("</style>")
-    )
-    filled = Template(body).substitute(
+    body = _BODY.format(
         title=escape(title),
         name=escape(name),
         image=_jpeg(picture),
@@ -180,8 +190,9 @@ def html_page(picture: Image.Image, name: str, run: str, explanation: Explanatio
         legend=LEGEND,
         readings="\n".join(_section(explanation, reading) for reading in explanation.readings),
     )
-    hues = {"for_": " ".join(map(str, FOR)), "against": " ".join(map(str, AGAINST))}
-    return html.page(title, Template(style.removeprefix("<style>\n")).substitute(hues), filled.strip())
+    colours = f":root {{ --for: rgb{FOR}; --against: rgb{AGAINST}; }}\n"
+    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return html.page(title, colours + style, body)
 
 
 def _section(explanation: Explanation, reading: Reading) -> str:

@@ -25,6 +25,16 @@ class Batch:
         image_ids: which image each row shows, (n,); two pairs of one image are no negatives of each other.
         teacher_scores: a teacher's scores, (n, n), for a loss that asks for them.
         targets: concepts of each image, (n, K), 0 or 1, where these are learned.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import Batch, MarginLoss
+        >>> from seesay.matchers import VSEPlusPlus
+        >>> matcher = VSEPlusPlus(image_dim=6, vocabulary_size=10, dim=8)
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))
+        >>> batch = Batch(torch.rand(2, 6), sentences, image_ids=torch.tensor([0, 1]))
+        >>> [loss.shape for loss in MarginLoss(margin=0.2).batch_losses(matcher, batch)]
+        [torch.Size([])]
     """
 
     images: Tensor
@@ -42,6 +52,19 @@ class Loss(nn.Module):
         learns_concepts: True if it is of images and their concepts, not of pairs.
         closed_form: True if `solve` finds the minimum without steps.
         full_batches: True if mini-batches that are not full are left out.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import Loss
+        >>> class CosineLoss(Loss):
+        ...     needs = ("embed_images", "embed_sentences")
+        ...     def forward(self, images, sentences):
+        ...         return (1 - torch.nn.functional.cosine_similarity(images, sentences)).mean()
+        ...     def batch_losses(self, matcher, batch):
+        ...         images = matcher.embed_images(batch.images)
+        ...         return [self(images, matcher.embed_sentences(batch.sentences))]
+        >>> CosineLoss()(torch.eye(2), torch.eye(2))
+        tensor(0.)
     """
 
     needs: ClassVar[tuple[str, ...]] = ()

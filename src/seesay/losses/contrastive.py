@@ -45,6 +45,12 @@ class ContrastiveLoss(ScoreLoss):
 
     Args:
         scale: what scores are multiplied by.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import ContrastiveLoss
+        >>> ContrastiveLoss(scale=1.0)(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))  # log 4
+        tensor(1.3863)
     """
 
     def __init__(self, scale: float = 20.0) -> None:
@@ -67,6 +73,13 @@ class DistillationLoss(ScoreLoss):
 
     Args:
         scale: what the teacher's scores are multiplied by.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import DistillationLoss
+        >>> teacher = torch.eye(3)
+        >>> DistillationLoss(scale=30.0)(30 * teacher, torch.tensor([0, 1, 2]), teacher)
+        tensor(0.)
     """
 
     def __init__(self, scale: float = 30.0) -> None:

@@ -33,6 +33,12 @@ class CorrelationLoss(Loss):
     Args:
         ridges: shares of the mean variance that are added to each variance; training keeps the one with the
             best val measure.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import CorrelationLoss
+        >>> CorrelationLoss()(torch.tensor([0.9, 0.5]))
+        tensor(-1.4000)
     """
 
     needs = ("solve",)
@@ -53,6 +59,13 @@ class TotalCorrelationLoss(Loss):
 
     Args:
         ridge: r, added to each variance.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import TotalCorrelationLoss
+        >>> x = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+        >>> TotalCorrelationLoss(ridge=0.0)(x, 2 * x)  # both directions correlate fully
+        tensor(-2.0000, dtype=torch.float64)
     """
 
     needs = ("outputs", "fit_projections")

@@ -25,6 +25,12 @@ class MultiLabelLoss(Loss):
     sigmoid(z) in the place of z. Then a concept that is absent costs log 2 whatever its score, so that
     nothing keeps scores from all being 1. With y in {-1, 1} and the logit z it is the logistic loss, the
     cross-entropy of the sigmoid; it never exponentiates what is large.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import MultiLabelLoss
+        >>> MultiLabelLoss()(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, 0.0]]))  # 3 log 2
+        tensor(2.0794)
     """
 
     learns_concepts = True

@@ -39,6 +39,12 @@ class PairMarginLoss(Loss):
     Args:
         margin: μ.
         negatives: "random" ones, as in the paper, or the "hardest", those with the highest scores.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import PairMarginLoss
+        >>> PairMarginLoss(margin=0.5, negatives="hardest")(torch.zeros(2, 2), torch.tensor([0, 1]))
+        tensor(1.)
     """
 
     needs = ("encode_images", "encode_sentences", "score_encoded", "score_pairs")
@@ -83,7 +89,14 @@ class PairMarginLoss(Loss):
 
 @register_loss(LogisticSettings)
 class LogisticLoss(Loss):
-    """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z."""
+    """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import LogisticLoss
+        >>> LogisticLoss()(torch.tensor([0.0, 0.0]), torch.tensor([1.0, -1.0]))  # log 2
+        tensor(0.6931)
+    """
 
     needs = ("encode_images", "encode_sentences", "score_pairs")
 

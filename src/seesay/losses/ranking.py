@@ -39,6 +39,13 @@ class MarginLoss(ScoreLoss):
 
     Args:
         margin: m of max(0, m - s⁺ + s⁻).
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import MarginLoss
+        >>> scores = torch.tensor([[0.9, 0.8], [0.1, 0.5]])
+        >>> MarginLoss(margin=0.2)(scores, torch.tensor([0, 1]))
+        tensor(0.3000)
     """
 
     def __init__(self, margin: float = 0.5) -> None:
@@ -61,6 +68,12 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import SoftMarginLoss
+        >>> SoftMarginLoss(margin=0.2, top_k=1)(torch.zeros(4, 4), torch.tensor([0, 1, 2, 3]))
+        tensor(0.4000)
     """
 
     def __init__(self, margin: float = 0.5, top_k: int = 5) -> None:
@@ -80,6 +93,12 @@ class HingeRankLoss(ScoreLoss):
 
     Args:
         margin: m.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import HingeRankLoss
+        >>> HingeRankLoss(margin=0.1)(torch.zeros(3, 3), torch.tensor([0, 1, 2]))
+        tensor(0.2000)
     """
 
     def __init__(self, margin: float = 0.1) -> None:

@@ -33,6 +33,14 @@ class Relations:
         other_sentences: whether sentence j is a negative of image i. For sentences both that and
             `other_images` are what does not match; for phrases they differ (Algorithm 1).
         other_images: whether image i is a negative of sentence j.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import Relations, TripletLoss
+        >>> matching = torch.eye(3, dtype=torch.bool)
+        >>> relations = Relations(matching, ~matching, ~matching)
+        >>> TripletLoss(margin=0.05)(torch.eye(3), torch.eye(3), relations=relations)
+        tensor(0.)
     """
 
     matching: Tensor
@@ -57,6 +65,15 @@ class TripletLoss(Loss):
         top_k: K, the hardest triplets of each positive pair and of each pair of neighbours.
         weights: λ1 (the query is an image), λ2 (a sentence), λ3 (images among themselves) and λ4 (sentences
             among themselves).
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import TripletLoss
+        >>> loss = TripletLoss(margin=0.05, top_k=10)
+        >>> loss(torch.eye(3), torch.eye(3), torch.tensor([0, 1, 2]))  # every pair is told apart
+        tensor(0.)
+        >>> loss(torch.eye(3), torch.eye(3).flip(0), torch.tensor([0, 1, 2])) > 1
+        tensor(True)
     """
 
     needs = ("embed_images", "embed_sentences")

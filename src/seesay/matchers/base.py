@@ -41,6 +41,15 @@ class Matcher(nn.Module):
         reads_words: True if it reads the words of sentences.
         reads_vectors: True if it cannot do without the vectors of a sentence encoder.
         tunable: True if an image encoder can be fine-tuned together with it.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Matcher
+        >>> class ConstantMatcher(Matcher):
+        ...     def forward(self, images, sentences):
+        ...         return torch.zeros(len(images), len(sentences))
+        >>> ConstantMatcher()(torch.rand(2, 6), torch.rand(3, 8)).shape
+        torch.Size([2, 3])
     """
 
     reads_words: ClassVar[bool] = True
@@ -81,6 +90,20 @@ class EmbeddingMatcher(Matcher):
     Attributes:
         asymmetric: True if queries and gallery items are embedded differently; then `forward` gives the
             inner products of gallery vectors.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import EmbeddingMatcher
+        >>> class Linear(EmbeddingMatcher):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.images, self.sentences = torch.nn.Linear(6, 4), torch.nn.Linear(8, 4)
+        ...     def embed_images(self, images):
+        ...         return self.images(images)
+        ...     def embed_sentences(self, sentences):
+        ...         return self.sentences(sentences)
+        >>> Linear()(torch.rand(2, 6), torch.rand(3, 8)).shape
+        torch.Size([2, 3])
     """
 
     asymmetric: bool = False
@@ -107,7 +130,22 @@ class EmbeddingMatcher(Matcher):
 
 
 class PairMatcher(Matcher):
-    """A matcher that must look at every pair. Each side is encoded once, however many pairs there are."""
+    """A matcher that must look at every pair. Each side is encoded once, however many pairs there are.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import PairMatcher
+        >>> class Distance(PairMatcher):
+        ...     def encode_images(self, images):
+        ...         return images
+        ...     def encode_sentences(self, sentences):
+        ...         return sentences
+        ...     def score_pairs(self, images, sentences):
+        ...         return -(images - sentences).norm(dim=1)
+        >>> Distance()(torch.zeros(2, 3), torch.ones(1, 3))
+        tensor([[-1.7321],
+                [-1.7321]])
+    """
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Return what pairs need of the images, n rows."""

@@ -245,6 +245,14 @@ class CCA(EmbeddingMatcher):
 
     Raises:
         SeesayError: more components than the narrower side has features.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import CCA
+        >>> matcher = CCA(image_dim=6, sentence_dim=8, dim=4)
+        >>> sentences = torch.rand(2, 8)  # vectors of a sentence encoder
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     reads_words, reads_vectors = False, True

@@ -159,6 +159,14 @@ class Ensemble(PairMatcher):
         members: matchers that read the same features and sentences.
         image_dim: width of the image features.
         sentence_dim: width of the sentence encoder's vectors; 0 without one.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Ensemble, MatchingCNN
+        >>> members = [MatchingCNN(image_dim=6, vocabulary_size=10, level=level) for level in ("wd", "st")]
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> Ensemble(members, image_dim=6)(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     def __init__(self, members: Sequence[PairMatcher], image_dim: int, sentence_dim: int = 0) -> None:

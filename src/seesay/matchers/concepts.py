@@ -39,6 +39,12 @@ class ConceptClassifier(nn.Module):
         concepts: K.
         hidden: width of a layer before it, with ReLU; 0 for none (the paper tunes the network instead).
         dropout: before the output layer.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import ConceptClassifier
+        >>> ConceptClassifier(image_dim=6, concepts=256)(torch.rand(4, 6)).shape
+        torch.Size([4, 256])
     """
 
     reads_words = reads_vectors = False

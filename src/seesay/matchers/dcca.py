@@ -59,6 +59,14 @@ class DCCA(EmbeddingMatcher):
         dim: width of the outputs, and how many projections are kept.
         dropout: after each hidden layer.
         power: of the eigenvalues by which projections are scaled, as in `CCA`.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import DCCA
+        >>> matcher = DCCA(image_dim=6, sentence_dim=8, hidden=(16,), dim=4)
+        >>> sentences = torch.rand(2, 8)  # vectors of a sentence encoder
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     reads_words, reads_vectors = False, True

@@ -46,6 +46,14 @@ class DeViSE(EmbeddingMatcher):
     Args:
         image_dim: width of the image features.
         sentence_dim: width of the sentence encoder's vectors.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import DeViSE
+        >>> matcher = DeViSE(image_dim=6, sentence_dim=8)
+        >>> sentences = torch.rand(2, 8)  # vectors of a sentence encoder
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     reads_words, reads_vectors = False, True

@@ -92,6 +92,14 @@ class DVSA(PairMatcher):
 
     Raises:
         SeesayError: the features are not so many instances.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import DVSA
+        >>> matcher = DVSA(image_dim=3 * 6, vocabulary_size=10, instances=3, dim=16, hidden=8)
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> matcher(torch.rand(4, 3 * 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     def __init__(

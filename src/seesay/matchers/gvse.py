@@ -164,6 +164,14 @@ class UncommonVSE(EmbeddingMatcher):
         dim: H.
         steps: T; with 0 the image vector is a linear map of the instances' mean, without relation.
         attention: width of the hidden layer of f (eq. 1).
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import UncommonVSE
+        >>> matcher = UncommonVSE(image_dim=3 * 6, sentence_dim=8, instances=3, dim=16)
+        >>> sentences = torch.rand(2, 8)  # vectors of a sentence encoder
+        >>> matcher(torch.rand(4, 3 * 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     reads_words, reads_vectors = False, True
@@ -258,6 +266,16 @@ class GVSE(EmbeddingMatcher):
         parts: for each member the positions of the arrays that it takes.
         sentence_dim: width of the sentence encoder's vectors.
         gate_hidden: width of the gates' hidden layer; None for the sum.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import GVSE, DeViSE, VSEPlusPlus, Sentences
+        >>> uncommon = DeViSE(image_dim=6, sentence_dim=8)
+        >>> common = VSEPlusPlus(image_dim=5, vocabulary_size=10, dim=16)
+        >>> matcher = GVSE([uncommon, common], image_dims=(6, 5), parts=[(0,), (1,)], sentence_dim=8)
+        >>> ids, lengths, vectors = torch.tensor([[5, 2], [7, 1]]), torch.tensor([2, 2]), torch.rand(2, 8)
+        >>> matcher(torch.rand(4, 6 + 5), Sentences.from_padded(ids, lengths, vectors)).shape
+        torch.Size([4, 2])
     """
 
     def __init__(

@@ -131,6 +131,14 @@ class IRMatch(EmbeddingMatcher):
         word_dim: width of the word embedding.
         widths: of the convolution's windows; they share `dim` evenly.
         dropout: on both sides while training.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import IRMatch
+        >>> matcher = IRMatch(image_dim=6, vocabulary_size=10, dim=12)
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     tunable = True

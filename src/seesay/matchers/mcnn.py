@@ -105,6 +105,14 @@ class MatchingCNN(PairMatcher):
         standardise: bring these to mean 0 and variance 1, as training sees them.
         word_vectors: what words start from, "glove" or "minilm".
         start: "random", or "product": the score starts near an inner product of image and windows.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import MatchingCNN
+        >>> matcher = MatchingCNN(image_dim=6, vocabulary_size=10, level="st")
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     def __init__(

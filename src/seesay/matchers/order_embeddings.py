@@ -43,6 +43,14 @@ class OrderEmbeddings(PairMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import OrderEmbeddings
+        >>> matcher = OrderEmbeddings(image_dim=6, vocabulary_size=10, dim=16)
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> bool((matcher(torch.rand(4, 6), sentences) <= 0).all())
+        True
     """
 
     def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:

@@ -110,6 +110,15 @@ class Projection(EmbeddingMatcher):
         sentence_dropout: on the sentence's vectors.
         hidden_dropout: on the hidden layer.
         class_names: weight of the class names' part; 0 for none.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Projection, Sentences
+        >>> matcher = Projection(image_dims=(6,), vocabulary_size=10, sentence_dim=8, dim=16, members=2)
+        >>> ids, lengths, vectors = torch.tensor([[5, 2], [7, 1]]), torch.tensor([2, 2]), torch.rand(2, 8)
+        >>> sentences = Sentences.from_padded(ids, lengths, vectors)
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     def __init__(

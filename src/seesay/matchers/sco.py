@@ -133,6 +133,14 @@ class SCO(EmbeddingMatcher):
         sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
             ones, growing from none in the first epoch to this in the last.
         shared_words: whether LSTM and decoder have one word embedding.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import SCO
+        >>> matcher = SCO(image_dims=(6, 5), vocabulary_size=10, dim=16)  # context, concept scores
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> matcher(torch.rand(4, 6 + 5), sentences).shape
+        torch.Size([4, 2])
     """
 
     tunable = True

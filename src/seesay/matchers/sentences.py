@@ -23,6 +23,13 @@ class Sentences:
         words: all their word numbers, one sentence after the other, (total,) int64.
         lengths: words in each, (m,) int64, at least 1; all 0 where there are vectors alone.
         vectors: vectors of a frozen sentence encoder, (m, d) float32; (m, 0) without one.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Sentences
+        >>> sentences = Sentences.from_padded(torch.tensor([[4, 2, 0], [1, 3, 5]]), torch.tensor([2, 3]))
+        >>> len(sentences), sentences.words, sentences.lengths
+        (2, tensor([4, 2, 1, 3, 5]), tensor([2, 3]))
     """
 
     words: Tensor

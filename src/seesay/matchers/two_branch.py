@@ -122,6 +122,14 @@ class TwoBranchEmbedding(EmbeddingMatcher):
         dropout: after the hidden layers.
         lstm: width of the LSTM; 0 for none.
         word_dim: width of its word embedding.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import TwoBranchEmbedding
+        >>> matcher = TwoBranchEmbedding(image_dim=6, sentence_dim=8, dim=16)
+        >>> sentences = torch.rand(2, 8)  # vectors of a sentence encoder
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     def __init__(
@@ -166,6 +174,14 @@ class SimilarityNetwork(PairMatcher):
         lstm: see there.
         word_dim: see there.
         head: widths of the layers behind the product.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import SimilarityNetwork
+        >>> matcher = SimilarityNetwork(image_dim=6, sentence_dim=8, dim=16, head=(8,))
+        >>> sentences = torch.rand(2, 8)  # vectors of a sentence encoder
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     def __init__(

@@ -40,6 +40,14 @@ class VSEPlusPlus(EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import VSEPlusPlus
+        >>> matcher = VSEPlusPlus(image_dim=6, vocabulary_size=10, dim=16)
+        >>> sentences = (torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2]))  # padded ids, lengths
+        >>> matcher(torch.rand(4, 6), sentences).shape
+        torch.Size([4, 2])
     """
 
     tunable = True

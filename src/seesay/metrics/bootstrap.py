@@ -41,7 +41,13 @@ _S = TypeVar("_S", bound="Sample")
 
 
 class Interval(NamedTuple):
-    """The ends of a percentile interval."""
+    """The ends of a percentile interval.
+
+    Example:
+        >>> from seesay.metrics import bootstrap
+        >>> bootstrap([1, 0, 1, 1]).high
+        1.0
+    """
 
     low: float
     high: float

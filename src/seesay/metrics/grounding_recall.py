@@ -37,7 +37,13 @@ Overlaps = Sequence[NDArray[np.float32]]  # for each phrase the IoU of its regio
 
 @dataclass(frozen=True, slots=True)
 class GroundingRecall:
-    """Percentages of phrases with a right region among the first 1, 5 and 10, and among all."""
+    """Percentages of phrases with a right region among the first 1, 5 and 10, and among all.
+
+    Example:
+        >>> from seesay.metrics import grounding_recall
+        >>> grounding_recall([[0.9]], [[[0, 0, 10, 10]]], [[[0, 0, 10, 12]]]).to_dict()
+        {'R@1': 100.0, 'R@5': 100.0, 'R@10': 100.0, 'upper bound': 100.0, 'n': 1}
+    """
 
     r1: float
     r5: float

@@ -38,6 +38,11 @@ class PairedTest(NamedTuple):
     """Two figures compared: theirs, the difference (ours minus theirs), its 95 % interval and its p-value.
 
     All are None where a figure has no value.
+
+    Example:
+        >>> from seesay.metrics import paired_test
+        >>> paired_test([1, 1, 1, 0], [0, 1, 0, 0]).difference
+        0.5
     """
 
     theirs: float | None

@@ -33,6 +33,11 @@ class Ranks:
 
     `sentence` (n_images,): per image query the rank of its best own sentence, or NO_ANSWER.
     `image` (n_sentences,): per sentence query the rank of its image.
+
+    Example:
+        >>> from seesay.metrics import ranks
+        >>> ranks([[0.9, 0.2, 0.8], [0.1, 0.7, 0.8]], [0, 0, 1]).image
+        array([0, 1, 1])
     """
 
     sentence: NDArray[np.int64]
@@ -72,6 +77,12 @@ def embedding_ranks(images: ArrayLike, sentences: ArrayLike, image_of_sentence: 
 
     Raises:
         SeesayError: shapes or mapping do not fit, or a product is NaN.
+
+    Example:
+        >>> from seesay.metrics import embedding_ranks
+        >>> images, sentences = [[1.0, 0.0], [0.0, 1.0]], [[0.9, 0.1], [0.8, 0.2], [0.1, 0.9]]
+        >>> embedding_ranks(images, sentences, image_of_sentence=[0, 0, 1])
+        Ranks(sentence=array([0, 0]), image=array([0, 0, 0]))
     """
     rows = as_array(images, "images", "n_images", "d")
     columns = as_array(sentences, "sentences", "n_sentences", rows.shape[1])

@@ -17,7 +17,13 @@ MEASURES = ("R@1", "R@5", "R@10", "Med r")
 
 @dataclass(frozen=True, slots=True)
 class DirectionMetrics:
-    """One direction of retrieval: percentages of queries answered in the top 1, 5 and 10, and Med r."""
+    """One direction of retrieval: percentages of queries answered in the top 1, 5 and 10, and Med r.
+
+    Example:
+        >>> from seesay.metrics import DirectionMetrics
+        >>> DirectionMetrics.from_ranks([0, 3, 7, 20])
+        DirectionMetrics(r1=25.0, r5=50.0, r10=75.0, median_rank=6.0)
+    """
 
     r1: float
     r5: float
@@ -37,7 +43,13 @@ class DirectionMetrics:
 
 @dataclass(frozen=True, slots=True)
 class RetrievalMetrics:
-    """Both directions of retrieval: an image as the query for sentences, and a sentence for images."""
+    """Both directions of retrieval: an image as the query for sentences, and a sentence for images.
+
+    Example:
+        >>> from seesay.metrics import retrieval_metrics
+        >>> retrieval_metrics([[0.9, 0.2], [0.1, 0.7]], image_of_sentence=[0, 1]).mean_recall
+        100.0
+    """
 
     sentence_retrieval: DirectionMetrics
     image_retrieval: DirectionMetrics

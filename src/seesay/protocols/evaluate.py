@@ -68,6 +68,29 @@ def evaluate(
 
     Raises:
         SeesayError: these cannot be combined, or not measured by the protocol on the corpus.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import mkdtemp
+        >>> import numpy as np
+        >>> import seesay
+        >>> from seesay.data.scenes import write_scenes
+        >>> folder = Path(mkdtemp())
+        >>> write_scenes(folder / "scenes", images=20, seed=0)
+        >>> test = seesay.read_corpus(folder / "scenes").split("test")
+        >>> scores = np.arange(len(test.images))[:, None] == test.image_of_sentence()
+        >>> np.save(folder / "scores.npy", scores.astype(np.float32))
+        >>> print(seesay.evaluate(str(folder / "scores.npy"), folder / "scenes"))
+        standard, test
+        S R@1     100.0  [100.0, 100.0]
+        S R@5     100.0  [100.0, 100.0]
+        S R@10    100.0  [100.0, 100.0]
+        S Med r     1.0  [1.0, 1.0]
+        I R@1     100.0  [100.0, 100.0]
+        I R@5     100.0  [100.0, 100.0]
+        I R@10    100.0  [100.0, 100.0]
+        I Med r     1.0  [1.0, 1.0]
+        mR        100.0  [100.0, 100.0]
     """
     entries = [open_entry(each) for each in ([run] if isinstance(run, Entry | str) else run)]
     other = open_entry(against) if against is not None else None

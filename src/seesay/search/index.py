@@ -39,7 +39,8 @@ class Hit:
         shortlist_rank: before re-ranking, from 1.
 
     Example:
-        >>> Hit(3, 0.41, "sofa.jpg", None, 640, 480).to_dict()
+        >>> from seesay import Hit
+        >>> Hit(id=3, score=0.41, path="sofa.jpg", text=None, width=640, height=480).to_dict()
         {'score': 0.41, 'path': 'sofa.jpg'}
     """
 

@@ -1,4 +1,4 @@
-"""What a word of an English sentence may be: closed lists first, then a dictionary, then its ending."""
+"""Classes that an English word may have: from closed lists, then a dictionary, then its ending."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _SINGULARS = listed("sports clothes woods")  # plurals in form that stand before
 
 @dataclass(frozen=True, slots=True)
 class WordClass:
-    """What a word may be.
+    """The classes that a word may have.
 
     `classes`: of determiner, possessive, mark, closed, noun, adj, verb, adv; `form`: base, s, ing or past
     where it may be a verb, else empty; `common`: a form of a verb that is rarely a noun.
@@ -84,7 +84,7 @@ class WordClass:
 
 @lru_cache(1 << 16)
 def word_class(word: str) -> WordClass:
-    """Return what a lower-case word, or a mark, may be."""
+    """Look up the classes that a lower-case word, or a mark, may have."""
     closed = _closed_class(word)
     if closed:
         return WordClass(frozenset({closed}))

@@ -3,7 +3,7 @@
 Made for sentences that describe images: present tense, concrete nouns, few clauses. A phrase is a run of
 determiners, modifiers and nouns, with what "of" joins to it ("a group of people", "the side of a mountain");
 prepositions, pronouns, conjunctions and verbs end it. Most English nouns may be verbs, so the neighbours
-decide: in "two dogs chase a red ball" a plural stands before "chase" and a determiner behind it.
+decide: in "two dogs chase a red ball" a plural stands before "chase" and a determiner after it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
-from seesay.encoders.images.efficientnet import lite_encoder
+from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.names import untuned
@@ -95,7 +95,7 @@ def test_one_encoding_serves_an_encoder_and_its_concepts(run: Path, photo: Path)
 def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
     encoder, one = (
         load_image_encoder(f"concepts-regions:{run}"),
-        lite_encoder("efficientnet-lite0", "cpu", SIDE),
+        LiteEncoder.load("efficientnet-lite0", "cpu", SIDE),
     )
     pixels = decode(photo.read_bytes(), "a", 320)
     expected = np.zeros(K)
@@ -113,7 +113,7 @@ def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path
     data = (tmp_path / "flat.png").read_bytes()
     regions, whole = (
         load_image_encoder(f"concepts-regions:{run}"),
-        lite_encoder("efficientnet-lite0", "cpu", SIDE),
+        LiteEncoder.load("efficientnet-lite0", "cpu", SIDE),
     )
     scores, features = encode_images([regions, whole], [data], ["flat"]).arrays
     np.testing.assert_allclose(scores["pooled"], _by_hand(run, features["pooled"]), rtol=1e-3)

@@ -63,6 +63,16 @@ def read_phrases(
     Raises:
         SeesayError: nothing is there, no reader recognises it, the format is unknown, or the data cannot be
             read.
+
+    Example:
+        >>> from tempfile import mkdtemp
+        >>> from seesay.data.scenes import write_scenes
+        >>> folder = mkdtemp()
+        >>> write_scenes(folder, images=10, seed=0)
+        >>> import seesay
+        >>> phrases = seesay.read_phrases(folder)
+        >>> len(phrases.images), phrases.phrases[0].text
+        (10, 'a small blue square')
     """
     path = _existing(path)
     images = _existing(images) if images is not None else path if path.is_dir() else path.parent

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.crops import Pixels, squares_of
-from seesay.encoders.images.efficientnet import LITE, lite_encoder
+from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.names import TunedName, kind_of, register_image_encoder
 from seesay.encoders.regions import proposals
@@ -157,7 +157,7 @@ class ConceptRegionsEncoder(ImageEncoder):
         head = StoredHead.from_name(name)
         network = head.encoder.partition(":")[0]
         lite = kind_of(network) in LITE
-        one_crop = lite_encoder(network, device, SIDE) if lite else load_image_encoder(network, device)
+        one_crop = LiteEncoder.load(network, device, SIDE) if lite else load_image_encoder(network, device)
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
 
     def crops(self, pixels: Pixels) -> Pixels:

@@ -1,8 +1,8 @@
 """Crops: from an image of any size to the squares that an encoder takes.
 
-`squash` shows the whole image to the network and loses the aspect ratio; `ten` is the papers'
-(Krizhevsky et al. 2012): four corners and the centre, with their mirrors, out of an image whose
-short side is 256/224 of the encoder's; `mirror` is the squash and its mirror.
+`squash` shows the whole image to the network and loses the aspect ratio; `mirror` is the squash and its
+mirror; `ten` is the papers' (Krizhevsky et al. 2012): four corners and the centre, with their mirrors, of an
+image whose short side is 256/224 of the encoder's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CROPS = ("squash", "mirror", "ten")
 
 
 def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
-    """The crops of one image, (c, size, size, 3) uint8 from (h, w, 3): c is 1, 2 or 10."""
+    """Crop one image (h, w, 3) to (c, size, size, 3) uint8: c is 1, 2 or 10."""
     if kind == "ten":
         return ten_crops(pixels, size)
     whole = resize(pixels, size, size)
@@ -33,7 +33,7 @@ def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
 
 
 def ten_crops(pixels: Pixels, size: int) -> Pixels:
-    """Four corners and the centre of the image with short side size·256/224, then their mirrors."""
+    """Crop four corners and the centre of the image at short side size·256/224, and mirror them."""
     height, width = pixels.shape[:2]
     scale = size * 256 / 224 / min(height, width)
     large = resize(pixels, max(size, round(height * scale)), max(size, round(width * scale)))
@@ -44,9 +44,9 @@ def ten_crops(pixels: Pixels, size: int) -> Pixels:
 
 
 def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator) -> Pixels:
-    """A random crop and a random mirror of one image, (size, size, 3) uint8, to fine-tune a network on.
+    """Crop and mirror one image at random, (size, size, 3) uint8, to fine-tune a network on.
 
-    From where `ten` takes its crops; the other kinds squash, so from a squash that is as much larger.
+    The crop is from the enlarged image that `ten` crops, or for other kinds from a squash of the same size.
     """
     height, width = pixels.shape[:2]
     side = round(size * 256 / 224)
@@ -61,13 +61,13 @@ def random_crop(pixels: Pixels, size: int, kind: str, draw: np.random.Generator)
 
 
 def squares_of(pixels: Pixels, boxes: NDArray[np.float32], size: int) -> list[Pixels]:
-    """What boxes (r, 4) of one image hold, x1 y1 x2 y2 in pixels: widened to whole ones, and squashed."""
+    """Cut out boxes (r, 4) of one image, x1 y1 x2 y2 in pixels, widened to whole ones, and squash them."""
     ends = np.concatenate([np.floor(boxes[:, :2]), np.ceil(boxes[:, 2:])], axis=1).astype(int)
     return [resize(pixels[y1:y2, x1:x2], size, size) for x1, y1, x2, y2 in ends]
 
 
 def resize(pixels: Pixels, height: int, width: int) -> Pixels:
-    """Bicubic with antialiasing; the same array when the size is right already."""
+    """Resize bicubically with antialiasing; return the same array if the size is right already."""
     if pixels.shape[:2] == (height, width):
         return pixels
     if not _VECTORISED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from seesay.encoders.images.base import Arrays, ImageEncoder, Network
+from seesay.encoders.images.base import ImageEncoder, Network
 from seesay.encoders.images.crops import CROPS, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.encoders.names import TunedName, register_image_encoder
@@ -77,46 +77,28 @@ class LiteEncoder(ImageEncoder):
     }
 
     @classmethod
-    def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load `NETWORK` or `NETWORK@WEIGHTS`, either with an optional `:CROP`."""
-        return lite_encoder(name, device)
-
-
-def lite_encoder(name: str, device: str, side: int | None = None) -> ImageEncoder:
-    """Load an EfficientNet-Lite encoder, for squares of `side` pixels if not of its own size.
-
-    Raises:
-        SeesayError: there is no such crop, or its weights are missing or damaged.
-    """
-    where, _, crop = name.partition(":")
-    network, _, tuned = where.partition("@")
-    if crop and crop not in CROPS:
-        hint = did_you_mean(crop, CROPS) or "."
-        raise SeesayError(f"Image encoder '{name}': no crop '{crop}'{hint} There are: {', '.join(CROPS)}.")
-    lite = LITE[network]
-    side = side or lite.size
-    run = lite_network(where, device, side)
-    dims = {"pooled": lite.dim, "logits": 1000}
-    return LiteEncoder(name, tuned or lite.sha256, side, dims, run, crop or "squash")
+    def load(cls, name: str, device: str, side: int | None = None) -> ImageEncoder:
+        """Load `NETWORK` or `NETWORK@WEIGHTS`, with an optional `:CROP`, for squares of `side` pixels."""
+        where, _, crop = name.partition(":")
+        network, _, tuned = where.partition("@")
+        if crop and crop not in CROPS:
+            hint = did_you_mean(crop, CROPS) or "."
+            raise SeesayError(f"Encoder '{name}': no crop '{crop}'{hint} There are: {', '.join(CROPS)}.")
+        lite = LITE[network]
+        side = side or lite.size
+        run = lite_network(where, device, side)
+        dims = {"pooled": lite.dim, "logits": 1000}
+        return cls(name, tuned or lite.sha256, side, dims, run, crop or "squash")
 
 
 def lite_network(name: str, device: str, side: int) -> Network:
     """Load a packaged or fine-tuned network for squares of `side` pixels: ONNX on a CPU, else PyTorch."""
-    build = partial(load_lite, name)
-    if device != "cpu":
-        return _named(on_device(build(), device))
     network, _, tuned = name.partition("@")
-    lite = LITE[network]
-    key = f"{network}-{'' if side == lite.size else f'{side}-'}{tuned or lite.sha256[:16]}"
-    return _named(on_cpu(key, build, side, ["pooled", "logits"]))
-
-
-def _named(run: Callable[[Pixels], Sequence[NDArray[np.float32]]]) -> Network:
-    def network(pixels: Pixels) -> Arrays:
-        pooled, logits = run(pixels)
-        return {"pooled": pooled, "logits": logits}
-
-    return network
+    key = f"{network}-{'' if side == LITE[network].size else f'{side}-'}{tuned or LITE[network].sha256[:16]}"
+    names = ["pooled", "logits"]
+    build = partial(load_lite, name)
+    run = on_cpu(key, build, side, names) if device == "cpu" else on_device(build(), device)
+    return lambda pixels: dict(zip(names, run(pixels), strict=True))
 
 
 def on_cpu(

@@ -148,6 +148,19 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
     """Encode what is missing in the stores under `folder`.
 
     Finished batches are kept whatever happens after them, so an interrupted call resumes.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import mkdtemp
+        >>> import seesay
+        >>> from seesay.data.scenes import write_scenes
+        >>> from seesay.encoders import fill_stores, load_image_encoder
+        >>> folder = Path(mkdtemp())
+        >>> write_scenes(folder / "scenes", images=10, seed=0)
+        >>> images = seesay.read_corpus(folder / "scenes").images
+        >>> filled = fill_stores([load_image_encoder("efficientnet-lite0")], folder / "features", images)
+        >>> len(filled.stores[0])
+        10
     """
     sources = _sources(encoders)
     opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources.items()}

@@ -48,6 +48,15 @@ class RegionEncoder(Described):
         what: an identifier that changes with what is done to image and boxes.
         dim: width of the features.
         run: maps images and their boxes, which lie inside them, to features.
+
+    Example:
+        >>> import numpy as np
+        >>> from seesay.encoders import RegionEncoder
+        >>> def areas(images, boxes):
+        ...     return [((b[:, 2] - b[:, 0]) * (b[:, 3] - b[:, 1]))[:, None] for b in boxes]
+        >>> encoder = RegionEncoder("areas", "v1", "in pixels", 1, areas)
+        >>> encoder.encode(np.zeros((30, 40, 3), np.uint8), [[0, 0, 10, 5], [20, 10, 60, 20]]).tolist()
+        [[50.0], [200.0]]
     """
 
     def __init__(self, name: str, weights: str, what: str, dim: int, run: EncodeImages) -> None:
@@ -75,6 +84,13 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
 
     Raises:
         SeesayError: there is no such region encoder, or a part of it is not installed.
+
+    Example:
+        >>> import numpy as np
+        >>> from seesay.encoders import load_region_encoder
+        >>> encoder = load_region_encoder("efficientnet-lite0:roi")
+        >>> encoder.encode(np.zeros((64, 96, 3), np.uint8), [[0, 0, 48, 64], [10, 10, 90, 60]]).shape
+        (2, 3888)
     """
     return REGION_ENCODERS[kind_of(name)].load(name, device)
 

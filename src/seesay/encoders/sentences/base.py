@@ -62,7 +62,25 @@ class SentenceEncoder(Described, ABC):
 
 
 class SentenceFeatures(Described, ABC):
-    """Features of sentences, fitted to a train split; the registered part of a `FittedEncoder`."""
+    """Features of sentences, fitted to a train split; the registered part of a `FittedEncoder`.
+
+    Example:
+        >>> import numpy as np
+        >>> from seesay.encoders import SentenceFeatures
+        >>> class Letters(SentenceFeatures):
+        ...     @classmethod
+        ...     def fit(cls, texts, images):
+        ...         return cls()
+        ...     @classmethod
+        ...     def from_tensors(cls, tensors):
+        ...         return cls()
+        ...     def tensors(self):
+        ...         return {}
+        ...     def rows(self, texts):
+        ...         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float32)
+        >>> Letters.fit(["a cab"], np.array([0])).rows(["a bag"])
+        array([[2., 1., 0.]], dtype=float32)
+    """
 
     fitted: ClassVar[bool] = True
     uses_images: ClassVar[bool] = False
@@ -204,7 +222,18 @@ def fit_sentence_encoder(
 
 
 def save_sentence_encoder(encoder: SentenceEncoder, path: Path) -> None:
-    """Write all that was fitted as safetensors; write nothing for an encoder that is not fitted."""
+    """Write all that was fitted as safetensors; write nothing for an encoder that is not fitted.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from tempfile import mkdtemp
+        >>> from seesay.encoders import fit_sentence_encoder, load_sentence_encoder, save_sentence_encoder
+        >>> encoder = fit_sentence_encoder("mean", ["two dogs play", "a red car", "the snow"], dim=2)
+        >>> path = Path(mkdtemp()) / "text.safetensors"
+        >>> save_sentence_encoder(encoder, path)
+        >>> load_sentence_encoder("mean", path).encode(["a dog"]).shape
+        (1, 2)
+    """
     if not isinstance(encoder, FittedEncoder):
         return
     tensors = {key: np.ascontiguousarray(array) for key, array in encoder.tensors().items()}

@@ -1,7 +1,7 @@
 """Quick-Thought vectors (Logeswaran and Lee, ICLR 2018): an LSTM that maps similar sentences nearby.
 
 It is trained on text alone, as Skip-Thought is (Kiros et al., NIPS 2015), which generates the neighbouring
-sentence word by word; here the neighbour is told from the other sentences of the batch. A neighbour is
+sentence word by word; here the neighbour is recognised among the sentences of the batch. A neighbour is
 another sentence of the same image: these have no order, so one encoder reads both sides. Words are GloVe's
 vectors, which stay fixed, so it reads words that training never saw; those that GloVe lacks are left out.
 

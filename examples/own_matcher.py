@@ -1,0 +1,50 @@
+"""Write a matcher of your own, train it, evaluate it and search with it.
+
+python examples/own_matcher.py flickr8k matcher-out "two dogs play in the snow"
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+import seesay
+from seesay.matchers import Sentences
+
+
+class BagOfWords(nn.Module):
+    """A linear layer for images; the mean of learned word vectors for sentences."""
+
+    def __init__(self, image_dim: int = 1280, vocabulary_size: int = 20_000, dim: int = 256) -> None:
+        super().__init__()
+        self.image_map = nn.Linear(image_dim, dim)
+        self.words = nn.EmbeddingBag(vocabulary_size, dim)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        return normalize(self.image_map(images))  # (n, image_dim) to (n, dim)
+
+    def embed_sentences(self, sentences: Sentences) -> Tensor:
+        # `words` holds the ids of all words, one sentence after the other, `lengths` the words in each.
+        starts = sentences.lengths.cumsum(0) - sentences.lengths
+        return normalize(self.words(sentences.words, starts))  # (m, dim)
+
+
+def main(data: Path, out: Path, query: str, epochs: int = 20) -> None:
+    corpus = seesay.read_corpus(data)
+    # Loss, optimizer, schedule and encoder are the recipe's; the matcher is yours.
+    run = seesay.train(
+        "irmatch-s", corpus, out / "run", module=BagOfWords(), encoders=["efficientnet-lite0"], epochs=epochs
+    )
+    print(seesay.evaluate(run, corpus))
+
+    with seesay.Index.create(out / "index", run) as index:
+        index.update_images(data)
+        for hit in index.search(query, k=3):
+            print(f"{hit.score:.3f}  {hit.path}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
