@@ -68,7 +68,7 @@ def test_no_uncommon_words_are_a_result_and_not_a_crash(tmp_path):
     result = measure(subject, "k-shot")
     assert result.to_dict()["by K"]["3"] == {"N": 0, "images": 0, "sentences": 0}
     assert result.columns() == {f"{k}-shot mR": None for k in range(4)}
-    with pytest.raises(SeesayError, match="'0-shot': every word"):
+    with pytest.raises(SeesayError, match="'0-shot': training has every word"):
         measure(subject, "0-shot")
 
 

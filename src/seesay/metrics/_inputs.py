@@ -52,6 +52,17 @@ def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
         raise SeesayError(f"{name}: NaN at [{place}]; a rank of it would mean nothing. Check the weights.")
 
 
+def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Rank numbers (n,) from 1, the lowest first; equal ones have the mean of their ranks.
+
+    >>> average_ranks(np.array([0.5, 0.1, 0.5])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: NDArray[np.float64] = (counts.cumsum() - (counts - 1) / 2)[place]
+    return ranks
+
+
 def _fits(shape: tuple[int, ...], dims: tuple[str | int, ...]) -> bool:
     if len(shape) != len(dims):
         return False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
 
-from seesay.metrics._inputs import as_array
+from seesay.metrics._inputs import as_array, average_ranks
 
 
 def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
@@ -31,5 +30,5 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None
-    before = rankdata(found)[positive].sum() - true * (true + 1) / 2
+    before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))

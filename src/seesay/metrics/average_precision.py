@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
-from seesay.metrics._inputs import as_array, refuse_nan
+from seesay.metrics._inputs import as_array, average_ranks, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 
 Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
@@ -61,7 +60,8 @@ class PrecisionSample(Sample):
 
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
-        ranks = np.concatenate([rankdata(each.scores, axis=0) for each in (self, other)])
+        both = (np.apply_along_axis(average_ranks, 0, each.scores) for each in (self, other))
+        ranks = np.concatenate(list(both))
         return PrecisionSample(ranks, np.concatenate([self.targets, other.targets]))
 
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from seesay.errors import SeesayError
 from seesay.metrics._inputs import as_array
@@ -91,8 +90,9 @@ class MeanSample(Sample):
         self.values = np.asarray(values, np.float64)
         self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
         known = ~np.isnan(self.values)
-        alone = csr_array((np.ones(len(self.groups)), (self.groups, np.arange(len(self.groups)))))
-        self._sums, self._counts = alone @ np.where(known, self.values, 0.0), alone @ known.astype(float)
+        of_image = _table(np.ones(len(self.groups)), self.groups, np.arange(len(self.groups)))
+        self._sums = of_image @ np.where(known, self.values, 0.0)
+        self._counts = of_image @ known.astype(float)
 
     def figures(self, weights: Weights) -> Figures:
         """See `Sample`."""
@@ -116,7 +116,7 @@ class RankSample(Sample):
         self.groups = np.searchsorted(images, owners)
         self._levels, level = np.unique(self.ranks, return_inverse=True)
         ones = np.ones(len(level), np.int32)
-        self._counts = csr_array((ones, (self.groups, level)), shape=(len(images), len(self._levels)))
+        self._counts = _table(ones, self.groups, level, (len(images), len(self._levels)))
 
     @property
     def size(self) -> int:
@@ -264,6 +264,13 @@ def blocks(count: int) -> Iterator[slice]:
     """Iterate over `count` draws, as many at a time as fit the memory."""
     for start in range(0, count, _AT_ONCE):
         yield slice(start, min(start + _AT_ONCE, count))
+
+
+def _table(values: ArrayLike, rows: Whole, columns: Whole, shape: tuple[int, int] | None = None) -> Any:
+    """Return a sparse table; values at one place are added up."""
+    from scipy.sparse import csr_array
+
+    return csr_array((values, (rows, columns)), shape=shape)
 
 
 def _pooled_groups(first: Sample, second: Sample) -> Whole:

@@ -21,14 +21,7 @@ from seesay.data.judgements import Judgements, Kind, Names
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Keys
 from seesay.metrics.kendall_tau import TauSample
-from seesay.protocols.base import (
-    Options,
-    Protocol,
-    Result,
-    register_protocol,
-    rounded_figures,
-    rounded_intervals,
-)
+from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
 
 REPORTED = {"expert": "tau-c", "crowdflower": "tau-b"}  # which of the two the field reports
@@ -67,7 +60,7 @@ class Agreement(Protocol):
     result_type = AgreementResult
     options = ("judgements",)
 
-    def measure(self, subject: Subject, options: Options) -> AgreementResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure τ-b and τ-c.
 
         Raises:
@@ -83,20 +76,18 @@ class Agreement(Protocol):
         self._check(values, judged)
         people = judged.ratings.shape[1]
         rows = np.repeat(values, people), judged.ratings.ravel(), np.repeat(judged.images, people)
-        samples: list[tuple[Keys, list[TauSample]]] = [((), [TauSample(*rows)])]
-        about = {
-            "protocol": self.name,
-            "split": subject.split,
-            "judgements": judged.kind,
-            "images": len(np.unique(judged.images)),
-            "sentences": len(np.unique(judged.sentences)),
-            "pairs": len(values),
-            "ratings": judged.ratings.size,
-            "left out": judged.left_out,
-            "examples": judged.examples,
-        }
-        about |= rounded_figures(samples[0][1]) | rounded_intervals(samples, options.resamples)
-        return AgreementResult.model_validate(about).with_samples(samples)
+        return self.result(
+            subject,
+            options,
+            [((), [TauSample(*rows)])],
+            judgements=judged.kind,
+            images=len(np.unique(judged.images)),
+            sentences=len(np.unique(judged.sentences)),
+            pairs=len(values),
+            ratings=judged.ratings.size,
+            left_out=judged.left_out,
+            examples=judged.examples,
+        )
 
     def _check(self, values: NDArray[np.floating], judged: JudgedPairs) -> None:
         if np.isnan(values).any():

@@ -18,7 +18,7 @@ from seesay.registry import Registry, describe
 
 if TYPE_CHECKING:
     from seesay.data.judgements import Judgements
-    from seesay.protocols.subject import Subject
+    from seesay.protocols.subject import PhraseSubject, Subject
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Interval = Annotated[tuple[float, float], Field(strict=False)]
@@ -281,6 +281,19 @@ class Protocol(ABC):
         Raises:
             SeesayError: the protocol cannot measure it.
         """
+
+    def result(
+        self, subject: Subject | PhraseSubject, options: Options, samples: Samples, **values: object
+    ) -> Result:
+        """Make a result of `values`, the figures of samples at its top level, and the intervals of all.
+
+        Keys with spaces may be given by their field's name.
+        """
+        found: dict[str, object] = {"protocol": self.name, "split": subject.split}
+        for prefix, folds in samples:
+            found |= {} if prefix else rounded_figures(folds)
+        found |= values | rounded_intervals(samples, options.resamples)
+        return self.result_type.model_validate(found).with_samples(samples)
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols")

@@ -30,7 +30,7 @@ from seesay.protocols.base import (
 )
 from seesay.protocols.subject import RunSubject
 from seesay.runs.scores import PairScorer
-from seesay.text._word_classes import word_class
+from seesay.text.chunker import word_class
 from seesay.text.chunker import noun_phrases
 from seesay.text.vocabulary import tokenize
 
@@ -105,7 +105,7 @@ class Composition(Protocol):
     needs = "run"
     result_type = CompositionResult
 
-    def measure(self, subject: RunSubject, options: Options) -> CompositionResult:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure each kind of reordering that some sentence allows.
 
         Raises:
@@ -130,14 +130,9 @@ class Composition(Protocol):
                     others = scorer.score(kind.texts, owners[kind.source], advance)
                     found[name], sample = true_order(true_scores, others, kind, owners, options.resamples)
                     samples.append((("by kind", name), [sample]))
-        return CompositionResult(
-            protocol=self.name,
-            split=subject.split,
-            images=subject.n_images,
-            sentences=len(texts),
-            order_seed=_SEED,
-            by_kind=found,
-        ).with_samples(samples)
+        counts = {"images": subject.n_images, "sentences": len(texts)}
+        plain = Options()  # intervals are within each kind
+        return self.result(subject, plain, samples, **counts, order_seed=_SEED, by_kind=found)
 
 
 def true_order(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -11,15 +9,7 @@ from pydantic import Field
 from seesay.errors import SeesayError
 from seesay.metrics.average_precision import PrecisionSample, average_precision
 from seesay.metrics.bootstrap import Keys, MeanSample
-from seesay.protocols.base import (
-    Options,
-    Part,
-    Percent,
-    Protocol,
-    Result,
-    register_protocol,
-    rounded_intervals,
-)
+from seesay.protocols.base import Options, Part, Percent, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
 
@@ -63,7 +53,7 @@ class Concepts(Protocol):
     needs = "run"
     result_type = ConceptResult
 
-    def measure(self, subject: RunSubject, options: Options) -> ConceptResult:  # type: ignore[override]
+    def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure mean average precisions.
 
         Raises:
@@ -79,13 +69,11 @@ class Concepts(Protocol):
                 f"{corpus.root}: split '{subject.split}' names none of the concepts of {run.name}."
             )
         scores = self._scores(subject)
-        samples: list[tuple[Keys, list[PrecisionSample | MeanSample]]] = [
+        samples: Samples = [
             ((), [PrecisionSample(scores, targets)]),
             ((), [_image_sample(scores, targets)]),
         ]
-        about: dict[str, Any] = {"protocol": self.name, "split": subject.split}
-        about |= concept_figures(scores, targets, vocabulary) | rounded_intervals(samples, options.resamples)
-        return ConceptResult.model_validate(about).with_samples(samples)
+        return self.result(subject, options, samples, **concept_figures(scores, targets, vocabulary))
 
     def _scores(self, subject: RunSubject) -> Scores:
         import torch
@@ -117,7 +105,7 @@ class ConceptsOfRegions(Concepts):
         return report.stores[0].read(keys, "pooled")
 
 
-def concept_figures(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, Any]:
+def concept_figures(scores: Scores, targets: Targets, vocabulary: ConceptVocabulary) -> dict[str, object]:
     """Compute the figures of scores (n, K) and of the concepts that the images' sentences name, (n, K)."""
     parts = np.array([concept.part_of_speech for concept in vocabulary.concepts])
     precision = average_precision(scores, targets)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES

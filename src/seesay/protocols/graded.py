@@ -32,7 +32,6 @@ from seesay.protocols.base import (
     Result,
     register_protocol,
     rounded_figures,
-    rounded_intervals,
 )
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
@@ -94,7 +93,7 @@ class Graded(Protocol):
     result_type = GradedResult
     options = ("answers",)
 
-    def measure(self, subject: Subject, options: Options) -> GradedResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure both directions.
 
         Without `options.answers` the right answers are an image's own sentences and a sentence's own image;
@@ -126,14 +125,13 @@ class Graded(Protocol):
             (("by direction", way), [MeanSample(names, values, images)])
             for way, values, images in zip(_DIRECTIONS, found, (np.arange(n), owners), strict=True)
         ]
-        about = {"protocol": self.name, "split": subject.split, "images": n, "sentences": len(texts)}
-        about |= {"relevance": RELEVANCE, "answers": "external" if external else "own"}
-        about["by direction"] = {
+        by_direction = {
             keys[1]: rounded_figures(folds) | {"queries": count}
             for (keys, folds), count in zip(samples, queries, strict=True)
         }
-        about |= rounded_intervals(samples, options.resamples) | ({"left out": left_out} if external else {})
-        return GradedResult.model_validate(about).with_samples(samples)
+        values = {"images": n, "sentences": len(texts), "relevance": RELEVANCE, "by_direction": by_direction}
+        values |= {"answers": "external", "left_out": left_out} if external else {"answers": "own"}
+        return self.result(subject, options, samples, **values)
 
 
 def named_answers(

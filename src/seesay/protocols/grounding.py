@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from seesay.data.phrases import Phrase
+from seesay.data.corpus import Phrase
 from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.metrics.grounding_recall import (
     MEASURES,
@@ -25,18 +25,12 @@ from seesay.metrics.grounding_recall import (
     random_hits,
     region_overlaps,
 )
-from seesay.protocols.base import (
-    Options,
-    Part,
-    Percent,
-    Protocol,
-    Result,
-    register_protocol,
-    rounded_intervals,
-)
+from seesay.protocols.base import Options, Part, Percent, Protocol, Result, register_protocol
 from seesay.protocols.subject import PhraseSubject
-from seesay.runs.phrase_inputs import PhraseInputs
-from seesay.runs.run import Run
+
+if TYPE_CHECKING:
+    from seesay.runs.phrase_inputs import PhraseInputs
+    from seesay.runs.run import Run
 
 GROUNDING = "grounding"
 
@@ -92,7 +86,7 @@ class Grounding(Protocol):
     result_type = GroundingResult
     options = ("iou", "boxes")
 
-    def measure(self, subject: PhraseSubject, options: Options) -> GroundingResult:  # type: ignore[override]
+    def measure(self, subject: PhraseSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure R@1, R@5, R@10 and the proposals' upper bound."""
         inputs = subject.inputs
         phrases = inputs.corpus.phrases
@@ -113,11 +107,14 @@ class Grounding(Protocol):
         }
         images = [phrase.image for phrase in phrases]
         samples = [((), [MeanSample([(name,) for name in MEASURES], 100.0 * found, images)])]
-        about: dict[str, Any] = {"protocol": self.name, "split": subject.split}
-        about |= {"images": len(inputs.corpus.images), **_recalls(found, phrases), **named}
-        about |= rounded_intervals(samples, options.resamples)
-        about["baselines"] = {name: _recalls(each, phrases) | named for name, each in baselines.items()}
-        return GroundingResult.model_validate(about).with_samples(samples)
+        return self.result(
+            subject,
+            options,
+            samples,
+            images=len(inputs.corpus.images),
+            **_recalls(found, phrases) | named,
+            baselines={name: _recalls(each, phrases) | named for name, each in baselines.items()},
+        )
 
 
 def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:
@@ -141,7 +138,7 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
     return found
 
 
-def _recalls(found: Hits, phrases: Sequence[Phrase]) -> dict[str, Any]:
+def _recalls(found: Hits, phrases: Sequence[Phrase]) -> dict[str, object]:
     """Summarize the chances of a hit of all phrases and of each kind."""
     kinds = sorted({kind for phrase in phrases for kind in phrase.kinds})
     of_kind = {kind: np.array([kind in phrase.kinds for phrase in phrases]) for kind in kinds}

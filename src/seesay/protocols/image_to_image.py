@@ -29,9 +29,8 @@ from seesay.protocols.base import (
     Percent,
     Protocol,
     RecallResult,
+    Result,
     register_protocol,
-    rounded_figures,
-    rounded_intervals,
 )
 from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE
 from seesay.protocols.subject import Subject
@@ -67,7 +66,7 @@ class ImageToImage(Protocol):
     needs = "embeddings"
     result_type = ImageToImageResult
 
-    def measure(self, subject: Subject, options: Options) -> ImageToImageResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@K and Med r of every image that shares a sentence, and nDCG@25 of all.
 
         Raises:
@@ -84,17 +83,17 @@ class ImageToImage(Protocol):
         queries = embedded.images if embedded.query_images is None else embedded.query_images
         ranks, gains, chance = _measured(embedded.images, queries, alike, image_relevance(corpus))
         images = np.arange(len(ranks))
-        samples: list[tuple[Keys, list[RankSample | MeanSample]]] = [
-            ((), [RankSample(ranks, images)]),
-            ((), [MeanSample([(NDCG,)], 100 * gains[:, None], images)]),
-        ]
-        about = {"protocol": self.name, "split": subject.split, "images": len(ranks), "queries": answered}
-        about |= {"answered": round(100 * answered / len(ranks), 3), "relevance": RELEVANCE}
-        for _, folds in samples:
-            about |= rounded_figures(folds)
-        about[CHANCE] = round(100 * float(np.nanmean(chance)), 3)
-        about |= rounded_intervals(samples, options.resamples)
-        return ImageToImageResult.model_validate(about).with_samples(samples)
+        gained = MeanSample([(NDCG,)], 100 * gains[:, None], images)
+        return self.result(
+            subject,
+            options,
+            [((), [RankSample(ranks, images)]), ((), [gained])],
+            images=len(ranks),
+            queries=answered,
+            answered=round(100 * answered / len(ranks), 3),
+            relevance=RELEVANCE,
+            by_chance=round(100 * float(np.nanmean(chance)), 3),
+        )
 
 
 def _measured(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +39,7 @@ from seesay.protocols.base import (
     rounded_intervals,
 )
 from seesay.protocols.subject import RunSubject, Subject
-from seesay.text.rare_words import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
+from seesay.text.vocabulary import NO_WORDS, SHOTS, figure_1, rarest_words, uncommon_words, word_counts
 
 # By how often a sentence's rarest word occurs in training; a sentence without words is of none.
 BANDS = {
@@ -110,7 +109,7 @@ class KShot(Protocol):
     summary = "recalls of images and sentences with words that training hardly ever saw"
     result_type = KShotResult
 
-    def measure(self, subject: Subject, options: Options) -> KShotResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure every K and every band.
 
         Raises:
@@ -121,15 +120,18 @@ class KShot(Protocol):
         samples: list[tuple[Keys, list[RetrievalSample]]] = []
         for k in SHOTS:
             by_k[str(k)], folds = few_shot(subject, found, rare, k, options.resamples)
-            samples.append((("by K", str(k)), folds))
-        about: dict[str, Any] = {"protocol": self.name, "split": subject.split}
-        about |= {"images": len(rare.of_image), "sentences": len(rare.rarest)}
-        about |= {"words": figure_1(rare.texts, rare.counts), "by K": by_k}
-        about["by frequency"] = {band: recalls(found, *rare.between(*ends)) for band, ends in BANDS.items()}
-        if isinstance(subject, RunSubject):
-            about |= _gate_auc(subject, *rare.between(0, max(SHOTS)))
-        kept = [(keys, folds) for keys, folds in samples if folds]
-        return KShotResult.model_validate(about).with_samples(kept)
+            samples += [(("by K", str(k)), folds)] if folds else []
+        return self.result(
+            subject,
+            Options(),  # intervals are within each K
+            samples,
+            images=len(rare.of_image),
+            sentences=len(rare.rarest),
+            words=figure_1(rare.texts, rare.counts),
+            by_k=by_k,
+            by_frequency={band: recalls(found, *rare.between(*ends)) for band, ends in BANDS.items()},
+            **_gate_auc(subject, *rare.between(0, max(SHOTS))),
+        )
 
 
 class OneShot(Protocol):
@@ -142,7 +144,7 @@ class OneShot(Protocol):
         self.name = f"{k}-shot"  # type: ignore[misc]
         self.summary = f"recalls of queries with words seen at most {k} times"  # type: ignore[misc]
 
-    def measure(self, subject: Subject, options: Options) -> OneShotResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure this K.
 
         Raises:
@@ -154,9 +156,8 @@ class OneShot(Protocol):
             raise SeesayError(
                 f"protocol '{self.name}': each word of split '{subject.split}' occurs more often in training."
             )
-        about = {"protocol": self.name, "split": subject.split}
         values = measured.model_dump(by_alias=True, exclude_unset=True)
-        return OneShotResult.model_validate(about | values).with_samples([((), folds)])
+        return self.result(subject, Options(), [((), folds)] if folds else [], **values)
 
 
 for _k in SHOTS:
@@ -198,7 +199,7 @@ def few_shot(
 ) -> tuple[FewShot, list[RetrievalSample]]:
     """Measure one K of a split whose ranks were `found`; also return the sample, if there are queries."""
     images, sentences = rare.between(0, k)
-    values: dict[str, Any] = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
+    values: dict[str, object] = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
     values |= recalls(found, images, sentences, resamples).model_dump(by_alias=True, exclude_unset=True)
     if sentences.any():
         texts = np.flatnonzero(sentences)
@@ -211,7 +212,7 @@ def few_shot(
 
 def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: int = 0) -> ChosenQueries:
     """Measure the chosen queries of a split, all of it being the gallery."""
-    values: dict[str, Any] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
+    values: dict[str, object] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
     if sample := chosen_sample(found, images, sentences):
         values |= rounded_figures([sample]) | rounded_intervals([((), [sample])], resamples)
     return ChosenQueries.model_validate(values)
@@ -226,13 +227,15 @@ def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> Retr
     return RetrievalSample(Ranks(*chosen), found.owners)
 
 
-def _gate_auc(subject: RunSubject, images: Mask, sentences: Mask) -> dict[str, Any]:
+def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, object]:
     """Compute how well the gates of a fusion tell the chosen from the rest; nothing for other matchers."""
     from seesay.matchers.gvse import GVSE, gate_values
 
+    if not isinstance(subject, RunSubject):
+        return {}
     matcher, inputs = subject.run.matcher, subject.inputs
     if not isinstance(matcher, GVSE) or not matcher.asymmetric:
         return {}
     of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, subject.run.device)
     found = {"image": auc(of_images, images), "sentence": auc(of_sentences, sentences)}
-    return {"gate AUC": {name: None if area is None else round(area, 4) for name, area in found.items()}}
+    return {"gate_auc": {name: None if area is None else round(area, 4) for name, area in found.items()}}

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from seesay.encoders.images.concepts import CONCEPT_ENCODERS
-from seesay.encoders.images.instances import INSTANCES
-from seesay.encoders.names import untuned
 from seesay.protocols.base import Part
 
 if TYPE_CHECKING:
@@ -108,6 +105,10 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     Which weights a fine-tuned one has is left out: each seed has its own, and they tell no rows apart.
     Concepts have the crops of their run, and instances have none.
     """
+    from seesay.encoders.images.concepts import CONCEPT_ENCODERS
+    from seesay.encoders.images.instances import INSTANCES
+    from seesay.encoders.names import untuned
+
     networks, crops = [], []
     for name in recipe.encoders:
         kind, _, crop = untuned(name).partition(":")

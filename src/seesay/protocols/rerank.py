@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import Ranks, owners_of, ranks
 from seesay.progress import progress
@@ -62,7 +62,7 @@ def measure_reranked(
     assert isinstance(result, RetrievalResult)
     assert isinstance(alone, RetrievalResult)
     queries = len(inputs.features) + len(inputs.sentences)
-    update: dict[str, Any] = {
+    update = {
         "shortlist": shortlist,
         "baselines": {f"{run.recipe.name} alone": alone},
         "gain": round(result.mean_recall - alone.mean_recall, 3),

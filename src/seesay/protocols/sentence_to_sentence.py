@@ -15,14 +15,7 @@ from seesay.metrics import NO_ANSWER
 from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.metrics.bootstrap import RankSample
 from seesay.metrics.ranks import owners_of
-from seesay.protocols.base import (
-    Options,
-    Protocol,
-    RecallResult,
-    register_protocol,
-    rounded_figures,
-    rounded_intervals,
-)
+from seesay.protocols.base import Options, Protocol, RecallResult, Result, register_protocol
 from seesay.protocols.subject import Subject
 
 _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
@@ -37,7 +30,7 @@ class SentenceToSentence(Protocol):
     needs = "embeddings"
     result_type = RecallResult
 
-    def measure(self, subject: Subject, options: Options) -> RecallResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and Med r.
 
         Raises:
@@ -50,9 +43,7 @@ class SentenceToSentence(Protocol):
                 f"protocol '{self.name}': no image has two sentences, so no query has an answer."
             )
         samples = [((), [RankSample(ranks, subject.owners)])]
-        about = {"protocol": self.name, "split": subject.split, "sentences": len(ranks), "queries": queries}
-        figures = rounded_figures(samples[0][1]) | rounded_intervals(samples, options.resamples)
-        return RecallResult.model_validate(about | figures).with_samples(samples)
+        return self.result(subject, options, samples, sentences=len(ranks), queries=queries)
 
 
 def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:

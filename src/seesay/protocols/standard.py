@@ -8,14 +8,7 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.ranks import owners_of
-from seesay.protocols.base import (
-    Options,
-    Protocol,
-    RetrievalResult,
-    register_protocol,
-    rounded_figures,
-    rounded_intervals,
-)
+from seesay.protocols.base import Options, Protocol, Result, RetrievalResult, register_protocol
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Part
 
@@ -33,7 +26,7 @@ class Standard(Protocol):
     result_type = RetrievalResult
     fold: int | None = None
 
-    def measure(self, subject: Subject, options: Options) -> RetrievalResult:
+    def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and Med r in both directions, and mR.
 
         Raises:
@@ -47,12 +40,10 @@ class Standard(Protocol):
             )
         size = self.fold or n
         folds = [self._fold(subject, owners, start, start + size) for start in range(0, n, size)]
-        samples = [((), folds)]
-        about = {"protocol": self.name, "split": subject.split, "images": n, "sentences": len(owners)}
-        if without := n - len(np.unique(owners)):
-            about["images_without_sentences"] = without
-        figures = rounded_figures(folds) | rounded_intervals(samples, options.resamples)
-        return RetrievalResult.model_validate(about | figures).with_samples(samples)
+        without = n - len(np.unique(owners))
+        counts = {"images": n, "sentences": len(owners)}
+        counts |= {"images_without_sentences": without} if without else {}
+        return self.result(subject, options, [((), folds)], **counts)
 
     def _fold(self, subject: Subject, owners: NDArray[np.int64], start: int, stop: int) -> RetrievalSample:
         chosen = _sentences_of(owners, start, stop)

@@ -9,19 +9,16 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, PairMatcher
-from seesay.matchers.composed import Ensemble, EnsembleSettings
 from seesay.metrics.ranks import Ranks, embedding_ranks, ranks
 from seesay.paths import cache_dir
 from seesay.progress import Advance
-from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
-from seesay.runs.score_file import matrix_name
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from seesay.matchers.base import MatcherSettings, PairMatcher
     from seesay.matchers.sentences import Sentences
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
@@ -108,6 +105,8 @@ class EmbeddingScores(SplitScores):
 
 def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
     """Score a split by a run; see `score_matrix` for `keep`."""
+    from seesay.matchers.base import EmbeddingMatcher
+
     features = np.asarray(inputs.features)
     if not isinstance(run.matcher, EmbeddingMatcher):
         return MatrixScores(score_matrix(run, features, inputs.sentences, keep))
@@ -131,6 +130,10 @@ def score_matrix(
             cache, so that it resumes where it was stopped. An ensemble keeps its members' matrices, and finds
             those of members that were scored alone.
     """
+    from seesay.matchers.base import PairMatcher
+    from seesay.matchers.composed import Ensemble, EnsembleSettings
+    from seesay.runs.all_pairs import score_all_pairs
+
     matcher = run.matcher
     if not isinstance(matcher, PairMatcher):
         return run.embed_features(features) @ run.embed_prepared(sentences).T
@@ -150,23 +153,27 @@ class PairScorer:
     """Scores single pairs by a run, each image and sentence encoded once; images are the queries."""
 
     def __init__(self, run: Run) -> None:
+        from seesay.matchers.base import PairMatcher
+
         self._run = run
+        self._matcher = run.matcher if isinstance(run.matcher, PairMatcher) else None
 
     def encode_images(self, features: NDArray[np.float32]) -> Tensor:
         """Encode images, given as joined features (n, d)."""
-        matcher = self._run.matcher
-        if isinstance(matcher, PairMatcher):
-            return _encoded_images(self._run, matcher, features)
+        import torch
+
+        if self._matcher is not None:
+            return _encoded_images(self._run, self._matcher, features)
         return torch.from_numpy(self._run.embed_features(features, query=True))
 
     def encode_sentences(self, sentences: Sentences) -> Tensor:
         """Encode prepared sentences."""
-        matcher = self._run.matcher
-        if isinstance(matcher, PairMatcher):
-            return _encoded_sentences(self._run, matcher, sentences)
+        import torch
+
+        if self._matcher is not None:
+            return _encoded_sentences(self._run, self._matcher, sentences)
         return torch.from_numpy(self._run.embed_prepared(sentences))
 
-    @torch.inference_mode()
     def score(
         self,
         images: Tensor,
@@ -176,15 +183,18 @@ class PairScorer:
         advance: Advance = lambda _: None,
     ) -> NDArray[np.floating]:
         """Score the pairs (p,) of those rows of encoded images and of encoded sentences."""
-        matcher = self._run.matcher
-        if not isinstance(matcher, PairMatcher):
+        import torch
+
+        if self._matcher is None:
             advance(len(rows))
             return EmbeddingScores(images.numpy(), sentences.numpy()).pairs(rows, columns)
         parts = []
-        for i, j in _split(rows, columns):
-            mine, theirs = (torch.from_numpy(some).to(images.device) for some in (i, j))
-            parts.append(matcher.score_pairs(images[mine], sentences[theirs]).float().cpu().numpy())
-            advance(len(i))
+        with torch.inference_mode():
+            for i, j in _split(rows, columns):
+                mine, theirs = (torch.from_numpy(some).to(images.device) for some in (i, j))
+                scores = self._matcher.score_pairs(images[mine], sentences[theirs])
+                parts.append(scores.float().cpu().numpy())
+                advance(len(i))
         return np.concatenate(parts)
 
 
@@ -196,6 +206,9 @@ def _kept(
     sentences: Sentences,
 ) -> NDArray[np.float32]:
     """Score by the run's matcher or a member, from the cache as far as the rows are there."""
+    from seesay.runs.all_pairs import resume_all_pairs
+    from seesay.runs.score_file import matrix_name
+
     name = matrix_name(_origin(run, matcher, settings, features, sentences))
     images, texts = _encoded_images(run, matcher, features), _encoded_sentences(run, matcher, sentences)
     return resume_all_pairs(matcher, images, texts, cache_dir() / "scores" / name)
@@ -216,16 +229,20 @@ def _origin(
     yield from (part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
 
 
-@torch.inference_mode()
 def _encoded_images(run: Run, matcher: PairMatcher, features: NDArray[np.float32]) -> Tensor:
-    parts = torch.split(torch.from_numpy(features), _ENCODED)
-    return torch.cat([matcher.encode_images(part.to(run.device)) for part in parts])
+    import torch
+
+    with torch.inference_mode():
+        parts = torch.split(torch.from_numpy(features), _ENCODED)
+        return torch.cat([matcher.encode_images(part.to(run.device)) for part in parts])
 
 
-@torch.inference_mode()
 def _encoded_sentences(run: Run, matcher: PairMatcher, sentences: Sentences) -> Tensor:
-    batches = torch.split(torch.arange(len(sentences)), _ENCODED)
-    return torch.cat([matcher.encode_sentences(sentences.take(rows).to(run.device)) for rows in batches])
+    import torch
+
+    with torch.inference_mode():
+        batches = torch.split(torch.arange(len(sentences)), _ENCODED)
+        return torch.cat([matcher.encode_sentences(sentences.take(b).to(run.device)) for b in batches])
 
 
 def _products(rows: Matrix, columns: Matrix) -> Matrix:
