@@ -1,4 +1,4 @@
-"""Ensembles on drawn scenes: members trained each alone, resumed, shared with tables, put together."""
+"""Ensembles on drawn scenes: members trained each alone, resumed, shared with tables, combined."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
@@ -23,7 +22,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training import loop
 from seesay.training import table as table_of_runs
-from seesay.training.composed import MEMBERS, put_together
+from seesay.training.composed import MEMBERS, combine_members
 from seesay.training.summarize import list_runs
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
@@ -87,9 +86,7 @@ def test_its_scores_are_the_sums_of_its_members_runs(corpus: Corpus, finished: P
     assert len({whole.fingerprint, *(part.fingerprint for part in parts)}) == 3
 
 
-def test_the_run_is_whole_without_its_members(
-    corpus: Corpus, ensemble: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) -> None:
     inputs = split_inputs(Run.load(str(ensemble)).recipe, corpus, "val", Run.load(str(ensemble)).vocabulary)
     before = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
     shutil.rmtree(ensemble / MEMBERS)
@@ -97,13 +94,11 @@ def test_the_run_is_whole_without_its_members(
     assert {path.name for path in ensemble.iterdir()} == names
     again = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
     assert np.array_equal(again, before)
-    (line,) = [line for line in list_runs(ensemble) if line["name"] == str(ensemble)]
-    report = TrainingSummary.load(ensemble)
-    assert line["about"] == f"mcnn-ens on flickr8k, seed 1, val mR {report['best_val']['mR']:.1f}"
-    assert list(report["members"]) == ["mcnn-phs", "mcnn-st"]
-    assert report["train"]["cut_sentences"] == 0
-    print_training(report, ensemble)
-    assert "mcnn-ens, 2 members in" in capsys.readouterr().out
+    summary = TrainingSummary.load(ensemble)
+    assert summary.members.keys() == {"mcnn-phs", "mcnn-st"}
+    assert summary.train.cut_sentences == 0
+    about = dict(list_runs(ensemble))[str(ensemble)]
+    assert about == f"mcnn-ens on flickr8k, seed 1, val mR {summary.best_val['mR']:.1f}"
 
 
 def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
@@ -149,7 +144,7 @@ def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
 
 
 def test_what_is_finished_there_must_be_of_this_recipe_and_corpus(corpus: Corpus, ensemble: Path) -> None:
-    (ensemble / "recipe.yaml").unlink()  # as after a kill before the members were put together
+    (ensemble / "recipe.yaml").unlink()  # as after a kill before the members were combined
     other = load_recipe("mcnn-ens", changes=[*TWO, "loss.margin=0.3"])
     with pytest.raises(SeesayError, match=r"mcnn-phs.recipe\.yaml: another recipe was trained there"):
         train(other, corpus, ensemble, resume=True)
@@ -174,9 +169,9 @@ def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, 
     path.write_text(json.dumps(swapped), encoding="utf-8")
     members = [Run.load(str(folder)) for folder in folders]
     with pytest.raises(SeesayError, match=r"mcnn-st: another vocabulary than that of .*mcnn-phs"):
-        put_together(recipe, members, corpus, tmp_path / "out")
+        combine_members(recipe, members, corpus, tmp_path / "out")
     with pytest.raises(SeesayError, match=r"not of the runs .*mcnn-st, .*mcnn-phs"):
-        put_together(recipe, members[::-1], corpus, tmp_path / "out")
+        combine_members(recipe, members[::-1], corpus, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -193,31 +188,31 @@ def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, 
         ("mcnn-no", "No recipe 'mcnn-no'"),
     ],
 )
-def test_members_that_do_not_go_together_are_told_before_training(member: str, said: str) -> None:
+def test_members_that_cannot_be_combined_are_refused_before_training(member: str, said: str) -> None:
     with pytest.raises(SeesayError, match=said):
         load_recipe("mcnn-ens", changes=[f"matcher.members=[mcnn-st, {member}]"])
 
 
-def test_a_table_puts_together_its_own_runs(
+def test_a_table_combines_its_own_runs(
     corpus: Corpus, tmp_path: Path, steps: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
 
     def noted(recipe, members, corpus, out) -> Run:
         made.append(out.name)
-        return put_together(recipe, members, corpus, out)
+        return combine_members(recipe, members, corpus, out)
 
-    monkeypatch.setattr(table_of_runs, "put_together", noted)
+    monkeypatch.setattr(table_of_runs, "combine_members", noted)
     rows = load_table("mcnn-2").only(["mcnn-wd", "mcnn-ens"])
     runs = TableRuns(rows, corpus, tmp_path, changes=SMALL)
     forbidden = measure_table(replace(runs, may_train=False), [1], lambda _: None)
-    assert "mcnn-wd-seed1: no finished run there" in forbidden.failures[-1]
+    assert "mcnn-wd-seed1: no finished run" in forbidden.failures[-1]
     first = measure_table(runs, [1], lambda _: None)
     assert first.failures == []
     assert {name: steps[name] for name in NAMES} == dict.fromkeys(NAMES, 2 * 4)
     folders = {path.name for path in (tmp_path / "scenes").iterdir()}
     assert folders == {f"{name}-seed1" for name in (*NAMES, "mcnn-ens")}
-    assert first.lines[1].rows[0]["system"] == "m-CNN(ENS), VGG"
+    assert first.lines[1].rows[0].provenance.system == "m-CNN(ENS), VGG"
     assert measure_table(replace(runs, may_train=False), [1], lambda _: None).failures == []
     assert made == ["mcnn-ens-seed1"]
     # A member that is trained anew makes another ensemble.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +11,13 @@ import torch
 from seesay.data.corpus import Corpus, Sentence
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.concepts import image_concepts
 from seesay.runs.run import Run
+from seesay.runs.summary import ConceptCount, TrainingSummary
 from seesay.text.concepts import ConceptVocabulary
 from seesay.training.train import train
 
@@ -44,10 +45,10 @@ def run(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_it_learns_more_than_frequency(run: Run, corpus: Corpus) -> None:
     measured = evaluate(run, corpus, "concepts", "val", resamples=0).to_dict()
     assert measured["mAP"] > measured["baselines"]["training frequency"]["mAP"] + 10
-    report = json.loads((run.folder / "training.json").read_text())
-    assert report["monitor"] == "mAP"
-    assert report["best_val"]["mAP"] == pytest.approx(measured["mAP"], abs=0.5)  # stored in half precision
-    assert report["concepts"] == {"wanted": 256, "kept": len(run.vocabulary.words)}
+    summary = TrainingSummary.load(run.folder)
+    assert summary.monitor == "mAP"
+    assert summary.best_val["mAP"] == pytest.approx(measured["mAP"], abs=0.5)  # stored in half precision
+    assert summary.concepts == ConceptCount(wanted=256, kept=len(run.vocabulary.words))
 
 
 def test_the_run_holds_its_concepts(run: Run, corpus: Corpus) -> None:
@@ -68,7 +69,7 @@ def test_a_run_is_an_encoder(run: Run, corpus: Corpus) -> None:
     )
     matching = train(recipe, corpus, run.folder.parent / "matching")
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
-    vectors, _ = matching.embed_images([data], ["a"])
+    vectors = matching.embed_images([data])
     assert vectors.shape == (1, matching.dim)
     assert matching.encoders[1].dims["pooled"] == len(run.vocabulary.words)
 
@@ -90,8 +91,6 @@ def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) ->
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
     encoder = load_image_encoder(f"concepts:{run.folder}")
-    from seesay.encoders.images.encode import encode_images
-
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
     assert [each.score for each in found] == sorted(scores.tolist(), reverse=True)[:3]
     assert found[0].word == run.vocabulary.words[int(scores.argmax())]

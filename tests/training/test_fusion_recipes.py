@@ -18,7 +18,7 @@ from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, member_recipes
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.summary import TrainingSummary
+from seesay.runs.summary import GateSummary, TrainingSummary
 from seesay.search.index import Index
 from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
@@ -108,12 +108,12 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     )
 
 
-def test_the_report_tells_of_members_and_gates(corpus: Corpus, fused: Path) -> None:
-    report = TrainingSummary.load(fused)
-    assert list(report["members"]) == ["uncommon", "common"]
-    assert set(report["gates"]) == {"image", "sentence"}
-    told = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0).to_dict()
-    assert set(told["gate AUC"]) == {"image", "sentence"}
+def test_the_summary_names_members_and_gates(corpus: Corpus, fused: Path) -> None:
+    summary = TrainingSummary.load(fused)
+    assert list(summary.members) == ["uncommon", "common"]
+    assert set(summary.gates) == {"image", "sentence"}
+    measured = evaluate(Run.load(str(fused)), corpus, "k-shot", resamples=0).to_dict()
+    assert set(measured["gate AUC"]) == {"image", "sentence"}
 
 
 def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
     run = Run.load(str(fused))
     with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         Reranker(run)
-    with pytest.raises(SeesayError, match="depend on whether image or sentence asks"):
+    with pytest.raises(SeesayError, match="depend on whether the image or the sentence is the query"):
         evaluate(run, corpus, rerank=run, shortlist=5)
 
 
@@ -147,14 +147,14 @@ def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]
     run = train(recipe, corpus, tmp_path / "sum")
     assert not any("gate" in key for key in run.matcher.state_dict())
-    assert "gates" not in TrainingSummary.load(tmp_path / "sum")
+    assert TrainingSummary.load(tmp_path / "sum").gates is None
 
 
 def test_no_uncommon_words_leave_the_sum(corpus: Corpus, recipes: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate.uncommon=0"])
     train(recipe, corpus, tmp_path / "run")
     gates = TrainingSummary.load(tmp_path / "run").gates
-    assert gates["sentence"] == {"epoch": 0, "why": "no train sentence holds uncommon words"}
+    assert gates["sentence"] == GateSummary(epoch=0, why="no train sentence holds uncommon words")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The gates of metric fusion: labels against a loop, what a gate learns, and calibration against every choice."""
+"""The gates of metric fusion: labels against a loop, what a gate learns, and its calibration."""
 
 from __future__ import annotations
 

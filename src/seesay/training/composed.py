@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.names import untuned
@@ -27,6 +26,7 @@ from seesay.runs.concepts import run_concepts
 from seesay.runs.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.text.concepts import FILE as CONCEPTS
+from seesay.training.concept_runs import with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
 from seesay.training.sentence_task import SentenceTask
@@ -38,7 +38,9 @@ MEMBERS = "members"
 Train = Callable[[Recipe, Corpus | PhraseCorpus, Path, bool], Run]
 
 
-def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, train: Train) -> Run:
+def train_composed(
+    recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, concepts: Path, train: Train
+) -> Run:
     """Train the members in `out/members`, one after the other, and combine them in `out`.
 
     Members that are finished there are taken as they are; one that was begun is resumed.
@@ -47,6 +49,7 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
         recipe: of the composed matcher.
         corpus: for all members.
         out: its folder.
+        concepts: the run of concepts that an encoder `concepts` without a run stands for.
         train: trains one member; its last argument says whether to resume.
 
     Raises:
@@ -56,12 +59,13 @@ def train_composed(recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, tra
         check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
+        member = with_concept_runs(member, concepts)
         folder = out / MEMBERS / member.name
         if is_finished(folder):
             members.append(_finished(folder, member, corpus))
         else:
             members.append(train(member, corpus, folder, (folder / RECIPE).is_file()))
-    return combine_members(recipe, members, corpus, out)
+    return combine_members(with_concept_runs(recipe, concepts), members, corpus, out)
 
 
 def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.errors import SeesayError
 from seesay.matchers.composed import ComposedSettings
@@ -34,6 +33,7 @@ from seesay.training.composed import combine_members, is_combined
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.measured import data_digest, kept_or_measured
 from seesay.training.train import train
+from seesay.training.words import learned_words
 
 _DESCRIPTIONS = ("about", "system", "departures")  # keys of a recipe that change no weight
 
@@ -106,7 +106,7 @@ class TableRuns:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
         recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
-        if any(encoder in CONCEPT_ENCODERS for encoder in recipe.encoders):
+        if name != "concepts" and any(encoder in CONCEPT_ENCODERS for encoder in recipe.encoders):
             recipe = with_concept_runs(recipe, self.run("concepts", seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
@@ -181,10 +181,8 @@ class TableRuns:
         there = read_recipe(folder / RECIPE)
         if not is_same(there.model_copy(update=_descriptions(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
-        if (
-            Vocabulary.load(folder / VOCABULARY).words
-            != Vocabulary.from_texts(self._texts, recipe.min_count).words
-        ):
+        vocabulary, _ = learned_words(recipe, self._texts)
+        if Vocabulary.load(folder / VOCABULARY).words != vocabulary.words:
             raise SeesayError(
                 f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
                 "choose another --runs."

@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
@@ -75,10 +74,12 @@ def train(
     """
     if module is not None:
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
-    recipe = with_concept_runs(recipe, concepts or out.parent / "concepts")
-    _check_folder(recipe, out, resume)
+    concepts = concepts or out.parent / "concepts"
+    named = with_concept_runs(recipe, concepts)
+    _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, train)
+        return train_composed(recipe, corpus, out, concepts, train)
+    recipe = named
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
     run, task = _begin(recipe, corpus, out, resume, module)
