@@ -23,7 +23,7 @@ KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image
 @pytest.fixture(scope="module")
 def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "run"
-    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch=60"]
+    changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch_size=60"]
     options = [part for change in changes for part in ("--set", change)]
     done = seesay("train", "irmatch-s", "--data", scenes, "--out", out, *options, "--json")
     assert json.loads(done.stdout)["epochs"] == 2
@@ -70,10 +70,13 @@ def test_help_has_an_example_for_every_command() -> None:
 
 
 def test_lists() -> None:
-    assert "flickr8k/irmatch-s" in seesay("recipes").stdout
-    assert {"name": "efficientnet-lite0:ten"}.items() <= json.loads(seesay("encoders", "--json").stdout)[
-        3
-    ].items()
+    (line,) = [line for line in seesay("recipes").stdout.splitlines() if line.startswith("irmatch-s ")]
+    assert line.endswith(" (flickr8k, flickr30k, coco)")
+    rows = {row["name"]: row for row in json.loads(seesay("recipes", "--json").stdout)}
+    assert rows["irmatch-s"].keys() == {"name", "about", "corpora"}
+    assert rows["irmatch-s"]["corpora"] == ["flickr8k", "flickr30k", "coco"]
+    names = {row["name"] for row in json.loads(seesay("encoders", "--json").stdout)}
+    assert {"efficientnet-lite0", "efficientnet-lite0:ten", "concepts:RUN"} <= names
 
 
 def test_data_counts(scenes: Path) -> None:
@@ -216,7 +219,7 @@ def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path:
         (("index", "nowhere", "--out", "x"), "nowhere"),
         (("train", "nope", "--data", "."), ""),
         (("data", "nowhere"), "nowhere"),
-        (("features", ".", "--encoder", "nope", "--out", "x"), "No encoder 'nope'"),
+        (("features", ".", "--encoder", "nope", "--out", "x"), "No image encoder 'nope'"),
         (("search", "nowhere", "a dog", "-k", "0"), "-k"),
         (("search",), "INDEX"),
         (("runs", "nowhere"), "nowhere"),

@@ -5,25 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from seesay.cli import main
 from seesay.results.rows import record_row
+from tests.end_to_end.command import seesay
 from tests.results.made import row
 
 CHANGES = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "matcher.dim=16", "schedule.epochs=1")
-
-
-def seesay(*arguments: object, code: int = 0, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "seesay.cli", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
-    assert done.returncode == code, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None:
@@ -48,15 +38,9 @@ def test_a_table_from_training_to_markdown(scenes: Path, tmp_path: Path) -> None
     assert line["published"]["corpus"] == "flickr30k"
 
 
-def test_recorded_rows_need_no_corpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_recorded_rows_need_no_corpus(tmp_path: Path) -> None:
     record_row(tmp_path / "results", "flickr8k", row("irmatch-s", 28.0))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["seesay", "table", "flickr8k", "--out", "table.csv"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    shown = capsys.readouterr().out
+    shown = seesay("table", "flickr8k", "--out", "table.csv", cwd=tmp_path).stdout
     assert re.search(r"irmatch-s +28\.0 +30\.0 +48\.0 +60\.1", shown)
     assert "Not measured: seesay-small, irmatch-h," in shown
     with (tmp_path / "table.csv").open(encoding="utf-8") as file:
@@ -64,11 +48,8 @@ def test_recorded_rows_need_no_corpus(
     assert (lines["irmatch-s"]["seeds"], lines["sco-full"]["seeds"]) == ("1", "0")
 
 
-def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["seesay", "table"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+def test_tables_are_listed() -> None:
+    listed = [line.split()[0] for line in seesay("table").stdout.splitlines()]
     assert {"gvse-2", "mcnn-2", "sco-2", "two-branch-1", "two-branch-2"} <= set(listed)
     assert len(set(listed)) == len(listed)
 
@@ -95,19 +76,10 @@ def test_tables_are_listed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     ],
 )
 def test_mistakes_are_one_line_and_exit_2(
-    scenes: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: tuple[str, ...],
-    said: str,
+    scenes: Path, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
-    argv = [str(scenes) if argument == "SCENES" else argument for argument in arguments]
-    monkeypatch.setattr(sys, "argv", ["seesay", "table", *argv])
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    error = capsys.readouterr().err
+    argv = [scenes if argument == "SCENES" else argument for argument in arguments]
+    error = seesay("table", *argv, code=2, cwd=tmp_path).stderr
     assert said in error
     assert len(error.splitlines()) == 1
     assert not list(tmp_path.iterdir())

@@ -18,13 +18,13 @@ from seesay.encoders.sentences.minilm import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import explain
 from seesay.explain.explanation import Explanation, Reading, Window, Word
-from seesay.matchers.build import build_matcher
-from seesay.matchers.ensemble import Ensemble
-from seesay.matchers.mcnn import LEVELS, MatchingCNN
+from seesay.matchers import Ensemble, MatchingCNN
+from seesay.matchers.base import MatcherInputs
+from seesay.matchers.mcnn import LEVELS
 from seesay.recipes.load import load_recipe
-from seesay.recipes.matchers import McnnSettings
 from seesay.runs.run import Run, join_features
 from seesay.text.vocabulary import Vocabulary, tokenize
+from tests.matchers.test_mcnn import silenced
 
 WORDS = tokenize("a two dog dogs man red ball chases plays on in the grass snow with and's jumps over water")
 SENTENCE = "Two dogs, a man: plays on the grass with a red ball zyxw in the SNOW!"
@@ -38,8 +38,7 @@ def png() -> bytes:
 
 def network(level: str, words: int) -> MatchingCNN:
     torch.manual_seed(LEVELS.index(level))
-    small = {"level": level, "image": 6, "maps": (8, 10, 12), "hidden": 9}
-    model = MatchingCNN(McnnSettings.model_validate(small), 1280, words)
+    model = MatchingCNN(1280, words, level=level, image=6, maps=(8, 10, 12), hidden=9)
     with torch.no_grad():
         for layer in model.layers:
             layer.bias.uniform_(-0.5, 0.5)
@@ -49,7 +48,7 @@ def network(level: str, words: int) -> MatchingCNN:
 @cache
 def run_of(*levels: str) -> Run:
     vocabulary = Vocabulary(WORDS)
-    recipe = load_recipe("flickr8k/mcnn-wd", changes=["encoders=[efficientnet-lite0]"])
+    recipe = load_recipe("mcnn-wd", changes=["encoders=[efficientnet-lite0]"])
     networks = [network(level, len(vocabulary)) for level in levels]
     matcher = networks[0] if len(networks) == 1 else Ensemble(networks, 1280, 0)
     return Run("drawn", Path(), recipe, vocabulary, None, matcher)
@@ -60,43 +59,36 @@ def small_run() -> Run:
     """A bag of words that reads through MiniLM too."""
     vocabulary = Vocabulary(WORDS)
     recipe = load_recipe(
-        "flickr8k/seesay-small",
+        "seesay-small",
         changes=["encoders=[efficientnet-lite0]", "arrays=[pooled]", "matcher.class_names=0"],
     )
     torch.manual_seed(0)
-    matcher = build_matcher(recipe.matcher, [1280], len(vocabulary), MiniLM.dim)
+    matcher = recipe.matcher.build(MatcherInputs((1280,), len(vocabulary), MiniLM.dim))
     return Run("small", Path(), recipe, vocabulary, MiniLM(), matcher)
+
+
+def features(run: Run) -> np.ndarray:
+    return join_features(run.recipe, encode_images(run.encoders, [png()], ["x"]).arrays)
 
 
 def score(run: Run, text: str) -> float:
     """Of the image and a sentence, as search and evaluation compute it."""
-    features = join_features(run.recipe, encode_images(run.encoders, [png()], ["x"]).arrays)
-    return float(run.scores(features, run.prepare([text]))[0, 0])
+    return float(run.scores(features(run), run.prepare([text]))[0, 0])
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])
-def test_windows_contribute_what_the_score_falls_by(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each window is silenced within the convolution itself, and the whole network run again."""
+def test_windows_contribute_what_the_score_falls_by(level: str) -> None:
+    """Each window is silenced within the convolution itself, and the layers behind are run again."""
     run = run_of(level)
     found = explain(run, png(), "x", SENTENCE)
     (reading,) = found.readings
-    assert reading.score == pytest.approx(score(run, SENTENCE), abs=1e-5)
-    assert found.score == reading.score
-    model = run.matcher
-    assert isinstance(model, MatchingCNN)
-    plain = model._convolve
-    for number, window in enumerate(reading.windows):
-
-        def silenced(inputs: torch.Tensor, layer: int, left_out: int = number) -> torch.Tensor:
-            responses = plain(inputs, layer)
-            if layer == model.meeting:
-                responses[left_out] = -1e9
-            return responses
-
-        monkeypatch.setattr(model, "_convolve", silenced)
-        assert window.contribution == pytest.approx(reading.score - score(run, SENTENCE), abs=1e-5)
-    monkeypatch.undo()
-    assert max(abs(window.contribution) for window in reading.windows) > 1e-3
+    assert reading.score == found.score == pytest.approx(score(run, SENTENCE), abs=1e-5)
+    image, words = torch.from_numpy(features(run)), run.prepare([SENTENCE]).words
+    with torch.inference_mode():
+        left = [silenced(run.matcher, image, words, number) for number in range(len(reading.windows))]
+    contributions = [window.contribution for window in reading.windows]
+    assert contributions == pytest.approx([reading.score - each for each in left], abs=1e-5)
+    assert max(map(abs, contributions)) > 1e-3
 
 
 @pytest.mark.parametrize("make", [lambda: run_of("st"), small_run], ids=["st", "minilm"])

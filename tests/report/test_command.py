@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from seesay.cli import main
 from seesay.runs.run import Run
-from tests.end_to_end.test_table import seesay
+from tests.end_to_end.command import seesay
 
 
 def test_the_corpus_is_that_of_training(runs: dict[str, Run], tmp_path: Path) -> None:
@@ -23,19 +21,10 @@ def test_the_corpus_is_that_of_training(runs: dict[str, Run], tmp_path: Path) ->
     ("more", "said"), [(("--out", "r.pdf"), "ends in .html"), (("COMMON",), "named twice")]
 )
 def test_a_mistake_is_one_line_and_writes_nothing(
-    runs: dict[str, Run],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    more: tuple[str, ...],
-    said: str,
+    runs: dict[str, Run], tmp_path: Path, more: tuple[str, ...], said: str
 ) -> None:
-    common = str(runs["common"].folder)
-    argv = ["seesay", "report", common, *(common if part == "COMMON" else part for part in more)]
-    monkeypatch.setattr(sys, "argv", argv)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match="2"):
-        main()
-    (line,) = capsys.readouterr().err.splitlines()
+    common = runs["common"].folder
+    parts = [common if part == "COMMON" else part for part in more]
+    (line,) = seesay("report", common, *parts, code=2, cwd=tmp_path).stderr.splitlines()
     assert said in line
     assert not list(tmp_path.iterdir())
