@@ -21,8 +21,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, report, seconds
-from seesay.encoders.sentences.fisher import fisher_vectors, normalise
-from seesay.encoders.sentences.mixture import Mixture, fit_mixture
+from seesay.encoders.sentences.fisher import Mixture, fisher_vectors, fit_mixture, normalise
 from seesay.encoders.sentences.word_vectors import Bags
 
 Vectors = NDArray[Any]

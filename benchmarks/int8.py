@@ -28,7 +28,7 @@ from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.pixels import decode
 from seesay.data.readers import read_corpus
-from seesay.encoders.images.crops import resize
+from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of

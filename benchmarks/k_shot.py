@@ -18,7 +18,7 @@ from seesay.metrics.ranks import ranks
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import MatrixScores
-from seesay.text.rare_words import word_counts
+from seesay.text.vocabulary import word_counts
 
 MOST_SECONDS = 5.0
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from seesay._api import evaluate, load, train
-    from seesay.data.corpus import Corpus
-    from seesay.data.phrases import PhraseCorpus
+    from seesay.data.corpus import Corpus, PhraseCorpus
     from seesay.data.readers import read_corpus, read_phrases
     from seesay.errors import ImageError, SeesayError
     from seesay.runs.run import Run

@@ -7,8 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import recipe_with
 from seesay.runs.run import Run

@@ -3,8 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.data.corpus import Corpus, CorpusImage, Issues, Sentence
-from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.data.corpus import Corpus, CorpusImage, Issues, Phrase, PhraseCorpus, Sentence
 from seesay.errors import SeesayError
 
 IMAGES = (CorpusImage("a", "train"), CorpusImage("b", "test"), CorpusImage("c", "train"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seesay.data.boxes import iou
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.data.pixels import decode
 from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene

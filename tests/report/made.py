@@ -7,8 +7,7 @@ from pathlib import Path
 
 import torch
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.recipes.load import dump_recipe, load_recipe

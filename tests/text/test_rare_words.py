@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.data.readers import read_corpus
-from seesay.text.rare_words import (
+from seesay.text.vocabulary import (
     NO_WORDS,
     figure_1,
     rare_word_summary,

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.text.rare_words import vocabulary_summary
-from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize
+from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, vocabulary_summary
 
 
 def test_frequent_first_ties_by_alphabet_and_seldom_left_out() -> None:

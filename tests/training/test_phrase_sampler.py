@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.data.boxes import iou
-from seesay.data.corpus import CorpusImage
-from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.data.corpus import CorpusImage, Phrase, PhraseCorpus
 from seesay.encoders.regions.store import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.data.corpus import CorpusImage
-from seesay.data.phrases import Phrase, PhraseCorpus
+from seesay.data.corpus import CorpusImage, Phrase, PhraseCorpus
 from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences

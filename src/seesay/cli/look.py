@@ -37,7 +37,7 @@ def data(
     from seesay.data.readers import open_corpus
     from seesay.data.summary import BROKEN, summarise
     from seesay.progress import progress_of
-    from seesay.text.rare_words import rare_word_summary, vocabulary_summary
+    from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
 
     corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues, PhraseCorpus
 from seesay.data.pixels import content_key, decode, read_header
 from seesay.errors import ImageError
 

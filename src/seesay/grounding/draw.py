@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from seesay.data.phrases import Box
+from seesay.data.corpus import Box
 from seesay.data.pixels import decode
 from seesay.grounding.ground import Grounding
 from seesay.paths import check_output, writing

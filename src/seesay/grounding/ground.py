@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.boxes import iou
-from seesay.data.phrases import Box
+from seesay.data.corpus import Box
 from seesay.data.pixels import content_key, decode, upright_size
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.encoders.regions.proposals import propose

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import MEASURES, MIN_IOU, first_right, region_overlaps
 from seesay.protocols.base import PROTOCOLS, Part

@@ -13,8 +13,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from seesay import __version__
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.provenance import differences, encoder_and_crops
 from seesay.recipes.load import dump_recipe

@@ -19,8 +19,7 @@ from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, rec
 from seesay.report.subjects import Measured
 from seesay.results.figures import number
 from seesay.results.published import find_published
-from seesay.text.rare_words import rarest_words, word_counts
-from seesay.text.vocabulary import tokenize
+from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
 Whole = NDArray[np.int64]
 Bins = dict[str, NDArray[np.bool_]]  # sentences that have something in common, (m,), by a name

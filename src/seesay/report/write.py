@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import Regions, fill_regions
 from seesay.encoders.sentences.base import SentenceEncoder

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.append_only import LOCK, append, cut, locked, size
+from seesay.encoders.feature_store import LOCK, append, cut, locked, size
 
 _KEPT = 4 << 30  # bytes of matrices in the cache: eight of 5,000 × 25,000
 _ROWS = "rows.f32"

@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.text._word_classes import ADVERBIAL, COLOURS, listed, word_class
-from seesay.text.chunker import Chunk, noun_phrases
+from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
 from seesay.text.vocabulary import Vocabulary
 
 PartOfSpeech = Literal["noun", "adjective", "verb", "number"]

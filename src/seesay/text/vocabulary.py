@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 
@@ -68,3 +72,88 @@ class Vocabulary:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise SeesayError(f"{path}: not a list of words; train again.")
         return cls(words)
+
+
+SHOTS = (0, 1, 2, 3)  # K of the paper's K-shot test sets
+NO_WORDS = np.iinfo(np.int64).max  # the frequency of the rarest word of a sentence that has none
+
+_RARE, _ONCE = 10, 1  # Figure 1: below ten times, and once or never
+
+
+def word_counts(texts: Iterable[str]) -> Counter[str]:
+    """Count each word of those sentences."""
+    return Counter(word for text in texts for word in tokenize(text))
+
+
+def rarest_words(texts: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.int64]:
+    """Look up the count of the rarest word of each sentence, (m,); NO_WORDS if it has none.
+
+    >>> rarest_words(["a dog", "a xylophone", "?"], {"a": 9, "dog": 4}).tolist()[:2]
+    [4, 0]
+    """
+    found = (min((counts.get(word, 0) for word in tokenize(text)), default=NO_WORDS) for text in texts)
+    return np.fromiter(found, np.int64)
+
+
+def uncommon_words(texts: Iterable[str], counts: Mapping[str, int], k: int) -> set[str]:
+    """Collect the words of those sentences whose count is at most `k`."""
+    return {word for text in texts for word in tokenize(text) if counts.get(word, 0) <= k}
+
+
+def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
+    """Compute the paper's Figure 1: the distinct words of a split, by their frequency in training.
+
+    Returns:
+        `words`, how many there are, and the percentage that occurs `below 10` times, and `at most 1`.
+    """
+    words = uncommon_words(texts, counts, NO_WORDS)
+    frequencies = np.array([counts.get(word, 0) for word in words], np.int64)
+    return {
+        "words": len(words),
+        f"below {_RARE}": round(100 * float((frequencies < _RARE).mean()), 2) if words else 0.0,
+        f"at most {_ONCE}": round(100 * float((frequencies <= _ONCE).mean()), 2) if words else 0.0,
+    }
+
+
+def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, int]]]:
+    """Compute Figure 1 of a corpus's test split and the sizes of its K-shot test sets.
+
+    Returns:
+        What `figure_1` returns, and `uncommon`: for each K `N`, the words that occur at most K times in the
+        train split, the `sentences` that hold one, and the `images` of these. Empty without train or test.
+    """
+    if not {"train", "test"} <= {image.split for image in corpus.images}:
+        return {}
+    counts, test = word_counts(corpus.split("train").texts()), corpus.split("test")
+    texts, owners = test.texts(), test.image_of_sentence()
+    rarest = rarest_words(texts, counts)
+    sets = {
+        str(k): {
+            "N": len(uncommon_words(texts, counts, k)),
+            "sentences": int((rarest <= k).sum()),
+            "images": len(np.unique(owners[rarest <= k])),
+        }
+        for k in SHOTS
+    }
+    return {**figure_1(texts, counts), "uncommon": sets}
+
+
+def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
+    """Count the words of the train split.
+
+    Returns:
+        `words`, how many there are, how many occur `once`, and `unseen_test`, the percentage of test words
+        that are not among them. Empty without a train split.
+    """
+    splits = {image.split for image in corpus.images}
+    if "train" not in splits:
+        return {}
+    counts = word_counts(corpus.split("train").texts())
+    test = corpus.split("test").texts() if "test" in splits else []
+    words = [word for text in test for word in tokenize(text)]
+    unseen = sum(word not in counts for word in words)
+    return {
+        "words": len(counts),
+        "once": sum(n == 1 for n in counts.values()),
+        "unseen_test": 100 * unseen / max(len(words), 1),
+    }

@@ -33,7 +33,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
-from seesay.text.rare_words import rarest_words, word_counts
+from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.loop import lr_factor, new_optimizer
 
 SCALES = (1.0, 0.5, 0.25, 0.125)

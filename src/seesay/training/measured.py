@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import JsonValue
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import replace_text
 from seesay.results.rows import Row

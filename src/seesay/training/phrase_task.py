@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.pairs import LogisticLoss

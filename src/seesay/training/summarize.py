@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay import __version__
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.base import Result
 from seesay.recipes.load import read_recipe

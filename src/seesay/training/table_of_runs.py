@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, protocol_for
 from seesay.protocols.provenance import provenance

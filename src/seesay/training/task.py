@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result

@@ -5,7 +5,7 @@ import zlib
 import pytest
 from PIL import Image
 
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 
 
 def jpeg(name):

@@ -9,8 +9,7 @@ from seesay.data.summary import summarise
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
-from seesay.text.rare_words import rare_word_summary
-from seesay.text.vocabulary import Vocabulary
+from seesay.text.vocabulary import Vocabulary, rare_word_summary
 
 TABLE = (
     "image\tsplit\tcap1\tcap2\n"

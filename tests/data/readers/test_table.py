@@ -12,8 +12,7 @@ from seesay.data.readers.builder import (
     REPEATED_SENTENCE,
     TWO_SPLITS,
 )
-from seesay.data.readers.files import MALFORMED_LINE
-from seesay.data.readers.splits import seeded_splits, split_in_name
+from seesay.data.readers.files import MALFORMED_LINE, seeded_splits, split_in_name
 from seesay.errors import SeesayError
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from seesay.encoders.images import crops as module
-from seesay.encoders.images.crops import crops_of, random_crop, resize, ten_crops
+from seesay.encoders.images import base as module
+from seesay.encoders.images.base import crops_of, random_crop, resize, ten_crops
 
 SHAPES = ((300, 500), (500, 300), (256, 256), (224, 640), (37, 90), (1, 50))
 

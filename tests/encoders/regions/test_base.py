@@ -8,8 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.encoders.images.base import list_encoders, load_image_encoder
-from seesay.encoders.images.crops import resize
+from seesay.encoders.images.base import list_encoders, load_image_encoder, resize
 from seesay.encoders.images.efficientnet import on_device
 from seesay.encoders.names import REGION_ENCODERS
 from seesay.encoders.regions.base import (

@@ -8,8 +8,7 @@ from skimage.feature import fisher_vector
 from sklearn.decomposition import FastICA
 from sklearn.mixture import GaussianMixture
 
-from seesay.encoders.sentences.fisher import fisher_vectors, fit_ica, normalise
-from seesay.encoders.sentences.mixture import Mixture
+from seesay.encoders.sentences.fisher import Mixture, fisher_vectors, fit_ica, normalise
 from seesay.encoders.sentences.word_vectors import Bags
 from tests.encoders.sentences.test_mixture import random_mixture
 

@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 from scipy.stats import laplace, norm
 from sklearn.mixture import GaussianMixture
 
-from seesay.encoders.sentences import mixture as module
-from seesay.encoders.sentences.mixture import Mixture, fit_mixture
+from seesay.encoders.sentences import fisher as module
+from seesay.encoders.sentences.fisher import Mixture, fit_mixture
 
 
 def random_mixture(seed: int, kind: str = "hglmm", k: int = 3, d: int = 4) -> Mixture:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from seesay.encoders.sentences.tfidf import Tfidf
+from seesay.encoders.sentences.word_vectors import Tfidf
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import tokenize
 

@@ -9,8 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from seesay.data.corpus import Corpus
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.readers.base import PHRASE_READERS, READERS, choose_reader
 from seesay.errors import SeesayError
 

@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import ByteSource, Corpus, CorpusImage, Issues, Sentence
+from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Phrase, PhraseCorpus, Sentence
 from seesay.data.features import FeatureRows
-from seesay.data.phrases import Box, Phrase, PhraseCorpus
 from seesay.data.pixels import source_size
-from seesay.data.readers.files import read_lines
-from seesay.data.readers.splits import canonical_split, seeded_splits
+from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
 from seesay.data.sources import ImageFinder
 from seesay.errors import ImageError, SeesayError
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, TableFormat
-from seesay.data.readers.splits import canonical_split
+from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
 
 _TABLE = TableFormat(("image",), ("cap1",))
 _CAPTION = re.compile(r"cap\d+")

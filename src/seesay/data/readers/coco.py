@@ -11,8 +11,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers.files import need, read_json
-from seesay.data.readers.splits import split_in_name
+from seesay.data.readers.files import need, read_json, split_in_name
 from seesay.errors import SeesayError
 
 _YEAR = re.compile(r"(20\d\d)")

@@ -1,14 +1,16 @@
-"""Text, JSON and tables of a corpus, read so that an error names its file and line."""
+"""Text, JSON and tables of a corpus, with errors that name file and line, and the names of splits."""
 
 from __future__ import annotations
 
 import codecs
 import csv
 import gzip
+import hashlib
 import io
 import json
+import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -208,3 +210,54 @@ def _csv_rows(
                 issues.add(MALFORMED_LINE, f"{where}: {len(cells)} columns, not {len(names)}")
     except csv.Error as error:
         raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
+
+
+_ALIASES = {
+    "train": "train",
+    "training": "train",
+    "trn": "train",
+    "restval": "train",  # COCO: validation images that Karpathy's split trains on
+    "val": "val",
+    "valid": "val",
+    "validation": "val",
+    "dev": "val",
+    "test": "test",
+    "testing": "test",
+}
+_WORD = re.compile(r"[a-z]+")
+
+
+def canonical_split(name: str, where: str) -> str:
+    """Return `train`, `val` or `test` for any of the names that the field gives them.
+
+    Raises:
+        SeesayError: another name, found at `where`.
+    """
+    split = _ALIASES.get(name.strip().lower())
+    if split is None:
+        raise SeesayError(f"{where}: split '{name}' is not known; use train, val or test.")
+    return split
+
+
+def split_in_name(name: str) -> str | None:
+    """Return the split in a file name, such as `captions_val2014.json`; None without one, or with several."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+    found = {_ALIASES[word] for word in _WORD.findall(spaced) if word in _ALIASES}
+    return found.pop() if len(found) == 1 else None
+
+
+def seeded_splits(names: Iterable[str], seed: int = 0) -> dict[str, str]:
+    """Split images 80 / 10 / 10 by a hash of their names, whatever their order.
+
+    From three images on, each split has at least one.
+    """
+    ranked = sorted(set(names), key=lambda name: (_hash(seed, name), name))
+    tenth = max(len(ranked) // 10, 1) if len(ranked) >= 3 else 0
+    return {
+        name: "val" if rank < tenth else "test" if rank < 2 * tenth else "train"
+        for rank, name in enumerate(ranked)
+    }
+
+
+def _hash(seed: int, name: str) -> bytes:
+    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

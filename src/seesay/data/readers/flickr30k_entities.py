@@ -14,8 +14,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from seesay.data.boxes import from_inclusive
-from seesay.data.corpus import SPLITS
-from seesay.data.phrases import Box, PhraseCorpus
+from seesay.data.corpus import SPLITS, Box, PhraseCorpus
 from seesay.data.readers.base import PhraseReader, register_phrase_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, PhraseBuilder
 from seesay.data.readers.files import read_lines

@@ -17,8 +17,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.features import RegionFiles, find_region_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
-from seesay.data.readers.files import need, read_json
-from seesay.data.readers.splits import canonical_split
+from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
 
 FEATURES = "vgg_feats.mat"

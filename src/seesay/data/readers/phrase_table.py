@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.boxes import from_inclusive
-from seesay.data.phrases import Box, PhraseCorpus
+from seesay.data.corpus import Box, PhraseCorpus
 from seesay.data.readers.base import PhraseReader, register_phrase_reader
 from seesay.data.readers.builder import PhraseBuilder
-from seesay.data.readers.files import MALFORMED_LINE, TableFormat
-from seesay.data.readers.splits import canonical_split
+from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
 
 GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))

@@ -15,8 +15,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.features import FeatureRows
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import read_lines
-from seesay.data.readers.splits import canonical_split
+from seesay.data.readers.files import canonical_split, read_lines
 from seesay.errors import SeesayError
 
 PART_OF_TESTALL = "test_ims.npy left out: testall_ims.npy holds it"

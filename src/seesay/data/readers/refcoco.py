@@ -12,11 +12,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from seesay.data.phrases import PhraseCorpus
+from seesay.data.corpus import PhraseCorpus
 from seesay.data.readers.base import PhraseReader, register_phrase_reader
 from seesay.data.readers.builder import PhraseBuilder
-from seesay.data.readers.files import need, read_json
-from seesay.data.readers.splits import canonical_split
+from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
 
 Record = Mapping[str, Any]

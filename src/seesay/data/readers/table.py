@@ -8,8 +8,7 @@ from typing import Any
 from seesay.data.corpus import Corpus
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, TableFormat
-from seesay.data.readers.splits import canonical_split, split_in_name
+from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split, split_in_name
 from seesay.errors import SeesayError
 
 # The first is ours; the others are what well-known tables call the same column.

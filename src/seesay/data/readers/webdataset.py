@@ -14,8 +14,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.pixels import IMAGE_SUFFIXES
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, decode_text, parse_json
-from seesay.data.readers.splits import canonical_split, split_in_name
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, decode_text, parse_json, split_in_name
 from seesay.data.sources import TarMember, tar_members, walk_files
 from seesay.errors import SeesayError
 

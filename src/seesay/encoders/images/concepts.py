@@ -21,8 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
-from seesay.encoders.images.crops import Pixels, squares_of
+from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.names import TunedName, kind_of, register_image_encoder

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
-from seesay.encoders.images.base import Arrays, ImageEncoder
-from seesay.encoders.images.crops import Pixels
+from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
 from seesay.errors import ImageError
 from seesay.progress import progress
 

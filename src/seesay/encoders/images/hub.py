@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from seesay.encoders.images.base import Arrays, ImageEncoder
-from seesay.encoders.images.crops import Pixels
+from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
 from seesay.encoders.names import register_image_encoder
 from seesay.errors import SeesayError
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.images.base import Arrays, ImageEncoder
-from seesay.encoders.images.crops import Pixels, squares_of
+from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
 from seesay.encoders.images.efficientnet import LITE, lite_network
 from seesay.encoders.names import register_image_encoder
 from seesay.encoders.regions.proposals import SIDE, describe_regions, diverse_regions

@@ -17,7 +17,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from seesay.data.boxes import iou
-from seesay.encoders.images.crops import Pixels, resize
+from seesay.encoders.images.base import Pixels, resize
 
 VERSION = 3  # changes with the boxes; stores of region features hold it
 _DIVERSE_VERSION = 1  # changes with the choice of `diverse_regions`

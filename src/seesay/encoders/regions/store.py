@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.pixels import content_key, decode
-from seesay.encoders.append_only import AppendOnlyStore
-from seesay.encoders.images.crops import Pixels
+from seesay.encoders.feature_store import AppendOnlyStore
+from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.encode import Chunk, bytes_of, fill
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.base import Boxes, RegionEncoder
