@@ -12,20 +12,18 @@ import pytest
 from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.composed import EnsembleSettings
-from seesay.recipes.load import load_recipe, member_recipes, read_recipe
+from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
 from seesay.recipes.table import load_table
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
-from seesay.training import loop
-from seesay.training import table as table_of_runs
 from seesay.training.composed import MEMBERS, combine_members
 from seesay.training.summarize import list_runs
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
+from tests.training.steps import counted_steps
 
 NAMES = ["mcnn-wd", "mcnn-phs", "mcnn-phl", "mcnn-st"]
 SMALL = (
@@ -40,11 +38,6 @@ TWO = (*SMALL, "matcher.members=[mcnn-phs, mcnn-st]")
 
 
 @pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
-
-
-@pytest.fixture(scope="module")
 def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ensemble of two."""
     folder = tmp_path_factory.mktemp("ensemble") / "run"
@@ -56,23 +49,6 @@ def finished(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ensemble(finished: Path, tmp_path: Path) -> Path:
     """A copy to change."""
     return Path(shutil.copytree(finished, tmp_path / "copy"))
-
-
-@pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """How many steps each recipe took from here on; the one numbered `killed` ends the process."""
-    taken: dict[str, int] = {"killed": -1}
-    step = loop.Loop._step
-
-    def counted(self, *args) -> float:
-        name = self.recipe.name
-        taken[name] = taken.get(name, 0) + 1
-        if sum(taken.values()) - taken["killed"] == taken["killed"]:
-            raise KeyboardInterrupt
-        return step(self, *args)
-
-    monkeypatch.setattr(loop.Loop, "_step", counted)
-    return taken
 
 
 def test_its_scores_are_the_sums_of_its_members_runs(corpus: Corpus, finished: Path) -> None:
@@ -127,17 +103,17 @@ def test_the_recipe_says_what_its_members_say(corpus_name: str) -> None:
 
 
 def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
-    corpus: Corpus, finished: Path, tmp_path: Path, steps: dict[str, int]
+    corpus: Corpus, finished: Path, tmp_path: Path
 ) -> None:
     recipe, out = load_recipe("mcnn-ens", changes=TWO), tmp_path / "run"
-    steps["killed"] = 2 * 4 + 4 + 2  # 240 pairs in batches of 60: the second epoch of the second member
-    with pytest.raises(KeyboardInterrupt):
+    steps = 2 * 4 + 4 + 2  # 240 pairs in batches of 60: the second epoch of the second member
+    with pytest.raises(KeyboardInterrupt), counted_steps(last=steps):
         train(recipe, corpus, out)
     with pytest.raises(SeesayError, match="or --resume it"):
         train(recipe, corpus, out)
-    steps |= {"killed": -1, "mcnn-phs": 0, "mcnn-st": 0}
-    train(recipe, corpus, out, resume=True)
-    assert (steps["mcnn-phs"], steps["mcnn-st"]) == (0, 4)
+    with counted_steps() as taken:
+        train(recipe, corpus, out, resume=True)
+    assert len(taken) == 4  # the second epoch of the second member
     whole, resumed = (load_file(folder / "weights.safetensors") for folder in (finished, out))
     assert whole.keys() == resumed.keys()
     assert all((whole[key] == resumed[key]).all() for key in whole)
@@ -193,40 +169,28 @@ def test_members_that_cannot_be_combined_are_refused_before_training(member: str
         load_recipe("mcnn-ens", changes=[f"matcher.members=[mcnn-st, {member}]"])
 
 
-def test_a_table_combines_its_own_runs(
-    corpus: Corpus, tmp_path: Path, steps: dict[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[str] = []
-
-    def noted(recipe, members, corpus, out) -> Run:
-        made.append(out.name)
-        return combine_members(recipe, members, corpus, out)
-
-    monkeypatch.setattr(table_of_runs, "combine_members", noted)
+def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     rows = load_table("mcnn-2").only(["mcnn-wd", "mcnn-ens"])
     runs = TableRuns(rows, corpus, tmp_path, changes=SMALL)
     forbidden = measure_table(replace(runs, may_train=False), [1], lambda _: None)
     assert "mcnn-wd-seed1: no finished run" in forbidden.failures[-1]
-    first = measure_table(runs, [1], lambda _: None)
+    with counted_steps() as taken:
+        first = measure_table(runs, [1], lambda _: None)
     assert first.failures == []
-    assert {name: steps[name] for name in NAMES} == dict.fromkeys(NAMES, 2 * 4)
-    folders = {path.name for path in (tmp_path / "scenes").iterdir()}
-    assert folders == {f"{name}-seed1" for name in (*NAMES, "mcnn-ens")}
-    assert first.lines[1].rows[0].provenance.system == "m-CNN(ENS), VGG"
-    assert measure_table(replace(runs, may_train=False), [1], lambda _: None).failures == []
-    assert made == ["mcnn-ens-seed1"]
-    # A member that is trained anew makes another ensemble.
+    assert len(taken) == len(NAMES) * 2 * 4  # the row of its own and the member are one run
     scenes = tmp_path / "scenes"
-    weights = "weights.safetensors"
-    before = load_file(scenes / "mcnn-ens-seed1" / weights)
+    assert {path.name for path in scenes.iterdir()} == {f"{name}-seed1" for name in (*NAMES, "mcnn-ens")}
+    assert first.lines[1].rows[0].provenance.system == "m-CNN(ENS), VGG"
+    weights = scenes / "mcnn-ens-seed1" / "weights.safetensors"
+    written, before = weights.stat().st_mtime_ns, load_file(weights)
+    assert measure_table(replace(runs, may_train=False), [1], lambda _: None).failures == []
+    assert weights.stat().st_mtime_ns == written  # not combined again
+    # A member that is trained anew makes another ensemble.
     shutil.rmtree(scenes / "mcnn-st-seed1")
-    seed2 = train(load_recipe("mcnn-st", changes=[*SMALL, "seed=2"]), corpus, tmp_path / "other")
-    shutil.copytree(seed2.folder, scenes / "mcnn-st-seed1")
-    recipe = (scenes / "mcnn-st-seed1" / "recipe.yaml").read_text(encoding="utf-8")
-    recipe = recipe.replace("seed: 2", "seed: 1").replace("- seed=2\n", "")
-    (scenes / "mcnn-st-seed1" / "recipe.yaml").write_text(recipe, encoding="utf-8")
+    member = load_recipe("mcnn-st", changes=[*SMALL, "seed=2"])
+    train(member, corpus, scenes / "mcnn-st-seed1")
+    recipe = member.model_copy(update={"seed": 1, "changes": tuple(sorted(SMALL))})
+    (scenes / "mcnn-st-seed1" / "recipe.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
     assert measure_table(runs, [1], lambda _: None).failures == []
-    assert made == ["mcnn-ens-seed1"] * 2
-    after = load_file(scenes / "mcnn-ens-seed1" / weights)
-    moved = {key.split(".")[1] for key in after if (after[key] != before[key]).any()}
-    assert moved == {"3"}
+    after = load_file(weights)
+    assert {key.split(".")[1] for key in after if (after[key] != before[key]).any()} == {"3"}

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
@@ -23,11 +22,6 @@ from seesay.training.train import train
 SHORT = ("schedule.epochs=1", "batch_size=30", "min_count=1")
 PREDICTS = (*SHORT, "encoders=[efficientnet-lite0]")
 READS = ("encoders=[efficientnet-lite0, concepts]", "matcher.dim=8", "matcher.word_dim=4")
-
-
-@pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus, Sentence
-from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
@@ -29,11 +28,6 @@ CHANGES = [
     "min_count=2",
 ]
 CHANGES.append("optimizer.lr=0.01")
-
-
-@pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
 
 
 @pytest.fixture(scope="module")

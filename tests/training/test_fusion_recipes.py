@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import Ranks, ranks
@@ -70,11 +69,6 @@ def recipes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     members = f"{folder / 'uncommon.yaml'}, {folder / 'common.yaml'}"
     (folder / "fused.yaml").write_text(FUSED.replace("MEMBERS", members))
     return folder
-
-
-@pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,6 @@ from seesay.training.train import train
 
 
 @pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
-
-
-@pytest.fixture(scope="module")
 def teacher(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     changes = ["encoders=[efficientnet-lite0]", "matcher.dim=60", "matcher.word_dim=16", "schedule.epochs=10"]
     return train(

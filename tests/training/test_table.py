@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
@@ -22,6 +21,7 @@ from seesay.runs.run import Run
 from seesay.training.measured import MEASURED, data_digest
 from seesay.training.table import TableRuns, measure_table
 from tests.report.made import untrained
+from tests.training.steps import counted_steps
 
 CHANGES = (
     "encoders=[efficientnet-lite0]",
@@ -36,11 +36,6 @@ CHANGES = (
 ROWS = ("two-branch-linear", "two-branch")
 NAMES = [f"{row}-seed{seed}" for row in ROWS for seed in (1, 2)]
 MARK = 77.7  # a figure that nothing measures
-
-
-@pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
 
 
 def runs_of(corpus: Corpus, folder: Path, name: str = "two-branch-2", rows=ROWS, **changed) -> TableRuns:
@@ -107,20 +102,11 @@ def test_rows_are_trained_once_in_order_and_two_seeds_become_a_mean(corpus: Corp
 
 
 def test_an_interrupted_row_is_resumed_to_the_same_weights(
-    corpus: Corpus, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, finished: Path, tmp_path: Path
 ) -> None:
-    left = iter(range(2 * 4 + 4 + 2))  # 240 pairs in batches of 60: the second epoch of the second row
-    step = torch.optim.Adam.step
-
-    def interrupted(self, *args, **options):
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return step(self, *args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(torch.optim.Adam, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            measured(runs_of(corpus, tmp_path))
+    steps = 2 * 4 + 4 + 2  # 240 pairs in batches of 60: the second epoch of the second row
+    with pytest.raises(KeyboardInterrupt), counted_steps(last=steps):
+        measured(runs_of(corpus, tmp_path))
     first = weights(tmp_path)
     assert measured(runs_of(corpus, tmp_path)).failures == []
     assert weights(tmp_path).items() >= first.items()

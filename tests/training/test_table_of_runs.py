@@ -10,7 +10,6 @@ from statistics import fmean
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
@@ -21,11 +20,6 @@ from seesay.training.train import train
 
 SMALL = ("encoders=[efficientnet-lite0]", "sentence_encoder=mean", "sentence_dim=20", "schedule.epochs=1")
 WIDE = (*SMALL, "matcher.dim=16")
-
-
-@pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
 
 
 @pytest.fixture(scope="module")
