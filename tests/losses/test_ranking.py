@@ -7,9 +7,8 @@ from scipy.optimize import linprog
 from scipy.stats import entropy
 from torch import Tensor
 
-from seesay.losses.contrastive import ContrastiveLoss, DistillationLoss
 from seesay.losses.pairs import PairMarginLoss
-from seesay.losses.ranking import MarginLoss, SoftMarginLoss
+from seesay.losses.ranking import ContrastiveLoss, DistillationLoss, MarginLoss, SoftMarginLoss
 
 MARGIN = 0.5
 

@@ -15,7 +15,7 @@ from seesay.matchers.dvsa import DVSA
 from seesay.matchers.sentences import Sentences
 from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.pretrained import PretrainedVectors
+from seesay.training.words import PretrainedVectors
 
 COUNT, F, DIM, HIDDEN, MAX_LENGTH, WORDS = 5, 7, 6, 4, 8, 20
 

@@ -17,6 +17,7 @@ from seesay.matchers.gvse import UncommonVSE
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 COUNT, F, H, T, S = 5, 7, 6, 3, 4  # instances, their width, dim, steps, sentence_dim
@@ -160,8 +161,7 @@ def test_a_run_on_regions_that_came_as_files(tmp_path: Path) -> None:
     train(recipe, corpus, tmp_path / "run")
     run = Run.load(str(tmp_path / "run"))
     assert run.matcher.instances == 6
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text()
-    assert '"epoch": 6' in lines
+    assert TrainingSummary.load(tmp_path / "run").epochs == 6
     features = np.load(tmp_path / "test_ims.npy")
     padded = np.pad(features, ((0, 0), (0, 1), (0, 0))).reshape(len(features), -1)
     texts = (tmp_path / "test_caps.txt").read_text().splitlines()

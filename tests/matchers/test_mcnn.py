@@ -16,7 +16,7 @@ from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
 from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.pretrained import PretrainedVectors
+from seesay.training.words import PretrainedVectors
 
 Array = NDArray[np.float64]
 IMAGE, WORDS = 7, 40

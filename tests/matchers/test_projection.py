@@ -4,7 +4,7 @@ from torch.nn import functional
 from seesay.matchers.projection import Projection
 from seesay.matchers.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.pretrained import PretrainedVectors
+from seesay.training.words import PretrainedVectors
 
 
 def matcher(members: int, class_names: float) -> Projection:

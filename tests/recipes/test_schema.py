@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seesay.errors import SeesayError
-from seesay.losses.contrastive import ContrastiveSettings, DistillationSettings
-from seesay.losses.ranking import MarginSettings, SoftMarginSettings
+from seesay.losses.ranking import (
+    ContrastiveSettings,
+    DistillationSettings,
+    MarginSettings,
+    SoftMarginSettings,
+)
 from seesay.matchers.composed import EnsembleSettings
 from seesay.matchers.irmatch import IRMatchSettings
 from seesay.matchers.mcnn import MatchingCNNSettings

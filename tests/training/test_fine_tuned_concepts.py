@@ -17,7 +17,7 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
-from seesay.matchers.concepts import ConceptClassifier
+from seesay.matchers.sco import ConceptClassifier
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import load_recipe, parse_recipe, read_recipe

@@ -1,11 +1,16 @@
 """Losses: modules with scalars, one for each way in which the papers train."""
 
 from seesay.losses.base import Batch, Loss, register_loss
-from seesay.losses.contrastive import ContrastiveLoss, DistillationLoss
 from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.losses.pairs import LogisticLoss, PairMarginLoss
-from seesay.losses.ranking import HingeRankLoss, MarginLoss, SoftMarginLoss
+from seesay.losses.ranking import (
+    ContrastiveLoss,
+    DistillationLoss,
+    HingeRankLoss,
+    MarginLoss,
+    SoftMarginLoss,
+)
 from seesay.losses.triplet import Relations, TripletLoss
 
 __all__ = [

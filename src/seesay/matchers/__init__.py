@@ -7,7 +7,6 @@ A matcher takes image features (n, d) and sentences, and gives the score matrix 
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, register_matcher
 from seesay.matchers.cca import CCA
 from seesay.matchers.composed import Ensemble
-from seesay.matchers.concepts import ConceptClassifier
 from seesay.matchers.dcca import DCCA
 from seesay.matchers.devise import DeViSE
 from seesay.matchers.dvsa import DVSA
@@ -16,7 +15,7 @@ from seesay.matchers.irmatch import IRMatch
 from seesay.matchers.mcnn import MatchingCNN
 from seesay.matchers.order_embeddings import OrderEmbeddings
 from seesay.matchers.projection import Projection
-from seesay.matchers.sco import SCO
+from seesay.matchers.sco import SCO, ConceptClassifier
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.matchers.vsepp import VSEPlusPlus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import signature
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -306,6 +306,30 @@ def as_matcher(module: nn.Module) -> Matcher:
         f"{type(module).__name__} is no matcher: write embed_images and embed_sentences, "
         "or derive it from seesay.matchers.PairMatcher."
     )
+
+
+class ExternalSettings(MatcherSettings):
+    """Settings that name the module's class; `seesay.train(…, module=…)` writes them."""
+
+    kind: Literal["external"] = "external"
+    class_name: str
+
+    @classmethod
+    def from_module(cls, module: nn.Module) -> ExternalSettings:
+        """Name the class of a module."""
+        return cls(class_name=f"{type(module).__module__}.{type(module).__qualname__}")
+
+    def build(self, inputs: MatcherInputs) -> nn.Module:
+        """Raise an error that says how to load the run."""
+        del inputs
+        raise SeesayError(
+            f"This run was trained with the module {self.class_name}; pass it again: "
+            "seesay.load(RUN, module=…). To load it by name, register the class with "
+            "seesay.matchers.register_matcher."
+        )
+
+
+register_matcher(ExternalSettings)(EmbeddingMatcher)
 
 
 def check_images(images: Tensor, dim: int) -> None:

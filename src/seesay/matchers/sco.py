@@ -1,7 +1,7 @@
 """SCO (Huang, Wu, Song, Wang, CVPR 2018): concepts and context, fused, in the space of a sentence LSTM.
 
-The image vector is also made to generate the matching sentence while training, so that it learns the
-order of the concepts (section 3.3.2); see `decoder.py`.
+The image vector is also made to generate the matching sentence while training, so that it learns the order
+of the concepts (section 3.3.2); see `decoder.py`. The concepts come from a multi-label CNN (section 3.2).
 """
 
 from __future__ import annotations
@@ -203,3 +203,57 @@ class SCO(EmbeddingMatcher):
 def _unit(matrix: nn.Linear | None, vectors: Tensor) -> Tensor:
     assert matrix is not None
     return functional.normalize(matrix(vectors), dim=1)
+
+
+class ConceptSettings(MatcherSettings):
+    """Settings of `ConceptClassifier`; `count` is how many concepts are wanted at most."""
+
+    kind: Literal["concepts"] = "concepts"
+    count: int = Field(256, gt=0)
+    hidden: int = Field(0, ge=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+
+    def build(self, inputs: MatcherInputs) -> ConceptClassifier:
+        """Return the classifier of the vocabulary's words, the unknown one left out."""
+        return ConceptClassifier(inputs.image_dim, inputs.vocabulary_size - 1, self.hidden, self.dropout)
+
+    @property
+    def concept_count(self) -> int:
+        """How many concepts are wanted at most."""
+        return self.count
+
+
+@register_matcher(ConceptSettings)
+class ConceptClassifier(nn.Module):
+    """The output layer of the multi-label CNN: image features to a logit a concept.
+
+    It matches no sentences; a recipe takes its scores as an image encoder (`concepts:RUN`).
+
+    Args:
+        image_dim: width of the image features.
+        concepts: K.
+        hidden: width of a layer before it, with ReLU; 0 for none (the paper tunes the network instead).
+        dropout: before the output layer.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import ConceptClassifier
+        >>> ConceptClassifier(image_dim=6, concepts=256)(torch.rand(4, 6)).shape
+        torch.Size([4, 256])
+    """
+
+    reads_words = reads_vectors = False
+    tunable = True
+
+    def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.image_dim, self.concepts = image_dim, concepts
+        layers: list[nn.Module] = [nn.Linear(image_dim, hidden), nn.ReLU()] if hidden else []
+        layers += [nn.Dropout(dropout), nn.Linear(hidden or image_dim, concepts)]
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits, (n, K); their sigmoids are the concepts' scores."""
+        check_images(images, self.image_dim)
+        logits: Tensor = self.layers(images)
+        return logits

@@ -78,7 +78,7 @@ class Concepts(Protocol):
     def _scores(self, subject: RunSubject) -> Scores:
         import torch
 
-        from seesay.matchers.concepts import ConceptClassifier
+        from seesay.matchers.sco import ConceptClassifier
 
         matcher, run = subject.run.matcher, subject.run
         assert isinstance(matcher, ConceptClassifier)

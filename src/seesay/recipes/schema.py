@@ -11,7 +11,7 @@ from seesay.errors import did_you_mean
 from seesay.losses.base import LOSSES, LossSettings, missing_methods
 from seesay.matchers.base import AnyMatcherSettings
 from seesay.registry import Settings
-from seesay.samplers.pairs import SAMPLERS
+from seesay.samplers import SAMPLERS
 
 AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES.validate)]
 

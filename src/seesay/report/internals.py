@@ -17,8 +17,8 @@ from seesay.encoders.images.instances import INSTANCES
 from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
-from seesay.matchers.concepts import ConceptClassifier
 from seesay.matchers.gvse import GVSE, UncommonVSE, gate_values
+from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
 from seesay.runs.inputs import Inputs

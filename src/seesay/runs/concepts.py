@@ -9,7 +9,7 @@ import numpy as np
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
-from seesay.matchers.concepts import ConceptClassifier
+from seesay.matchers.sco import ConceptClassifier
 from seesay.runs.run import Run, default_device
 from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
 

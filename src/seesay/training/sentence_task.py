@@ -23,7 +23,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
-from seesay.samplers.pairs import SAMPLERS
+from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.words import learned_from
 

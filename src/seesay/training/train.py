@@ -15,8 +15,7 @@ from seesay.encoders.sentences.base import (
     save_sentence_encoder,
 )
 from seesay.errors import SeesayError
-from seesay.matchers.base import Matcher
-from seesay.matchers.external import ExternalSettings
+from seesay.matchers.base import ExternalSettings, Matcher
 from seesay.paths import replace_text
 from seesay.protocols.base import read_result
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
@@ -39,10 +38,9 @@ from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
-from seesay.training.pretrained import PretrainedVectors
 from seesay.training.summarize import summarize
 from seesay.training.task import Task, task_for
-from seesay.training.words import learned_words
+from seesay.training.words import PretrainedVectors, learned_words
 
 
 def train(
