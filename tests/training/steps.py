@@ -10,7 +10,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 @contextmanager
 def counted_steps(last: int | None = None) -> Iterator[list[None]]:
-    """Yield a list that grows by an entry a step; raise KeyboardInterrupt after step `last`, as a kill does."""
+    """Yield a list that grows by an entry a step; raise KeyboardInterrupt after step `last`."""
     taken: list[None] = []
 
     def count(*_: object) -> None:
