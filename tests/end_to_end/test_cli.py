@@ -145,9 +145,8 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
         ((given, "--data", scenes, "--protocol", "composition"), "save scores.T"),
         ((run, given), "--combine mean"),
         ((run, "--combine", "mean"), "two"),
-        ((run, "--against", run, "--rerank", run), "--rerank"),
-        ((run, "--against", run, "--protocol", "composition"), "--against compares by standard"),
-        ((given, "--data", scenes, "--any-box"), "--any-box"),
+        ((run, given, "--combine", "mean", "--rerank", run), "--rerank: one run"),
+        ((given, "--data", scenes, "--boxes", "any"), "--boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())
 

@@ -42,7 +42,9 @@ def test_agreement(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> N
     assert "reports tau-b" in evaluate(*given, "agreement", "--judgements", judged)
     assert "--judgements FILE" in evaluate(*given, "agreement", code=2)
     judged.write_text("a\tb\n")
-    assert f"{judged}:1: five columns" in evaluate(*given, "agreement", "--judgements", judged, code=2)
+    assert f"{judged}:1: expected five columns" in evaluate(
+        *given, "agreement", "--judgements", judged, code=2
+    )
 
 
 def test_graded_relevance(given: tuple[object, ...], scenes: Path, tmp_path: Path) -> None:
@@ -64,4 +66,4 @@ def test_image_to_image(given: tuple[object, ...], tmp_path: Path) -> None:
     measured = json.loads(evaluate(*given, "image-to-image", "--json"))
     assert 2 <= measured["queries"] <= measured["images"]
     np.save(tmp_path / "scores.npy", np.ones((measured["images"], 5 * measured["images"])))
-    assert "scores alone" in evaluate(tmp_path / "scores.npy", *given[1:], "image-to-image", code=2)
+    assert "compares embeddings" in evaluate(tmp_path / "scores.npy", *given[1:], "image-to-image", code=2)

@@ -110,10 +110,9 @@ def evaluate(
         result = _measure_entries(entries, combine, corpus, split, chosen, options)
     if other is None:
         return result
-    theirs = measure(
-        subject_of(other, corpus, split, chosen), chosen, Options(**vars(options) | {"resamples": 0})
-    )
-    return result.model_copy(update={"against": result.compare(theirs, other.name)})
+    baseline = subject_of(other, corpus, split, chosen)
+    theirs = measure(baseline, chosen, Options(**vars(options) | {"resamples": 0}))
+    return result.model_copy(update={"against": result.compare(theirs, baseline.name)})
 
 
 def open_entry(entry: Entry | str) -> Entry:
