@@ -50,7 +50,7 @@ def test_what_names_no_one_corpus_is_refused(moved, grounding_run: Path, tmp_pat
         open_corpus_of([moved("gone", root=str(tmp_path / "gone-corpus"))])
     with pytest.raises(SeesayError, match="The runs were trained on"):
         open_corpus_of([moved("one"), moved("two", root=str(tmp_path / "other"))])
-    with pytest.raises(SeesayError, match="does not say what it was trained on"):
+    with pytest.raises(SeesayError, match="records no corpus"):
         trained_on(small)
 
 

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
-from seesay.runs import score_file
 from seesay.runs.score_file import ScoreFile, drop_oldest, matrix_name
 
 
-def test_rows_at_another_place_are_not_believed(tmp_path: Path) -> None:
+def test_rows_at_another_place_are_ignored(tmp_path: Path) -> None:
     """As when a file was removed while another process went on appending to it."""
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
     with ScoreFile.opened(tmp_path, 3) as file:
@@ -24,8 +22,7 @@ def test_rows_at_another_place_are_not_believed(tmp_path: Path) -> None:
     assert np.array_equal(into[:3], rows[:3])
 
 
-def test_the_cache_keeps_what_was_asked_for_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_file, "_KEPT", 3 * 4 * 4)  # three matrices of three numbers and a checksum
+def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     row = np.ones((1, 3), np.float32)
     for name in "abc":
         with ScoreFile.opened(tmp_path / name, 3) as file:
@@ -34,14 +31,11 @@ def test_the_cache_keeps_what_was_asked_for_last(tmp_path: Path, monkeypatch: py
         assert file.read(np.empty((1, 3), np.float32)) == 1
     with ScoreFile.opened(tmp_path / "d", 3) as file:
         file.append(0, row)
-    drop_oldest(tmp_path / "d")
+    drop_oldest(tmp_path / "d", max_bytes=3 * 4 * 4)  # three matrices of three numbers and a checksum
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "d"]
 
 
-def test_the_cache_leaves_alone_what_another_process_is_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(score_file, "_KEPT", 0)
+def test_the_cache_keeps_what_another_process_is_using(tmp_path: Path) -> None:
     row = np.ones((1, 3), np.float32)
     for name in "abc":
         with ScoreFile.opened(tmp_path / name, 3) as file:
@@ -49,7 +43,7 @@ def test_the_cache_leaves_alone_what_another_process_is_at(
     (tmp_path / "gone").mkdir()
     (tmp_path / "gone" / "rows.f32").symlink_to(tmp_path / "nowhere")  # listed, then not there
     with ScoreFile.opened(tmp_path / "a", 3) as file:
-        drop_oldest(tmp_path / "c")
+        drop_oldest(tmp_path / "c", max_bytes=0)
         file.append(1, row)
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "gone"]
 

@@ -9,7 +9,6 @@ import pytest
 
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.recipes.load import load_recipe
-from seesay.runs import text_inputs
 from seesay.runs.text_inputs import fitted_sentence_encoder, sentence_vectors
 
 TEXTS = ["a dog runs", "two dogs run", "a red ball", "xqzzk", "a man and a dog on a hill"]
@@ -24,12 +23,10 @@ def encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SentenceEncoder:
     return fitted
 
 
-def test_vectors_are_the_encoders_whatever_the_blocks(
-    encoder: SentenceEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(text_inputs, "_ROWS", 2)
-    vectors = sentence_vectors(encoder, TEXTS)
-    np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-6)
+def test_many_sentences_have_the_vectors_of_each(encoder: SentenceEncoder) -> None:
+    """So many that they are encoded and written in several parts."""
+    vectors = sentence_vectors(encoder, TEXTS * 7000)
+    np.testing.assert_allclose(vectors, np.tile(encoder.encode(TEXTS), (7000, 1)), atol=1e-6)
     assert sentence_vectors(encoder, []).shape == (0, encoder.dim)
 
 

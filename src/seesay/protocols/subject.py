@@ -127,7 +127,7 @@ class RunSubject(Subject):
     def __init__(
         self, run: Run, inputs: Inputs, split: str, whole: Corpus | None = None, keep: bool = False
     ) -> None:
-        from seesay.runs.cut import count_cut
+        from seesay.runs.sentences import count_cut
 
         cut = count_cut(run.recipe.matcher, inputs.sentences)
         about = About(cut_sentences=cut["cut_sentences"], max_length=cut["max_length"]) if cut else About()

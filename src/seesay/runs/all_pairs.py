@@ -1,6 +1,6 @@
-"""All pairs of a pair matcher: each side encoded once, the score matrix filled some images at a time.
+"""Scoring all pairs by a pair matcher: each side is encoded once, the matrix is filled in blocks of images.
 
-On a GPU pairs are scored in half precision, on a CPU in single; scores are in single precision.
+Activations are in half precision on a GPU and in single precision on a CPU; scores are single precision.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from seesay.matchers.base import PairMatcher
 from seesay.progress import progress
 from seesay.runs.score_file import ScoreFile, drop_oldest
 
-BLOCK = 1 << 17  # pairs, about: seconds of work, which is what a kill may cost
-_IMAGES = 256  # of a block at most: each is held with all its places, however few the sentences
-_PROBES = 64  # sentences whose scores say whether kept rows are what the matcher would score today
-_CLOSE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}  # of scores' size, by precision
+BLOCK = 1 << 17  # pairs, roughly: seconds of work, the most that a kill costs
+_IMAGES = 256  # at most in a block, whose images are held with all their positions
+_PROBES = 64  # sentences rescored to check that cached rows are still valid
+_CLOSE = {torch.float32: 1e-4, torch.float16: 0.02, torch.bfloat16: 0.1}  # relative tolerance by precision
 
 
 @torch.inference_mode()
@@ -31,14 +31,14 @@ def score_all_pairs(
     block: int = BLOCK,
     precision: torch.dtype | None = None,
 ) -> Tensor:
-    """The score matrix (n, m) of encoded images and sentences, single precision, in the CPU's memory.
+    """Score encoded images and sentences, (n, m), single precision, in CPU memory.
 
     Args:
-        matcher: whose pairs.
-        images: what its `encode_images` gave, n rows.
-        sentences: what its `encode_sentences` gave, m rows.
-        block: pairs at a time, or one image's where that is more.
-        precision: of a pair's activations; by default half on a GPU, single on a CPU.
+        matcher: the pair matcher.
+        images: output of its `encode_images`, n rows.
+        sentences: output of its `encode_sentences`, m rows.
+        block: pairs at a time; at least one image's are scored.
+        precision: of the activations; by default half on a GPU, single on a CPU.
     """
     scores = torch.empty(len(images), len(sentences))
     for top, rows in _blocks(matcher, images, sentences, block, precision):
@@ -50,15 +50,15 @@ def score_all_pairs(
 def resume_all_pairs(
     matcher: PairMatcher, images: Tensor, sentences: Tensor, folder: Path, block: int = BLOCK
 ) -> NDArray[np.float32]:
-    """The same as long work: it shows its progress and goes on behind the rows that `folder` holds.
+    """Score all pairs as `score_all_pairs` does, with progress, resuming from the rows in a folder.
 
     Args:
-        matcher: whose pairs.
-        images: what its `encode_images` gave, n rows.
-        sentences: what its `encode_sentences` gave, m rows.
-        folder: for this very matrix; made where it is missing. All rows are kept there at the end, so
-            asking again only reads them; folders beside it go when they hold more than some gigabytes.
-        block: as above. A matrix of one block is seconds of work, and is not kept.
+        matcher: the pair matcher.
+        images: output of its `encode_images`, n rows.
+        sentences: output of its `encode_sentences`, m rows.
+        folder: of this matrix, created if missing. All rows are cached there; the least recently used of
+            the folders beside it are removed beyond some gigabytes.
+        block: pairs at a time; a matrix of one block is not cached.
 
     Raises:
         SeesayError: the folder cannot be read or written.
@@ -68,7 +68,7 @@ def resume_all_pairs(
     scores = np.empty((len(images), len(sentences)), np.float32)
     with ScoreFile.opened(folder, len(sentences)) as file:
         there = file.read(scores)
-        if there and not _as_today(matcher, images, sentences, scores):
+        if there and not _is_valid(matcher, images, sentences, scores):
             there = file.clear()
         left = (len(images) - there) * len(sentences)
         with progress("Scoring", left, "pairs") as advance:
@@ -88,11 +88,11 @@ def _blocks(
     precision: torch.dtype | None,
     start: int = 0,
 ) -> Iterator[tuple[int, Tensor]]:
-    """Rows of the score matrix from number `start` on: the first one's number, and (some images, m)."""
+    """Iterate over blocks of rows from row `start` on: the number of the first row, and scores (k, m)."""
     if not len(sentences):
         return
     device = images.device.type
-    precision = precision or _usual(device)
+    precision = precision or _default_precision(device)
     few = min(max(block // len(sentences), 1), _IMAGES)
     images, sentences = images.to(precision), sentences.to(precision)
     for top in range(start, len(images), few):
@@ -101,13 +101,13 @@ def _blocks(
         yield top, rows.float().cpu()
 
 
-def _usual(device: str) -> torch.dtype:
+def _default_precision(device: str) -> torch.dtype:
     return torch.float32 if device == "cpu" else torch.float16
 
 
-def _as_today(matcher: PairMatcher, images: Tensor, sentences: Tensor, scores: NDArray[np.float32]) -> bool:
-    """Whether the first image's kept scores are what the matcher gives: its code may be another since."""
+def _is_valid(matcher: PairMatcher, images: Tensor, sentences: Tensor, scores: NDArray[np.float32]) -> bool:
+    """Return whether cached scores are what the matcher computes, checked on the first image."""
     some = torch.linspace(0, len(sentences) - 1, min(_PROBES, len(sentences))).long()
-    today = score_all_pairs(matcher, images[:1], sentences[some.to(sentences.device)])[0].numpy()
-    within = _CLOSE[_usual(images.device.type)] * max(float(np.abs(today).max()), 1.0)
-    return np.allclose(scores[0, some.numpy()], today, rtol=0, atol=within)
+    fresh = score_all_pairs(matcher, images[:1], sentences[some.to(sentences.device)])[0].numpy()
+    within = _CLOSE[_default_precision(images.device.type)] * max(float(np.abs(fresh).max()), 1.0)
+    return np.allclose(scores[0, some.numpy()], fresh, rtol=0, atol=within)

@@ -1,4 +1,4 @@
-"""Sentences that a run writes of an image, where its recipe learned to generate them."""
+"""Captioning: the sentences that a run with a decoder writes about an image."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from seesay.runs.run import Run, join_features
 
 @dataclass(frozen=True, slots=True)
 class WrittenSentence:
-    """A sentence of an image, and ln P of its words and its end given the image (eq. 3 of SCO)."""
+    """A generated sentence, and ln P of its words and its end given the image (eq. 3 of SCO)."""
 
     sentence: str
     log_likelihood: float
 
 
 def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> list[WrittenSentence]:
-    """The likeliest sentences of an image that a beam search finds, best first; never longer than trained on.
+    """Generate sentences for an image by beam search, most likely first.
+
+    None is longer than the sentences of the training.
 
     Args:
-        run: of a recipe with `matcher.generation`.
-        data: the image file's content.
-        name: of the image, in errors.
-        beam: how many beginnings of sentences the search keeps; at least `count` are.
-        count: how many sentences, at most.
+        run: a run of a recipe with `matcher.generation`.
+        data: the encoded image.
+        name: the image's name, for errors.
+        beam: width of the beam; at least `count` is used.
+        count: the largest number of sentences.
 
     Raises:
         SeesayError: the run has no decoder, or the image is broken.
@@ -36,8 +38,8 @@ def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> 
     matcher = run.matcher
     if not isinstance(matcher, SCO) or matcher.decoder is None:
         raise SeesayError(
-            f"{run.name}: this run has no decoder; writing takes a run of a recipe that learns to generate "
-            "sentences, such as sco-ctx-gen or sco-full."
+            f"{run.name}: this run has no decoder; use a run of a recipe that learns to generate sentences, "
+            "such as sco-ctx-gen or sco-full."
         )
     encoded = encode_images(run.encoders, [data], [name])
     if encoded.errors[0] is not None:

@@ -1,4 +1,4 @@
-"""The concepts that a run sees in one image."""
+"""The concepts that a run predicts for an image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
 
 @dataclass(frozen=True, slots=True)
 class SeenConcept:
-    """A concept and how surely it is there, in 0..1."""
+    """A concept and its predicted probability."""
 
     word: str
     part_of_speech: PartOfSpeech
@@ -24,7 +24,11 @@ class SeenConcept:
 
 
 def run_concepts(run: Run) -> ConceptVocabulary:
-    """The concepts that a run predicts; SeesayError where it predicts none."""
+    """Return the concepts that a run predicts.
+
+    Raises:
+        SeesayError: it predicts none, or the file of concepts does not fit its weights.
+    """
     if not isinstance(run.matcher, ConceptClassifier):
         raise SeesayError(f"{run.name}: predicts no concepts; `seesay train concepts` makes a run that does.")
     vocabulary = ConceptVocabulary.load(run.folder / FILE)
@@ -34,14 +38,14 @@ def run_concepts(run: Run) -> ConceptVocabulary:
 
 
 def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool = False) -> list[SeenConcept]:
-    """The `count` surest concepts of an image, best first.
+    """Predict the `count` most probable concepts of an image, best first.
 
     Args:
-        run: of concepts.
+        run: a run that predicts concepts.
         image: the encoded image.
-        name: of the image, for errors.
-        count: how many.
-        regions: whether the highest score of 50 regions counts, as in the paper's Figure 5.
+        name: the image's name, for errors.
+        count: the number of concepts.
+        regions: take the maximum over 50 regions, as in the paper's Figure 5.
 
     Raises:
         SeesayError: the run predicts no concepts; the image cannot be decoded.

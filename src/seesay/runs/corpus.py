@@ -14,7 +14,7 @@ from seesay.runs.summary import TrainingSummary, is_finished
 
 
 class Training(TypedDict, total=False):
-    """What a run's summary says of the course of its training, as recorded rows name it."""
+    """The epochs and seconds of a training, under the keys of recorded rows."""
 
     epochs: int
     best_epoch: int
@@ -22,13 +22,13 @@ class Training(TypedDict, total=False):
 
 
 def trained_on(run: Run) -> tuple[Path, Path | None]:
-    """Return the corpus that a run was trained on, and where the images of its phrases lie.
+    """Return the corpus that a run was trained on, and the folder of its phrases' images if elsewhere.
 
     Raises:
-        SeesayError: the run does not say, as of shipped weights, or the corpus is not there any more.
+        SeesayError: the run does not record it, as for shipped weights, or the corpus was moved.
     """
     if not is_finished(run.folder):
-        raise SeesayError(f"{run.name}: does not say what it was trained on; name a corpus with --data.")
+        raise SeesayError(f"{run.name}: records no corpus; name one with --data.")
     corpus = TrainingSummary.load(run.folder).corpus
     root = Path(corpus.root)
     if not root.exists():
@@ -37,7 +37,7 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
 
 
 def training_of(run: Run) -> Training:
-    """Return what a run's summary says of its training; nothing without one, as of shipped weights."""
+    """Return the epochs and seconds of a run's training; empty without a summary, as for shipped weights."""
     if not is_finished(run.folder):
         return {}
     summary = TrainingSummary.load(run.folder)
@@ -52,11 +52,10 @@ def open_corpus_of(
 ) -> Corpus | PhraseCorpus:
     """Open the corpus to measure on: the one named, or the one that all runs were trained on.
 
-    Without runs, as of external scores, it must be named.
+    Without runs, as for external scores, it must be named.
 
     Raises:
-        SeesayError: it cannot be read, nothing or not one thing says which it is, or the runs cannot share
-            one.
+        SeesayError: it cannot be read, or the runs name no corpus or several, or cannot share one.
     """
     grounds = {run.recipe.regions is not None for run in runs}
     if len(grounds) > 1:
@@ -65,7 +64,7 @@ def open_corpus_of(
     if data is not None:
         return open_corpus(data, phrases=phrases, images=images, format=format)
     if not runs:
-        raise SeesayError("Files of scores do not say of which corpus they are; name it with --data.")
+        raise SeesayError("Score files do not name their corpus; name it with --data.")
     places = {trained_on(run) for run in runs if run.folder not in shipped_runs()}
     if len(places) != 1:
         roots = ", ".join(sorted(str(root) for root, _ in places)) or "none that they name"

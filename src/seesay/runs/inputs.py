@@ -46,7 +46,7 @@ class Inputs:
     image_dims: tuple[int, ...]
 
     def of_first_images(self, count: int) -> Inputs:
-        """The first `count` images and their sentences alone; the corpus stays whole."""
+        """Return the first `count` images with their sentences; `corpus` stays whole."""
         kept = self.image_of_sentence < count
         sentences = self.sentences.take(torch.from_numpy(np.flatnonzero(kept)))
         return replace(
@@ -60,10 +60,10 @@ class Inputs:
 def split_inputs(
     recipe: Recipe, corpus: Corpus, split: str, vocabulary: Vocabulary, encoder: SentenceEncoder | None = None
 ) -> Inputs:
-    """Features from the store (encoding what is missing) and prepared sentences of one split.
+    """Read the features of a split from the store, encoding what is missing, and prepare its sentences.
 
     Raises:
-        SeesayError: the split is empty, or nothing of it can be used.
+        SeesayError: the split is empty, or none of its images can be decoded.
     """
     part = corpus.split(split)
     if PRECOMPUTED in recipe.encoders:
@@ -89,7 +89,7 @@ def split_inputs(
 
 
 def stores_folder() -> Path:
-    """Where the feature stores lie, shared by all runs."""
+    """Return the folder of the feature stores, which all runs share."""
     return cache_dir() / "features"
 
 
@@ -116,11 +116,11 @@ def _precomputed_features(
         raise SeesayError(f"{part.root}: no precomputed features there; name an encoder in the recipe.")
     rows = [image.row for image in part.images]
     kept = [i for i, row in enumerate(rows) if row is not None]
-    missing = [ImageError(f"{image.name}: no features of it.") for image in part.images if image.row is None]
+    missing = [ImageError(f"{image.name}: it has no features.") for image in part.images if image.row is None]
     given = np.asarray(part.features[[row for row in rows if row is not None]], np.float32)
     if not (finite := np.isfinite(given).reshape(len(given), -1).all(axis=1)).all():
         name = part.images[kept[int(np.argmin(finite))]].name
-        raise SeesayError(f"{part.root}: the features of image {name} are no numbers (NaN or infinite).")
+        raise SeesayError(f"{part.root}: the features of image {name} contain NaN or infinity.")
     if (instances := recipe.matcher.instances_per_image) is not None:
         return _joined_instances(given, instances, part.root), kept, missing
     # Regions (n, r, d) become one global vector: their mean.
@@ -128,7 +128,7 @@ def _precomputed_features(
 
 
 def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> NDArray[np.float32]:
-    """Instances (n, i, d) laid end to end, (n, wanted·d): zeros stand for those that images lack."""
+    """Concatenate instances (n, i, d) to (n, wanted·d), padded with zeros."""
     if given.ndim != 3 or given.shape[1] > wanted:
         found = f"{given.shape[1]} regions" if given.ndim == 3 else "global features"
         raise SeesayError(

@@ -29,10 +29,10 @@ class PhraseInputs:
 
     Attributes:
         corpus: its images and phrases.
-        regions: of each image its proposals, then the boxes that its phrases name; none of a broken image.
-        proposals: how many of each image's regions are proposals, (n_images,).
+        regions: for each image its proposals, then the true boxes of its phrases; empty for a broken image.
+        proposals: number of proposals of each image, (n,).
         sentences: the phrases, prepared.
-        true_region: for each phrase the region of its image that it names, (m,).
+        true_region: for each phrase the index of its true region in its image, (m,).
         broken: images that could not be decoded.
     """
 
@@ -44,7 +44,7 @@ class PhraseInputs:
     broken: list[ImageError]
 
     def features(self, image: int, chosen: slice | NDArray[np.int64], geometry: bool) -> NDArray[np.float32]:
-        """What the matcher takes of some of an image's regions, (r, d)."""
+        """Return the matcher's features of the chosen regions of an image, (r, d)."""
         boxes, features = self.regions[image]
         return region_features(features[chosen], boxes[chosen], self.corpus.sizes[image], geometry)
 
@@ -56,13 +56,13 @@ def phrase_inputs(
     vocabulary: Vocabulary,
     encoder: SentenceEncoder | None = None,
 ) -> PhraseInputs:
-    """Regions from the store (proposing and encoding what is missing) and phrases of one split.
+    """Read the regions of a split from the store, encoding what is missing, and prepare its phrases.
 
     Raises:
         SeesayError: the split is empty, or no image of it can be decoded.
     """
     if recipe.regions is None:
-        raise SeesayError(f"Recipe '{recipe.name}' matches whole images; phrases take a grounding recipe.")
+        raise SeesayError(f"Recipe '{recipe.name}' matches whole images; use a grounding recipe for phrases.")
     part = corpus.split(split)
     named, true_region = _named_boxes(part)
     regions = load_region_encoder(recipe.encoders[0], default_device())
@@ -78,7 +78,7 @@ def phrase_inputs(
 
 
 def _named_boxes(part: PhraseCorpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
-    """Each image's different true boxes, and for each phrase which of them is its own."""
+    """Return the distinct true boxes of each image, and for each phrase the index of its box among them."""
     boxes, owners = part.enclosing_boxes(), part.image_of_phrase()
     named = []
     place = np.zeros(len(owners), np.int64)

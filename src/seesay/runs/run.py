@@ -1,4 +1,4 @@
-"""Runs: a trained matcher with all it needs, from a folder or from the shipped weights.
+"""Runs: a trained matcher with everything it needs, from a folder or from the shipped weights.
 
 recipe.yaml            the resolved recipe
 weights.safetensors    the matcher's weights; its metadata has the widths of the image arrays
@@ -217,7 +217,7 @@ class Run:
         return score_matrix(self, features, sentences, keep)
 
     def prepare(self, sentences: Sequence[str]) -> Sentences:
-        """Number the words of sentences and run the sentence encoder, as the matcher takes them."""
+        """Look up the word ids of sentences and run the sentence encoder."""
         return prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
 
     def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
@@ -263,7 +263,7 @@ def check_one_score(run: Run) -> None:
     if run.asymmetric:
         raise SeesayError(
             f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
-            "needs one score a pair; take the sum of the metrics (recipe gvse-sum), or leave --rerank away."
+            "needs one score a pair. Use the sum of the metrics (recipe gvse-sum), or omit --rerank."
         )
 
 
@@ -281,7 +281,7 @@ def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
     if recipe.regions is not None:
         raise SeesayError(
             f"Recipe '{recipe.name}' matches phrases with regions of one image and embeds no whole images; "
-            "take a run such as seesay-small for those."
+            "use a run such as seesay-small for those."
         )
     if PRECOMPUTED in recipe.encoders:
         raise SeesayError(
@@ -296,7 +296,7 @@ def array_dims(recipe: Recipe) -> tuple[int, ...]:
 
 
 def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> Vectors:
-    """Join what the matcher takes of the encoders' arrays side by side, (n, d)."""
+    """Concatenate the encoders' arrays that the recipe names, (n, d)."""
     return np.concatenate([each[name] for each in arrays for name in recipe.arrays], axis=1)
 
 
@@ -307,7 +307,7 @@ def new_matcher(
     image_dims: Sequence[int],
     module: nn.Module | None = None,
 ) -> nn.Module:
-    """Build the recipe's matcher with initial weights, or wrap a module of one's own."""
+    """Build the recipe's matcher with initial weights, or wrap the caller's own module."""
     if module is not None:
         return as_matcher(module)
     inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
@@ -350,7 +350,7 @@ def run_folder(name: str) -> Path:
 
 
 def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
-    """The weights in a run's folder, and the widths of the image arrays that they are for."""
+    """Read the weights of a run, and the widths of the image arrays that they take."""
     try:
         with safe_open(path, "pt") as file:
             dims = json.loads((file.metadata() or {})[_IMAGE_DIMS])

@@ -1,7 +1,7 @@
-"""Score matrices on disk: rows are appended as they are computed, and believed by their checksums.
+"""Score matrices on disk, one folder each: rows are appended as they are computed.
 
-One folder a matrix. A row of its file is m scores, little-endian float32, and a checksum of them and of
-the row's number; what a kill or a disk left behind the last right row is cut off.
+A row is m scores, little-endian float32, and a checksum of them and of the row's number. Whatever follows
+the last intact row, as after a kill, is cut off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders.feature_store import LOCK, append, cut, locked, size
 
-_KEPT = 4 << 30  # bytes of matrices in the cache: eight of 5,000 × 25,000
+_KEPT = 4 << 30  # bytes: eight matrices of 5,000 × 25,000
 _ROWS = "rows.f32"
 _VERSION = "v1"
 
@@ -29,7 +29,7 @@ class ScoreFile:
     """The rows of one score matrix, from the first on.
 
     Args:
-        path: of the file; its folder is there.
+        path: the file; its folder must exist.
         columns: m, at least 1.
     """
 
@@ -40,7 +40,7 @@ class ScoreFile:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path, columns: int) -> Iterator[ScoreFile]:
-        """The file in that folder, for one process alone: another that wants the same matrix waits for it.
+        """Open the file in a folder under a lock: another process that wants the same matrix waits.
 
         Raises:
             SeesayError: the folder cannot be read or written.
@@ -49,7 +49,7 @@ class ScoreFile:
             yield cls(folder / _ROWS, columns)
 
     def read(self, into: NDArray[np.float32]) -> int:
-        """Copy the rows that are there into a matrix (n, m), cut off what stands behind them: how many."""
+        """Copy the intact rows into a matrix (n, m), cut off what follows them, and return their number."""
         whole = min(size(self.path) // self._record.itemsize, len(into))
         there = 0
         if whole:
@@ -57,25 +57,25 @@ class ScoreFile:
             while there < whole and records["crc"][there] == _checksum(there, records["scores"][there]):
                 into[there] = records["scores"][there]
                 there += 1
-            os.utime(self.path)  # the oldest is what was not asked for longest
+            os.utime(self.path)  # eviction is by time of last use
         cut(self.path, there * self._record.itemsize)
         return there
 
     def append(self, first: int, rows: NDArray[np.float32]) -> None:
-        """Add rows (k, m), the first of which is number `first`; they are on the disk at the end."""
+        """Append rows (k, m), the first of which is row `first`, and flush them to disk."""
         records = np.zeros(len(rows), self._record)
         records["scores"] = rows
         records["crc"] = [_checksum(first + i, row) for i, row in enumerate(records["scores"])]
         append(self.path, records.tobytes())
 
     def clear(self) -> int:
-        """Drop all rows: 0 are there."""
+        """Drop all rows and return 0, the number left."""
         cut(self.path, 0)
         return 0
 
 
 def matrix_name(parts: Iterable[str | NDArray[np.generic]]) -> str:
-    """A folder's name for the matrix that is computed from those parts."""
+    """Return the folder name of the matrix that is computed from these parts, a hash of them."""
     digest = hashlib.blake2b(_VERSION.encode(), digest_size=16)
     for part in parts:
         if isinstance(part, str):
@@ -86,10 +86,10 @@ def matrix_name(parts: Iterable[str | NDArray[np.generic]]) -> str:
     return digest.hexdigest()
 
 
-def drop_oldest(folder: Path) -> None:
-    """Remove the matrices beside that folder that were not asked for longest, until all fit together.
+def drop_oldest(folder: Path, max_bytes: int = _KEPT) -> None:
+    """Remove the least recently used matrices beside that folder, until all together have that many bytes.
 
-    Those that a process is at stay, and what another process removes meanwhile is no matter.
+    Matrices that a process is using stay; another process may remove some at the same time.
     """
     found: list[tuple[float, int, Path]] = []
     for file in folder.parent.glob(f"*/{_ROWS}"):
@@ -98,7 +98,7 @@ def drop_oldest(folder: Path) -> None:
             found.append((about.st_mtime, about.st_size, file.parent))
     total = sum(length for _, length, _ in found)
     for _, length, other in sorted(found):
-        if total <= _KEPT:
+        if total <= max_bytes:
             return
         if other != folder:
             _remove(other)
@@ -112,5 +112,5 @@ def _remove(folder: Path) -> None:
 
 
 def _checksum(number: int, row: NDArray[np.float32]) -> int:
-    # With its number: what is appended to a file that was meanwhile removed are not its first rows.
+    # With its number, so that rows appended to a file removed meanwhile are not taken for its first rows.
     return zlib.crc32(row.tobytes(), number)

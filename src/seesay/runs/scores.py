@@ -1,4 +1,4 @@
-"""The scores of a split: of all its pairs or of some, by a run or from elsewhere."""
+"""The scores of a split's image-sentence pairs, computed by a run or read from elsewhere."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SplitScores(ABC):
 
     @abstractmethod
     def ranks(self, images: Part, sentences: Part, own: Rows) -> Ranks:
-        """Rank a part of the split; `own` says for each of its sentences which of its images."""
+        """Rank a part of the split; `own` is for each of its sentences the row of its image in the part."""
 
     @abstractmethod
     def by_direction(self) -> tuple[Matrix, Matrix]:
@@ -49,7 +49,7 @@ class SplitScores(ABC):
 
 @dataclass(frozen=True)
 class MatrixScores(SplitScores):
-    """A score matrix (n, m), and another one with sentences as queries, if that is another."""
+    """A score matrix (n, m), and a second one for sentence queries if these score differently."""
 
     scores: Matrix
     of_sentence_queries: Matrix | None = None
@@ -123,12 +123,11 @@ def score_matrix(
     """Score all pairs of images, given as joined features (n, d), and m sentences by a run, (n, m).
 
     Args:
-        run: whose matcher scores.
+        run: the run.
         features: (n, d).
-        sentences: m of them, prepared.
-        keep: treat the scores of a pair matcher as long work: progress is shown, and rows are kept in the
-            cache, so that it resumes where it was stopped. An ensemble keeps its members' matrices, and finds
-            those of members that were scored alone.
+        sentences: m prepared sentences.
+        keep: for a pair matcher, show progress and cache the rows, so that a stopped scoring resumes. An
+            ensemble caches its members' matrices, and finds those of members that were scored alone.
     """
     from seesay.matchers.base import PairMatcher
     from seesay.matchers.composed import Ensemble, EnsembleSettings
@@ -205,7 +204,7 @@ def _kept(
     features: NDArray[np.float32],
     sentences: Sentences,
 ) -> NDArray[np.float32]:
-    """Score by the run's matcher or a member, from the cache as far as the rows are there."""
+    """Score by the run's matcher or a member of it, reading the rows that are cached."""
     from seesay.runs.all_pairs import resume_all_pairs
     from seesay.runs.score_file import matrix_name
 
@@ -221,7 +220,7 @@ def _origin(
     features: NDArray[np.float32],
     sentences: Sentences,
 ) -> Iterator[str | NDArray[Any]]:
-    """Iterate over all that a score matrix is computed from."""
+    """Iterate over everything that a score matrix depends on."""
     yield f"{run.device} {settings!r}"
     for key, weights in matcher.state_dict().items():
         yield from (key, weights.cpu().numpy())

@@ -1,4 +1,4 @@
-"""Sentences for a matcher, from texts: word numbers of a vocabulary and vectors of a sentence encoder."""
+"""Texts as a matcher takes them: word ids of a vocabulary and vectors of a sentence encoder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.matchers.base import MatcherSettings
 from seesay.matchers.sentences import Sentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -16,7 +17,7 @@ from seesay.text.vocabulary import Vocabulary
 def number_words(
     texts: Sequence[str], vocabulary: Vocabulary, vectors: NDArray[np.float32] | None = None
 ) -> Sentences:
-    """Number the words of sentences whose vectors, if any, are at hand."""
+    """Look up the word ids of sentences; `vectors` are those of the sentence encoder, if any."""
     numbers = [vocabulary.encode(text) for text in texts]
     words = np.fromiter((n for sentence in numbers for n in sentence), np.int64)
     lengths = np.fromiter((len(sentence) for sentence in numbers), np.int64, len(numbers))
@@ -27,5 +28,13 @@ def number_words(
 def prepare_sentences(
     texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
 ) -> Sentences:
-    """Number the words, and run the frozen sentence encoder where there is one."""
+    """Look up the word ids, and run the frozen sentence encoder if there is one."""
     return number_words(texts, vocabulary, encoder.encode(texts) if encoder else None)
+
+
+def count_cut(settings: MatcherSettings, sentences: Sentences) -> dict[str, int]:
+    """Return how many sentences are longer than the matcher reads, and that length; empty without a limit."""
+    max_length = settings.max_words
+    if max_length is None:
+        return {}
+    return {"cut_sentences": int((sentences.lengths > max_length).sum()), "max_length": max_length}

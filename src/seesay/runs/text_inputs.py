@@ -1,4 +1,4 @@
-"""The sentence side of a recipe: its fitted sentence encoder and the vectors of a split, both kept."""
+"""A recipe's fitted sentence encoder and its vectors of a split; both are cached."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ROWS = 1 << 15  # sentences encoded at a time
 def fitted_sentence_encoder(
     recipe: Recipe, texts: Sequence[str], images: NDArray[np.int64]
 ) -> SentenceEncoder | None:
-    """The recipe's sentence encoder, fitted on those texts, or as fitted on them before; None without one.
+    """Fit the recipe's sentence encoder on texts, or load it from the cache; None if the recipe has none.
 
-    `images` says which image each is of, (m,).
+    `images` is the row of the image of each text, (m,).
     """
     name = recipe.sentence_encoder
     if name is None:
@@ -49,9 +49,9 @@ def fitted_sentence_encoder(
 
 
 def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The encoder's vectors of those texts, (m, dim), or as computed before.
+    """Encode texts, (m, dim), or read their vectors from the cache.
 
-    They lie in a mapped file: 160,000 sentences of 6,000 numbers are 3.8 GB. Changes stay in memory.
+    The file is memory-mapped, copy on write: 160,000 sentences of 6,000 numbers are 3.8 GB.
     """
     path = _cached("sentences", encoder.fingerprint, texts, "npy")
     if not texts:
@@ -71,7 +71,7 @@ def sentence_vectors(encoder: SentenceEncoder, texts: Sequence[str]) -> NDArray[
 
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> NDArray[np.float32] | None:
-    """The array in that file; None where it is missing, damaged or of another shape."""
+    """Map the array in a file; None if it is missing, damaged or of another shape."""
     try:
         found = np.load(path, mmap_mode="c", allow_pickle=False)
     except (OSError, ValueError, EOFError):

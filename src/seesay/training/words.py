@@ -1,9 +1,16 @@
-"""The words that a recipe learns from a train split: its vocabulary, or the concepts that it predicts."""
+"""The words of a train split: the vocabulary or the concepts that a recipe learns, and pretrained vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.encoders.sentences.minilm import class_vectors, minilm_vectors
+from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.errors import SeesayError
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
 from seesay.text.concepts import ConceptVocabulary
@@ -21,3 +28,23 @@ def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, Con
 def learned_from(run: Run, texts: Sequence[str]) -> bool:
     """Return whether the run's words are those that its recipe learns from these sentences."""
     return learned_words(run.recipe, texts)[0].words == run.vocabulary.words
+
+
+@dataclass(frozen=True)
+class PretrainedVectors:
+    """The packaged vectors of a vocabulary's words, which matchers ask for before training."""
+
+    vocabulary: Vocabulary
+
+    def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return vectors (V - 1, d) of the words, `glove` or `minilm`, and which are known, (V - 1,)."""
+        words = self.vocabulary.words
+        if name == "glove":
+            return word_vectors(words)
+        if name == "minilm":
+            return minilm_vectors(words), np.ones(len(words), bool)
+        raise SeesayError(f"No word vectors '{name}'; there are glove and minilm.")
+
+    def class_vectors(self) -> NDArray[np.float32]:
+        """Return the vectors (1000, 384) of the names of the ImageNet classes, less their mean."""
+        return class_vectors()

@@ -8,7 +8,7 @@ from seesay.matchers.sco import SCOSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetworkSettings
 from seesay.recipes.load import load_recipe
-from seesay.runs.cut import count_cut
+from seesay.runs.sentences import count_cut
 
 
 def sentences(*lengths: int) -> Sentences:
