@@ -12,7 +12,6 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.errors import SeesayError
 from seesay.losses.correlation import TotalCorrelationSettings
 from seesay.losses.ranking import HingeRankSettings, MarginSettings
 from seesay.matchers.vsepp import VSEPlusPlusSettings
@@ -83,12 +82,6 @@ def test_the_loss_of_deep_cca_is_less_the_more_correlates(corpus: Corpus, tmp_pa
     # What is kept is what val was measured with.
     correlations = load_file(tmp_path / "run" / "weights.safetensors")["projections.correlations"]
     assert torch.all((correlations >= 0) & (correlations <= 1))
-
-
-def test_an_objective_of_another_matcher_is_refused(corpus: Corpus, tmp_path: Path) -> None:
-    changes = ("encoders=[precomputed]", "loss={kind: total-correlation}", *SMALL["devise"])
-    with pytest.raises(SeesayError, match="total-correlation dcca"):
-        train(load_recipe("devise", changes=changes), corpus, tmp_path / "run")
 
 
 @pytest.mark.parametrize("corpus_name", CORPORA)

@@ -23,6 +23,6 @@ def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path
     assert measured["R@5"] > 2 * floor["R@5"]
 
 
-def test_its_run_is_told_by_its_measure(grounding_run: Path) -> None:
+def test_its_recall_chooses_the_epoch(grounding_run: Path) -> None:
     assert TrainingSummary.load(grounding_run).monitor == "R@1"
-    assert any("val R@1" in row["about"] for row in list_runs(grounding_run.parent))
+    assert "val R@1" in dict(list_runs(grounding_run.parent))[str(grounding_run)]

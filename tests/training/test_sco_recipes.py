@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import MarginSettings
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import GenerationSettings, SCOSettings
 from seesay.protocols.provenance import encoder_and_crops
-from seesay.recipes.load import dump_recipe, load_recipe
+from seesay.recipes.load import load_recipe
 from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.sentence_task import Batch, SentenceTask
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.train import train
 
 TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts"
@@ -60,11 +57,6 @@ GATED = (*SMALL, "arrays=[pooled, logits]")
 
 
 @pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
-
-
-@pytest.fixture(scope="module")
 def full(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Run:
     out = tmp_path_factory.mktemp("sco") / "run"
     return train(load_recipe("sco-full", changes=GATED), corpus, out)
@@ -91,11 +83,11 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     """Eq. 4: the sum over mismatched pairs and that over words, each a mean over the pairs of a batch."""
     recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3"])
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
-    task = SentenceTask.of(recipe, corpus, vocabulary, None)
+    task = SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
     torch.manual_seed(1)
     matcher = recipe.matcher.build(MatcherInputs((1280, 1000), len(vocabulary)))
     images, chosen = task.batches(1)[0]
-    (loss,) = task.losses(recipe.loss.build(), matcher, (images, chosen), "cpu")
+    (loss,) = task.losses(matcher, (images, chosen), "cpu")
     features, sentences = task.data.features[images], task.data.sentences.take(torch.from_numpy(chosen))
     scores = matcher(features, sentences).detach().numpy()
     matching = sum(
@@ -111,7 +103,8 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     assert loss.item() == pytest.approx((matching + generation) / len(images), rel=1e-4)
     by_chance = np.log(len(vocabulary) + 1) * (sentences.lengths + 1).sum().item()
     assert generation == pytest.approx(3 * by_chance, rel=0.05)
-    assert (task.batches(4), task.passed)[1] == pytest.approx(3 / 5)
+    task.batches(4)
+    assert task.progress == pytest.approx(3 / 5)
 
 
 @pytest.mark.parametrize("name", ["ctx", "ctx-sen", "ctx-gen-s", "ctx-gen-e", "cnp-gen", "cnp-ctx-c"])
@@ -133,27 +126,6 @@ def test_it_matches_what_it_never_saw_and_is_loaded_again(full: Run, corpus: Cor
     assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
 
 
-def test_resumed_it_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path) -> None:
-    """Scheduled sampling draws, and grows with the epochs of the whole schedule."""
-    recipe = load_recipe("sco-ctx-gen-s", changes=[*SMALL, "schedule.epochs=3"])
-    train(recipe, corpus, tmp_path / "whole")
-    original = SentenceTask.batches
-
-    def batches(self: SentenceTask, epoch: int) -> Sequence[Batch]:
-        if epoch == 3:
-            raise KeyboardInterrupt
-        return original(self, epoch)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SentenceTask, "batches", batches)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, corpus, tmp_path / "cut")
-    assert dump_recipe(recipe) == (tmp_path / "cut" / "recipe.yaml").read_text(encoding="utf-8")
-    train(recipe, corpus, tmp_path / "cut", resume=True)
-    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
-    assert all(torch.equal(whole[key], cut[key]) for key in whole)
-
-
 def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> None:
     seen = load_recipe("concepts", changes=[*SMALL[:2], "matcher.hidden=0", "schedule.epochs=1"])
     train(seen, corpus, tmp_path / "concepts")
@@ -165,7 +137,7 @@ def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> N
     load_image_encoder.cache_clear()
     run = Run.load(str(moved))
     data, name = corpus.images[0].source.read(), corpus.images[0].name  # type: ignore[union-attr]
-    vectors, errors = run.embed_images([data, b"none"], [name, "b"])
+    vectors, errors = run.embed_image_files([data, b"none"], [name, "b"])
     assert [error is None for error in errors] == [True, False]
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [1, 0], atol=1e-5)
     assert encoder_and_crops(run.recipe)[0] == "efficientnet-lite0+concepts"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, measure_inputs
 from seesay.recipes.load import load_recipe
@@ -34,11 +34,6 @@ LSTM = (
     "schedule.epochs=25",
     "schedule.patience=null",
 )
-
-
-@pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
-    return read_corpus(scenes)
 
 
 @pytest.mark.parametrize(
@@ -72,46 +67,16 @@ def test_it_learns_and_is_loaded_again(
     assert again.fingerprint == run.fingerprint
 
 
-def test_constraints_do_not_spoil_resuming(corpus: Corpus, tmp_path: Path) -> None:
-    """Neighbourhood batches, dropout and batch normalisation go on as if never stopped."""
-    from safetensors.torch import load_file
-
-    recipe = load_recipe("two-branch-full", changes=[*SMALL, "schedule.epochs=3"])
-    train(recipe, corpus, tmp_path / "whole")
-    short = recipe.model_copy(update={"schedule": recipe.schedule.model_copy(update={"epochs": 2})})
-    train(short, corpus, tmp_path / "cut")
-    from seesay.paths import replace_text
-    from seesay.recipes.load import dump_recipe
-
-    replace_text(tmp_path / "cut" / "recipe.yaml", dump_recipe(recipe))
-    train(recipe, corpus, tmp_path / "cut", resume=True)
-    whole, cut = (load_file(tmp_path / name / "weights.safetensors") for name in ("whole", "cut"))
-    assert all(np.array_equal(whole[key], cut[key]) for key in whole)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ["loss={kind: logistic}"],
-        ["matcher={kind: similarity-network}", "loss={kind: triplet}"],
-        ["loss={kind: correlation}"],
-    ],
-)
-def test_a_loss_that_does_not_fit_the_matcher_is_refused(changes: list[str]) -> None:
-    with pytest.raises(SeesayError, match="key 'loss'"):
-        load_recipe("two-branch", changes=changes)
-
-
 def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tmp_path: Path) -> None:
     changes = ("encoders=[efficientnet-lite0]", "matcher.dim=8")
     run = train(load_recipe("cca-mean", changes=changes), corpus, tmp_path / "run")
     measured = evaluate(run, corpus, "sentence-to-sentence", "test", resamples=0).to_dict()
     assert measured["queries"] == measured["sentences"]
     assert measured["R@1"] > 20
-    with pytest.raises(SeesayError, match=r"--any-box .* 'standard' has none"):
+    with pytest.raises(SeesayError, match="--boxes is for protocol 'grounding', not 'standard'"):
         evaluate(run, corpus, "standard", boxes="any")
     with pytest.raises(SeesayError, match="needs phrases with boxes"):
-        evaluate(run, corpus, "grounding", "test", resamples=0).to_dict()
+        evaluate(run, corpus, "grounding", "test", resamples=0)
 
 
 def test_too_many_dimensions_leave_no_folder_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
@@ -121,12 +86,8 @@ def test_too_many_dimensions_leave_no_folder_in_the_way(corpus: Corpus, tmp_path
     assert not (tmp_path / "run").exists()
 
 
-def test_a_resumed_run_keeps_its_own_sentence_encoder(
-    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fitted again, an axis of its PCA may point the other way."""
-    from safetensors.numpy import load_file, save_file
-
+def test_a_resumed_run_keeps_its_own_sentence_encoder(corpus: Corpus, tmp_path: Path) -> None:
+    """If it were fitted again, an axis of its PCA could point the other way."""
     recipe = load_recipe("two-branch", changes=[*SMALL, "schedule.epochs=1"])
     out = tmp_path / "run"
     train(recipe, corpus, out)

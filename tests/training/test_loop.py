@@ -1,0 +1,49 @@
+"""The loop's optimizers and learning rates; that it stops when it should."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from seesay.data.corpus import Corpus
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
+from seesay.runs.summary import TrainingSummary
+from seesay.training.loop import lr_factor, new_optimizer
+from seesay.training.train import train
+
+SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")
+
+
+def test_learning_rates() -> None:
+    cosine = ScheduleSettings(epochs=10, shape="cosine")
+    assert lr_factor(cosine, 0.0) == 1.0
+    assert lr_factor(cosine, 0.5) == pytest.approx(0.5)
+    step = ScheduleSettings(epochs=10, shape="step", step_epoch=5)
+    assert [lr_factor(step, p) for p in (0.0, 0.49, 0.5, 0.9)] == [1.0, 1.0, 0.1, 0.1]
+    assert lr_factor(ScheduleSettings(), 0.9) == 1.0
+
+
+def test_sgd_steps_along_the_gradient() -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    optimizer = new_optimizer(OptimizerSettings(kind="sgd", lr=0.1), [weight])
+    for _ in range(2):
+        optimizer.zero_grad()
+        weight.square().sum().backward()
+        optimizer.step()
+    assert torch.allclose(weight, torch.tensor([1.0, -2.0]) * 0.8**2)
+
+
+def test_patience_stops(corpus: Corpus, tmp_path: Path) -> None:
+    changes = [*SMALL, "schedule.epochs=50", "schedule.patience=1", "optimizer.lr=1e-7"]
+    train(load_recipe("irmatch-s", changes=changes), corpus, tmp_path / "run")
+    assert TrainingSummary.load(tmp_path / "run").epochs < 50
+
+
+def test_a_loss_that_is_not_a_number_stops(corpus: Corpus, tmp_path: Path) -> None:
+    recipe = load_recipe("irmatch-s", changes=[*SMALL, "optimizer.lr=1e37"])
+    with pytest.raises(SeesayError, match=r"the loss is nan; lower optimizer\.lr"):
+        train(recipe, corpus, tmp_path / "run")
