@@ -22,6 +22,7 @@ from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
+from seesay.runs.sentences import count_cut
 from seesay.runs.summary import SplitSize
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
@@ -141,13 +142,12 @@ class SentenceTask:
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
-        limit = self.recipe.matcher.max_words
+        settings = self.recipe.matcher
         train, val = (
             SplitSize(
                 images=len(part.features),
                 sentences=len(part.sentences),
-                max_length=limit,
-                cut_sentences=int((part.sentences.lengths > limit).sum()) if limit else None,
+                **count_cut(settings, part.sentences),
             )
             for part in (self.data, self.val)
         )
