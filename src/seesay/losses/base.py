@@ -135,3 +135,14 @@ def check_scores(scores: Tensor, image_ids: Tensor) -> None:
         raise SeesayError(f"scores: wanted shape (n, n), got {tuple(scores.shape)}.")
     if image_ids.shape != scores.shape[:1]:
         raise SeesayError(f"image_ids: wanted shape ({len(scores)},), got {tuple(image_ids.shape)}.")
+
+
+def check_equal_shapes(**tensors: Tensor) -> None:
+    """See that two tensors, given by their arguments' names, have one shape.
+
+    Raises:
+        SeesayError: they have not.
+    """
+    (_, first), (name, second) = tensors.items()
+    if first.shape != second.shape:
+        raise SeesayError(f"{name}: wanted shape {tuple(first.shape)}, got {tuple(second.shape)}.")

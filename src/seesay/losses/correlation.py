@@ -9,6 +9,7 @@ import torch
 from pydantic import Field, PositiveFloat
 from torch import Tensor
 
+from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss, LossSettings, register_loss
 
 
@@ -86,6 +87,11 @@ class TotalCorrelationLoss(Loss):
             x: H₁, (m, p), a row a pair; not centred.
             y: H₂, (m, q).
         """
+        if x.ndim != 2 or y.ndim != 2 or not 1 < len(x) == len(y):
+            raise SeesayError(
+                "x and y: wanted shapes (m, p) and (m, q) with m of at least 2, "
+                f"got {tuple(x.shape)} and {tuple(y.shape)}."
+            )
         x, y = (side.double() - side.double().mean(dim=0) for side in (x, y))
         left, right = (torch.linalg.cholesky(_covariance(side, side, self.ridge)) for side in (x, y))
         whitened = torch.linalg.solve_triangular(left, _covariance(x, y), upper=False)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, LossSettings, register_loss
+from seesay.losses.base import Batch, Loss, LossSettings, check_equal_shapes, register_loss
 
 
 class MultiLabelSettings(LossSettings):
@@ -37,8 +37,7 @@ class MultiLabelLoss(Loss):
 
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of logits z, (n, K), of concepts that are there or not, (n, K), 1 or 0."""
-        if logits.shape != targets.shape:
-            raise SeesayError(f"targets: wanted shape {tuple(logits.shape)}, got {tuple(targets.shape)}.")
+        check_equal_shapes(logits=logits, targets=targets)
         signs = 2 * targets.to(logits.dtype) - 1
         return functional.softplus(-signs * logits).sum(dim=1).mean()
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.losses.base import Batch, Loss, LossSettings, check_scores, register_loss
+from seesay.losses.base import Batch, Loss, LossSettings, check_equal_shapes, check_scores, register_loss
 
 Negatives = Literal["random", "hardest"]
 
@@ -102,16 +102,19 @@ class LogisticLoss(Loss):
 
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of scores (n,) with labels (n,) of +1 and -1."""
+        check_equal_shapes(scores=scores, labels=labels)
         return functional.softplus(-labels * scores).mean()
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on each pair (x, y) and on (x, y') with a random sentence y' that is not of x."""
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        others = (batch.image_ids[:, None] != batch.image_ids[None, :]).float()
-        usable = others.any(dim=1)
-        images, matching = images[usable], texts[usable]
-        drawn = torch.multinomial(others[usable], 1)[:, 0]
-        scores = torch.cat([matcher.score_pairs(images, matching), matcher.score_pairs(images, texts[drawn])])
+        usable, drawn = draw_negatives(batch.image_ids, 1)
+        if not len(usable):
+            return [images.sum() * 0]
+        images, negative = images[usable], texts[drawn[:, 0]]
+        scores = torch.cat(
+            [matcher.score_pairs(images, texts[usable]), matcher.score_pairs(images, negative)]
+        )
         labels = torch.ones_like(scores)
         labels[len(images) :] = -1
         return [self(scores.float(), labels)]

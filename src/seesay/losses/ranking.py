@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, LossSettings, ScoreLoss, check_scores, register_loss
+from seesay.losses.base import Batch, LossSettings, ScoreLoss, check_equal_shapes, check_scores, register_loss
 
 _NEVER = -1e4  # a score whose share of any batch is zero
 
@@ -188,10 +188,7 @@ class DistillationLoss(ScoreLoss):
     def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), given a teacher's scores (n, n)."""
         same = _same_image(scores, image_ids)
-        if teacher_scores.shape != scores.shape:
-            raise SeesayError(
-                f"teacher_scores: wanted shape {tuple(scores.shape)}, got {tuple(teacher_scores.shape)}."
-            )
+        check_equal_shapes(scores=scores, teacher_scores=teacher_scores)
 
         def shares(logits: Tensor) -> Tensor:
             # Finite: nothing times an infinite logarithm is not a number.

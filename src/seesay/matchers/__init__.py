@@ -4,7 +4,7 @@ A matcher takes image features (n, d) and sentences, and gives the score matrix 
 (`EmbeddingMatcher`) can be indexed, one that looks at every pair (`PairMatcher`) re-ranks.
 """
 
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher, register_matcher
 from seesay.matchers.cca import CCA
 from seesay.matchers.composed import Ensemble
 from seesay.matchers.dcca import DCCA
@@ -41,5 +41,6 @@ __all__ = [
     "TwoBranchEmbedding",
     "UncommonVSE",
     "VSEPlusPlus",
+    "as_matcher",
     "register_matcher",
 ]

@@ -297,6 +297,20 @@ def as_matcher(module: nn.Module) -> Matcher:
 
     Raises:
         SeesayError: it is neither.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import as_matcher
+        >>> class Own(torch.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.map = torch.nn.Linear(6, 8)
+        ...     def embed_images(self, images):  # (n, 6) to (n, 8)
+        ...         return self.map(images)
+        ...     def embed_sentences(self, sentences):  # (m, 8) to (m, 8)
+        ...         return sentences
+        >>> as_matcher(Own())(torch.rand(4, 6), torch.rand(2, 8)).shape
+        torch.Size([4, 2])
     """
     if isinstance(module, Matcher):
         return module
@@ -333,13 +347,15 @@ register_matcher(ExternalSettings)(EmbeddingMatcher)
 
 
 def check_images(images: Tensor, dim: int) -> None:
-    """See that image features have the shape (n, dim).
+    """See that image features are of a float type and of shape (n, dim).
 
     Raises:
-        SeesayError: they have another.
+        SeesayError: they are not.
     """
     if images.ndim != 2 or images.shape[1] != dim:
         raise SeesayError(f"images: wanted features of shape (n, {dim}), got {tuple(images.shape)}.")
+    if not images.is_floating_point():
+        raise SeesayError(f"images: wanted features of a float type, got {images.dtype}.")
 
 
 def pairs_at_once(activations: Tensor) -> int:

@@ -23,7 +23,7 @@ from torch.nn import functional
 from seesay.matchers.base import MatcherSettings, PairMatcher, Pretrained, check_images, register_matcher
 from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import xavier
-from seesay.matchers.sentences import WORD_VECTOR_DIMS, Sentences, SentencesLike, read_words
+from seesay.matchers.sentences import WORD_VECTOR_DIMS, Sentences, SentencesLike, check_vocabulary, read_words
 
 _WORDS = 256  # that meet all regions at a time
 
@@ -44,6 +44,7 @@ class BRNN(nn.Module):
 
     def __init__(self, vocabulary_size: int, dim: int, hidden: int, dropout: float) -> None:
         super().__init__()
+        check_vocabulary(vocabulary_size)
         word_dim = WORD_VECTOR_DIMS["glove"]
         self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.zeros_(self.embedding.weight)
@@ -126,7 +127,8 @@ class DVSA(PairMatcher):
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return the words h_t, (m, max_length, dim); zeros behind the last, which add nothing to a score."""
-        vectors: Tensor = self.reader(read_words(sentences).truncated(self.max_length), self.max_length)
+        read = read_words(sentences, self.reader.embedding.num_embeddings)
+        vectors: Tensor = self.reader(read.truncated(self.max_length), self.max_length)
         return vectors
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:

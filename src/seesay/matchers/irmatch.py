@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
+from seesay.matchers.layers import word_embedding
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 
 
@@ -41,8 +42,7 @@ class SentenceCNN(nn.Module):
         super().__init__()
         if dim % len(widths):
             raise SeesayError(f"matcher.dim: {dim} outputs cannot be shared out over {len(widths)} widths.")
-        self.embedding = nn.Embedding(vocabulary_size, word_dim)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.embedding = word_embedding(vocabulary_size, word_dim)
         self.widths = tuple(widths)
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
 
@@ -154,4 +154,5 @@ class IRMatch(EmbeddingMatcher):
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors by eq. 2, (m, dim)."""
-        return functional.normalize(self.dropout(self.sentence_cnn(read_words(sentences))), dim=1)
+        read = read_words(sentences, self.sentence_cnn.embedding.num_embeddings)
+        return functional.normalize(self.dropout(self.sentence_cnn(read)), dim=1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.sentences import Sentences
+from seesay.matchers.sentences import Sentences, check_vocabulary
 
 
 class ScoreLayer(nn.Linear):
@@ -26,14 +26,21 @@ class WordLSTM(nn.Module):
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(vocabulary_size, word_dim)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.embedding = word_embedding(vocabulary_size, word_dim)
         self.lstm = nn.LSTM(word_dim, dim)
 
     def forward(self, sentences: Sentences) -> Tensor:
         """Return the states, (m, dim)."""
         state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
         return state
+
+
+def word_embedding(vocabulary_size: int, word_dim: int) -> nn.Embedding:
+    """Return an embedding of words with small uniform weights."""
+    check_vocabulary(vocabulary_size)
+    embedding = nn.Embedding(vocabulary_size, word_dim)
+    nn.init.uniform_(embedding.weight, -0.1, 0.1)
+    return embedding
 
 
 def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool = True) -> nn.Linear:

@@ -44,7 +44,14 @@ from seesay.matchers.base import (
     register_matcher,
 )
 from seesay.matchers.layers import ScoreLayer
-from seesay.matchers.sentences import UNKNOWN, WORD_VECTOR_DIMS, Sentences, SentencesLike, read_words
+from seesay.matchers.sentences import (
+    UNKNOWN,
+    WORD_VECTOR_DIMS,
+    Sentences,
+    SentencesLike,
+    check_vocabulary,
+    read_words,
+)
 
 Level = Literal["wd", "phs", "phl", "st"]
 
@@ -127,6 +134,7 @@ class MatchingCNN(PairMatcher):
         super().__init__()
         self.image_dim, self.meeting = image_dim, LEVELS.index(level)
         self.start, self.word_vectors = start, word_vectors
+        check_vocabulary(vocabulary_size)
         width = WORD_VECTOR_DIMS[word_vectors]
         self.words = nn.Embedding(vocabulary_size, width)
         nn.init.normal_(self.words.weight, std=_WORD_DEVIATION)
@@ -191,7 +199,7 @@ class MatchingCNN(PairMatcher):
 
     def encode_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return pooled responses of the meeting layer's windows, (m, places, maps)."""
-        read = read_words(sentences)
+        read = read_words(sentences, self.words.num_embeddings)
         starts = read.lengths.cumsum(0) - read.lengths
         lengths = read.lengths.clamp(max=MAX_LENGTH)
         last = len(read.words) - 1

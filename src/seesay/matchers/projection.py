@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, Pretrained, check_images, register_matcher
-from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
+from seesay.matchers.sentences import Sentences, SentencesLike, check_vocabulary, read_vectors, read_words
 
 CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
 
@@ -125,7 +125,9 @@ class Projection(EmbeddingMatcher):
         class_names: float = 0.0,
     ) -> None:
         super().__init__()
-        self.image_dims, self.sentence_dim = tuple(image_dims), sentence_dim
+        check_vocabulary(vocabulary_size)
+        self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
+        self.sentence_dim = sentence_dim
         self.class_weight = class_names
         learned = sum(width for width in image_dims if width != CLASSES)
         dropouts = (image_dropout, sentence_dropout, hidden_dropout)
@@ -162,7 +164,7 @@ class Projection(EmbeddingMatcher):
         return [member for member in self.members if isinstance(member, Member)]
 
     def _read(self, sentences: SentencesLike) -> Sentences:
-        read = read_words(sentences)
+        read = read_words(sentences, self.vocabulary_size)
         read_vectors(read, self.sentence_dim)
         return read
 

@@ -23,8 +23,8 @@ from seesay.matchers.base import (
     register_matcher,
 )
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.layers import WordLSTM, xavier
-from seesay.matchers.sentences import SentencesLike, read_words
+from seesay.matchers.layers import WordLSTM, word_embedding, xavier
+from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.registry import Settings
 
 Fusion = Literal["gate", "sum", "context", "concepts"]
@@ -151,9 +151,8 @@ class SCO(EmbeddingMatcher):
         shared = generates and shared_words
         self.reader = WordLSTM(vocabulary_size + 1 if shared else vocabulary_size, word_dim, dim)
         self.decoder = Decoder(vocabulary_size, word_dim, dim) if generates else None
-        self.written_words = nn.Embedding(vocabulary_size + 1, word_dim) if generates and not shared else None
-        if self.written_words is not None:
-            nn.init.uniform_(self.written_words.weight, -0.1, 0.1)
+        own_words = generates and not shared
+        self.written_words = word_embedding(vocabulary_size + 1, word_dim) if own_words else None
         self.matches_by_sentence = generates and generation_role == "sentence"
 
     def embed_images(self, images: Tensor) -> Tensor:
@@ -166,15 +165,15 @@ class SCO(EmbeddingMatcher):
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit sentence vectors, (m, H)."""
-        return functional.normalize(self.reader(read_words(sentences).truncated(self.max_length)), dim=1)
+        return functional.normalize(self.reader(self._read(sentences)), dim=1)
 
     def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
         """Return λ·L_gen of eq. 4, a mean over the pairs; scheduled sampling grows with progress."""
         if self.decoder is None:
             return None
         decoder, table = self._decoder()
-        read = read_words(sentences).truncated(self.max_length)
-        loss = decoder.loss(self._image_vectors(images), read, table, self.sampling * progress)
+        sampling = self.sampling * progress
+        loss = decoder.loss(self._image_vectors(images), self._read(sentences), table, sampling)
         return self.generation_weight * loss
 
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
@@ -192,6 +191,9 @@ class SCO(EmbeddingMatcher):
         check_images(images, self.image_dim)
         vectors: Tensor = self.image_map(images)
         return vectors
+
+    def _read(self, sentences: SentencesLike) -> Sentences:
+        return read_words(sentences, self.reader.embedding.num_embeddings).truncated(self.max_length)
 
     def _decoder(self) -> tuple[Decoder, Tensor]:
         if self.decoder is None:

@@ -127,19 +127,46 @@ SentencesLike: TypeAlias = Sentences | tuple[Tensor, Tensor] | Tensor
 
 
 def as_sentences(sentences: SentencesLike) -> Sentences:
-    """Return sentences in any accepted form as `Sentences`."""
-    if isinstance(sentences, tuple):
-        return Sentences.from_padded(*sentences)
-    return sentences if isinstance(sentences, Sentences) else Sentences.from_vectors(sentences)
-
-
-def read_words(sentences: SentencesLike) -> Sentences:
-    """Return the sentences, whose words are there.
+    """Return sentences in any accepted form as `Sentences`.
 
     Raises:
-        SeesayError: there are vectors alone.
+        SeesayError: they have another form.
+    """
+    if isinstance(sentences, Sentences):
+        return sentences
+    if isinstance(sentences, Tensor):
+        return Sentences.from_vectors(sentences)
+    if isinstance(sentences, tuple) and all(isinstance(part, Tensor) for part in sentences):
+        return Sentences.from_padded(*sentences)
+    raise SeesayError(
+        "sentences: wanted Sentences, (padded ids, lengths) or float vectors, "
+        f"got {type(sentences).__name__}."
+    )
+
+
+def check_vocabulary(size: int) -> None:
+    """See that there are words to read.
+
+    Raises:
+        SeesayError: there is none.
+    """
+    if size < 1:
+        raise SeesayError(f"vocabulary_size: wanted at least 1, for the unknown word, got {size}.")
+
+
+def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> Sentences:
+    """Return the sentences, whose words are there and of a vocabulary of that size, if it is given.
+
+    Raises:
+        SeesayError: there are vectors alone, or other word numbers.
     """
     read = as_sentences(sentences)
+    if vocabulary_size is not None and len(read.words):
+        least, most = (int(number) for number in read.words.aminmax())
+        if least < 0 or most >= vocabulary_size:
+            raise SeesayError(
+                f"sentences: wanted word numbers in 0..{vocabulary_size - 1}, got {least} to {most}."
+            )
     if len(read) and not len(read.words):
         raise SeesayError(
             "sentences: wanted word numbers, got vectors alone; give Sentences or (padded ids, lengths)."

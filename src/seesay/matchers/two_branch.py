@@ -84,7 +84,7 @@ class _TwoBranch(Matcher):
                 "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "
                 f"must be equal, got {image_hidden} and {sentence_hidden}."
             )
-        self.image_dim, self.sentence_dim = image_dim, sentence_dim
+        self.image_dim, self.sentence_dim, self.vocabulary_size = image_dim, sentence_dim, vocabulary_size
         self.branches = nn.ModuleDict({"lstm": WordLSTM(vocabulary_size, word_dim, lstm)} if lstm else {})
         self.branches["image_map"] = _branch(image_dim, image_hidden, dim, dropout, linear)
         self.branches["sentence_map"] = _branch(lstm or sentence_dim, sentence_hidden, dim, dropout, linear)
@@ -97,7 +97,7 @@ class _TwoBranch(Matcher):
     def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
         if "lstm" in self.branches:
-            read = self.branches["lstm"](read_words(sentences))
+            read = self.branches["lstm"](read_words(sentences, self.vocabulary_size))
         else:
             read = read_vectors(sentences, self.sentence_dim)
         return functional.normalize(self.branches["sentence_map"](read), dim=1)

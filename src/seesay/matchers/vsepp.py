@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
-from seesay.matchers.layers import xavier
+from seesay.matchers.layers import word_embedding, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 
 
@@ -45,8 +45,7 @@ class VSEPlusPlus(EmbeddingMatcher):
     def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
         super().__init__()
         self.image_map = xavier(image_dim, dim)
-        self.embedding = nn.Embedding(vocabulary_size, word_dim)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        self.embedding = word_embedding(vocabulary_size, word_dim)
         self.gru = nn.GRU(word_dim, dim)
 
     def embed_images(self, images: Tensor) -> Tensor:
@@ -56,6 +55,6 @@ class VSEPlusPlus(EmbeddingMatcher):
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
-        read = read_words(sentences)
+        read = read_words(sentences, self.embedding.num_embeddings)
         _, last = self.gru(read.packed(self.embedding(read.words)))
         return functional.normalize(last[0], dim=1)
