@@ -11,56 +11,79 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.encode import encode_images
+from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
-from seesay.losses.ranking import soft_margin
-from seesay.matchers.build import build_matcher
+from seesay.losses.multi_label import MultiLabelLoss
+from seesay.losses.ranking import SoftMarginLoss
+from seesay.matchers.base import MatcherInputs
 from seesay.matchers.composed import FineTunedSettings
-from seesay.matchers.sco import SCOSettings
+from seesay.matchers.sco import ConceptClassifier, SCOSettings
 from seesay.matchers.vsepp import VSEPlusPlus
-from seesay.protocols.evaluate import evaluate
+from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.protocols.provenance import encoder_and_crops
-from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
+from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe, read_recipe
 from seesay.recipes.schema import Recipe
+from seesay.runs.concepts import image_concepts, run_concepts
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
-from seesay.runs.summary import TrainingSummary
+from seesay.runs.summary import ConceptCount, TrainingSummary
 from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
-from seesay.training import loop
 from seesay.training.composed import MEMBERS
-from seesay.training.fine_tune import FromPixels
+from seesay.training.concept_task import ConceptTask
+from seesay.training.fine_tune import FineTuneTask, FromPixels
 from seesay.training.train import train
+from tests.training.steps import counted_steps
 
-SMALL = (
+MATCHING, CONCEPTS = "gvse-common-finetuned", "concepts-finetuned"
+BOTH = (
     "encoders=[efficientnet-lite0]",
-    "matcher.dim=16",
-    "matcher.word_dim=8",
-    "least=1",
-    "batch=8",
+    "min_count=1",
+    "batch_size=8",
     "schedule.epochs=1",
     "optimizer.lr=0.001",
 )
-RECIPE = "gvse-common-finetuned"
+SMALL = {
+    MATCHING: (*BOTH, "matcher.dim=16", "matcher.word_dim=8"),
+    CONCEPTS: (*BOTH, "matcher.hidden=16", "matcher.dropout=0"),
+}
+SPLITS = {"train": 16, "val": 4, "test": 4}
 
 
 @pytest.fixture(scope="module")
-def corpus(scenes: Path) -> Corpus:
+def few(corpus: Corpus) -> Corpus:
     """Twenty-four scenes with one sentence each: a CNN takes its time."""
-    whole = read_corpus(scenes)
-    few = [i for split, count in (("train", 16), ("val", 4), ("test", 4))
-           for i in [i for i, image in enumerate(whole.images) if image.split == split][:count]]  # fmt: skip
-    first = {s.image: s for s in reversed(whole.sentences)}
-    sentences = tuple(replace(first[i], image=n) for n, i in enumerate(few))
-    return replace(whole, images=tuple(whole.images[i] for i in few), sentences=sentences)
+    of = {name: [i for i, image in enumerate(corpus.images) if image.split == name] for name in SPLITS}
+    chosen = [i for name, count in SPLITS.items() for i in of[name][:count]]
+    first = {s.image: s for s in reversed(corpus.sentences)}
+    sentences = tuple(replace(first[i], image=n) for n, i in enumerate(chosen))
+    return replace(corpus, images=tuple(corpus.images[i] for i in chosen), sentences=sentences)
 
 
 @pytest.fixture(scope="module")
-def tuned(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("tuned") / "run"
-    train(load_recipe(RECIPE, changes=SMALL), corpus, folder)
-    return folder
+def tuned(few: Corpus, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A fine-tuned run of each recipe."""
+    folder = tmp_path_factory.mktemp("tuned")
+    for name, changes in SMALL.items():
+        train(load_recipe(name, changes=changes), few, folder / name)
+    return {name: folder / name for name in SMALL}
+
+
+@pytest.fixture
+def matching(tuned: dict[str, Path]) -> Path:
+    return tuned[MATCHING]
+
+
+@pytest.fixture
+def concepts(tuned: dict[str, Path]) -> Path:
+    return tuned[CONCEPTS]
+
+
+def first_step(folder: Path) -> Run:
+    (member,) = (folder / MEMBERS).iterdir()
+    return Run.load(str(member))
 
 
 class Tiny(torch.nn.Module):
@@ -77,61 +100,61 @@ class Tiny(torch.nn.Module):
 
 def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
     torch.manual_seed(0)
-    network, matcher = Tiny(), VSEPlusPlus(6, 20, 5, 4)
+    network, matcher = Tiny(), VSEPlusPlus(image_dim=6, vocabulary_size=20, dim=5, word_dim=4)
     pixels = torch.randint(0, 256, (10, 2, 2, 3), dtype=torch.uint8)
     sentences = number_words([f"w{i} w{i + 1}" for i in range(10)], Vocabulary([f"w{i}" for i in range(12)]))
-    gradients = []
+    gradients, loss = [], SoftMarginLoss(margin=0.2, top_k=1)
     for at_once in (3, 10):
         module = FromPixels(network, matcher, ("pooled",), at_once).train()
         assert not network.norm.training
         module.zero_grad()
-        soft_margin(module(pixels, sentences), torch.arange(10), 0.2, 1).backward()
+        loss(matcher(module(pixels), sentences), torch.arange(10)).backward()
         gradients.append([parameter.grad.clone() for parameter in module.parameters()])
     for first, second in zip(*gradients, strict=True):
         assert torch.allclose(first, second, atol=1e-6)
-    plain = matcher(network(pixels)[0], sentences)
-    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3)(pixels, sentences), plain)
+    features = network(pixels)[0]
+    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3)(pixels), features)
+    both = FromPixels(network, matcher, ("pooled", "logits"), 3)(pixels)
+    assert torch.allclose(both, torch.cat([features, 2 * features], dim=1))
     assert any(gradient.abs().max() > 0 for gradient in gradients[0][:2])  # the CNN learns
 
 
-def test_the_run_names_its_encoder_and_measures_as_training_did(corpus: Corpus, tuned: Path) -> None:
-    run = Run.load(str(tuned))
+def test_the_run_names_its_encoder_and_measures_as_training_did(few: Corpus, matching: Path) -> None:
+    run = Run.load(str(matching))
     (name,) = run.recipe.encoders
-    assert (tuned / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
-    report = TrainingSummary.load(tuned)
-    assert evaluate(run, corpus, "standard", "val", resamples=0).to_dict() == report["best_val"]
-    assert (report["epochs"], list(report["members"])) == (1, ["gvse-common"])
-    assert not (tuned / "checkpoint.safetensors").exists()
+    assert (matching / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
+    summary = TrainingSummary.load(matching)
+    assert evaluate(run, few, "standard", "val", resamples=0).to_dict() == summary.best_val
+    assert (summary.epochs, list(summary.members)) == (1, ["gvse-common"])
+    assert not (matching / "checkpoint.safetensors").exists()
     assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
 
 
-def test_it_is_another_encoder_than_the_one_it_began_with(corpus: Corpus, tuned: Path) -> None:
-    run, first = Run.load(str(tuned)), Run.load(str(tuned / MEMBERS / "gvse-common"))
+def test_it_is_another_encoder_than_the_one_it_began_with(few: Corpus, matching: Path) -> None:
+    run, first = Run.load(str(matching)), first_step(matching)
     (ours,), (theirs,) = run.encoders, first.encoders
     assert ours.fingerprint != theirs.fingerprint
     assert run.fingerprint != first.fingerprint
-    image = corpus.images[0].source.read()
+    image = few.images[0].source.read()
     crops = ours.crops(np.random.default_rng(0).integers(0, 256, (240, 240, 3), np.uint8))[None]
     assert not np.allclose(ours.encode(crops)["pooled"], theirs.encode(crops)["pooled"], atol=1e-4)
-    assert not np.allclose(
-        run.embed_images([image], [""])[0], first.embed_images([image], [""])[0], atol=1e-4
-    )
+    assert not np.allclose(run.embed_images([image]), first.embed_images([image]), atol=1e-4)
 
 
 def test_a_run_brings_its_encoder_along(
-    corpus: Corpus, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    few: Corpus, matching: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To a machine whose cache never saw it, and to an index."""
-    image = corpus.images[3].source.read()
-    expected, _ = Run.load(str(tuned)).embed_images([image], ["image"])
-    moved = Path(shutil.copytree(tuned, tmp_path / "moved"))
+    image = few.images[3].source.read()
+    expected = Run.load(str(matching)).embed_images([image])
+    moved = Path(shutil.copytree(matching, tmp_path / "moved"))
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     load_image_encoder.cache_clear()
     name = read_recipe(moved / "recipe.yaml").encoders[0]
     with pytest.raises(SeesayError, match="load that run"):
         load_image_encoder(name)
     run = Run.load(str(moved))
-    assert np.allclose(run.embed_images([image], ["image"])[0], expected, atol=1e-5)
+    assert np.allclose(run.embed_images([image]), expected, atol=1e-5)
     photos = tmp_path / "photos"
     photos.mkdir()
     (photos / "a.png").write_bytes(image)
@@ -140,41 +163,47 @@ def test_a_run_brings_its_encoder_along(
     assert index.similar(image, 1)[0].score == pytest.approx(1.0, abs=1e-2)
     (moved / f"encoder-{name.partition('@')[2]}.safetensors").unlink()
     shutil.rmtree(tmp_path / "cache" / "encoders")
-    with pytest.raises(SeesayError, match="the fine-tuned encoder's weights cannot be had"):
+    with pytest.raises(SeesayError, match=r"the weights of encoder .* cannot be copied"):
         Run.load(str(moved))
 
 
-def test_a_damaged_encoder_is_told(tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = Path(shutil.copytree(tuned, tmp_path / "copy"))
+def test_a_damaged_encoder_is_an_error(
+    matching: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = Path(shutil.copytree(matching, tmp_path / "copy"))
     (file,) = copy.glob("encoder-*.safetensors")
     file.write_bytes(b"nothing")
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     load_image_encoder.cache_clear()
     with pytest.raises(SeesayError, match="damaged"):
-        Run.load(str(copy))
+        Run.load(str(copy)).encoders
 
 
+@pytest.mark.parametrize("name", SMALL)
 def test_an_interrupted_second_step_goes_on(
-    corpus: Corpus, tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    few: Corpus, tuned: dict[str, Path], tmp_path: Path, name: str
 ) -> None:
+    """The first step is taken as it is; the second one was killed when its last epoch was done."""
     out = tmp_path / "run"
-    shutil.copytree(tuned / MEMBERS, out / MEMBERS)
-    recipe = load_recipe(RECIPE, changes=SMALL)
+    shutil.copytree(tuned[name] / MEMBERS, out / MEMBERS)
+    recipe = load_recipe(name, changes=SMALL[name])
     with pytest.raises(SeesayError, match="--resume"):
-        train(recipe, corpus, out)
-    ends = loop.Loop.run
+        train(recipe, few, out)
+    (out / "loss.png").mkdir()  # in its place no curve can be drawn
+    with pytest.raises(IsADirectoryError):
+        train(recipe, few, out, resume=True)
+    (out / "loss.png").rmdir()
+    with counted_steps() as steps:
+        run = train(recipe, few, out, resume=True)
+    assert steps == []
+    assert run.recipe.encoders == read_recipe(tuned[name] / "recipe.yaml").encoders  # bit for bit
 
-    def dies(self):
-        ends(self)
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(loop.Loop, "run", dies)
-    with pytest.raises(KeyboardInterrupt):
-        train(recipe, corpus, out, resume=True)
-    monkeypatch.setattr(loop.Loop, "run", ends)
-    monkeypatch.setattr(loop.Loop, "_learn", None)  # the epoch is done: nothing is learned again
-    run = train(recipe, corpus, out, resume=True)
-    assert run.recipe.encoders == Run.load(str(tuned)).recipe.encoders  # bit for bit
+def test_a_first_step_on_other_sentences_is_refused(few: Corpus, concepts: Path, tmp_path: Path) -> None:
+    shutil.copytree(concepts / MEMBERS, tmp_path / "run" / MEMBERS)
+    others = replace(few, sentences=tuple(replace(s, text="golden " + s.text) for s in few.sentences))
+    with pytest.raises(SeesayError, match="other sentences"):
+        train(load_recipe(CONCEPTS, changes=SMALL[CONCEPTS]), others, tmp_path / "run", resume=True)
 
 
 FUSED = """
@@ -197,10 +226,10 @@ batch_size: 8
 """
 
 
-def fusion(tuned: Path, folder: Path, encoder: str) -> Recipe:
+def fusion(matching: Path, folder: Path, encoder: str) -> Recipe:
     """The recipe of a fusion of a fine-tuned run with another; both of its steps as files without changes."""
-    first = read_recipe(tuned / MEMBERS / "gvse-common" / "recipe.yaml")
-    second = load_recipe(RECIPE, changes=SMALL)
+    first = read_recipe(matching / MEMBERS / "gvse-common" / "recipe.yaml")
+    second = load_recipe(MATCHING, changes=SMALL[MATCHING])
     (folder / "first.yaml").write_text(dump_recipe(first.model_copy(update={"changes": ()})))
     matcher = second.matcher.model_copy(update={"members": (str(folder / "first.yaml"),)})
     (folder / "tuned.yaml").write_text(
@@ -212,49 +241,183 @@ def fusion(tuned: Path, folder: Path, encoder: str) -> Recipe:
     return load_recipe(str(folder / "fused.yaml"))
 
 
-def members(recipe: Recipe, tuned: Path, out: Path) -> None:
+def members(recipe: Recipe, matching: Path, out: Path) -> None:
     """The finished fine-tuned run in the place of that member's."""
-    there = Path(shutil.copytree(tuned, out / MEMBERS / RECIPE))
-    encoders = read_recipe(tuned / "recipe.yaml").encoders
+    there = Path(shutil.copytree(matching, out / MEMBERS / MATCHING))
+    encoders = read_recipe(matching / "recipe.yaml").encoders
     ours = member_recipes(recipe)[0].model_copy(update={"encoders": encoders})
     (there / "recipe.yaml").write_text(dump_recipe(ours))
 
 
-def test_a_fusion_takes_its_members_fine_tuned_encoder(corpus: Corpus, tuned: Path, tmp_path: Path) -> None:
-    recipe = fusion(tuned, tmp_path, "efficientnet-lite0:mirror")
-    members(recipe, tuned, tmp_path / "run")
-    run = train(recipe, corpus, tmp_path / "run", resume=True)
-    assert run.recipe.encoders == (*Run.load(str(tuned)).recipe.encoders, "efficientnet-lite0:mirror")
+def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Path, tmp_path: Path) -> None:
+    recipe = fusion(matching, tmp_path, "efficientnet-lite0:mirror")
+    members(recipe, matching, tmp_path / "run")
+    run = train(recipe, few, tmp_path / "run", resume=True)
+    assert run.recipe.encoders == (*Run.load(str(matching)).recipe.encoders, "efficientnet-lite0:mirror")
     shutil.rmtree(tmp_path / "run" / MEMBERS)
     run = Run.load(str(tmp_path / "run"))
-    image = corpus.images[0].source.read()
-    alone = Run.load(str(tuned)).embed_images([image], ["image"])[0]
-    assert np.allclose(run.embed_images([image], ["image"])[0][:, :16], alone, atol=1e-5)
-    recipe = fusion(tuned, tmp_path, "efficientnet-lite0")
-    members(recipe, tuned, tmp_path / "both")
+    image = few.images[0].source.read()
+    alone = Run.load(str(matching)).embed_images([image])
+    assert np.allclose(run.embed_images([image])[:, :16], alone, atol=1e-5)
+    recipe = fusion(matching, tmp_path, "efficientnet-lite0")
+    members(recipe, matching, tmp_path / "both")
     with pytest.raises(SeesayError, match="one member has fine-tuned efficientnet-lite0, another has not"):
-        train(recipe, corpus, tmp_path / "both", resume=True)
+        train(recipe, few, tmp_path / "both", resume=True)
+
+
+def test_the_run_predicts_by_the_cnn_that_it_names(few: Corpus, concepts: Path) -> None:
+    run, summary = Run.load(str(concepts)), TrainingSummary.load(concepts)
+    (name,) = run.recipe.encoders
+    assert untuned(name) == "efficientnet-lite0" != name
+    assert (concepts / f"encoder-{name.partition('@')[2]}.safetensors").is_file()
+    assert encoder_and_crops(run.recipe) == ("efficientnet-lite0 fine-tuned", "squash")
+    assert default_protocol(run.recipe) == "concepts"
+    assert (summary.monitor, summary.best_epoch, list(summary.members)) == ("mAP", 1, ["concepts"])
+    assert summary.concepts == ConceptCount(wanted=256, kept=len(run.vocabulary.words))
+    measured = evaluate(run, few, "concepts", "val", resamples=0)  # of features in half precision
+    assert measured.monitor == pytest.approx(summary.best, abs=1)
+
+
+def test_its_concepts_are_those_of_the_first_step(few: Corpus, concepts: Path) -> None:
+    run, first = Run.load(str(concepts)), first_step(concepts)
+    assert run_concepts(run) == run_concepts(first)
+    data = few.images[0].source.read()
+    seen = image_concepts(run, data, "a", 5)
+    assert sorted((each.score for each in seen), reverse=True) == [each.score for each in seen]
+    assert [each.score for each in image_concepts(first, data, "a", 5)] != [each.score for each in seen]
+    assert len(image_concepts(run, data, "a", 3, regions=True)) == 3
+
+
+class Thinned(torch.nn.Module):
+    """Stands for a CNN: a layer on every 32nd pixel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(7 * 7 * 3, 1280)
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, pixels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.seen.append(pixels)
+        pooled = torch.tanh(self.layer(pixels[:, ::32, ::32].flatten(1) / 255))
+        return pooled, pooled
+
+
+def test_the_loss_is_that_of_the_cnns_features(few: Corpus, concepts: Path) -> None:
+    """Of images cropped at random, which an epoch crops alike and the next one does not."""
+    first, recipe = first_step(concepts), read_recipe(concepts / MEMBERS / "concepts" / "recipe.yaml")
+    inner = ConceptTask.from_corpus(recipe, few, first.vocabulary)
+    task, network, head = FineTuneTask(recipe, inner, "efficientnet-lite0"), Thinned(), first.matcher
+    assert isinstance(head, ConceptClassifier)
+    module = FromPixels(network, head, ("pooled",), at_once=2).train()
+    batch = task.batches(1)[0][:3]
+    (loss,) = task.losses(module, batch, "cpu")
+    features, _ = network(torch.cat(network.seen))
+    expected = MultiLabelLoss()(head(features), inner.targets[batch])
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    loss.backward()
+    assert network.layer.weight.grad.abs().max() > 0  # the CNN learns
+    task.batches(2)
+    assert task.losses(module, batch, "cpu")[0].item() != loss.item()
+
+
+READER = """
+name: matching
+corpus: flickr8k
+about: context of a CNN as it was, concepts of the one that was fine-tuned
+encoders: ["efficientnet-lite0", "concepts:RUN"]
+matcher: {kind: sco, dim: 8, word_dim: 4, max_length: 8, fusion: gate}
+loss: {kind: margin, margin: 0.2}
+schedule: {epochs: 1}
+batch_size: 16
+"""
+
+
+def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
+    few: Corpus, concepts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run that reads them is moved to where neither it nor the run of concepts has ever been."""
+    image = few.images[2].source.read()
+    source = Path(shutil.copytree(concepts, tmp_path / "concepts"))
+    reader = train(parse_recipe(READER.replace("RUN", str(source)), "x"), few, tmp_path / "sco")
+    tuned_name = read_recipe(concepts / "recipe.yaml").encoders[0]
+    features = encode_images([load_image_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
+    head = Run.load(str(concepts)).matcher
+    assert isinstance(head, ConceptClassifier)
+    with torch.inference_mode():
+        expected = torch.sigmoid(head(torch.from_numpy(features)))
+    (scores,) = encode_images([reader.encoders[1]], [image], ["a"]).arrays
+    np.testing.assert_allclose(scores["pooled"], expected, atol=1e-5)
+    vectors = reader.embed_images([image])
+
+    shutil.move(tmp_path / "sco", tmp_path / "moved")
+    shutil.rmtree(source)
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
+    load_image_encoder.cache_clear()
+    moved = Run.load(str(tmp_path / "moved"))
+    np.testing.assert_allclose(moved.embed_images([image]), vectors, atol=1e-5)
+    assert len(list((tmp_path / "moved").glob("encoder-*"))) == 2  # the CNN and the head
+
+    (tmp_path / "cache" / "encoders" / f"encoder-{tuned_name.partition('@')[2]}.safetensors").unlink()
+    load_image_encoder.cache_clear()
+    assert Run.load(str(tmp_path / "moved")).fingerprint == moved.fingerprint
+
+
+FUSED_CONCEPTS = """
+name: fused
+corpus: flickr8k
+about: a fusion with what matches no sentences
+encoders: ["efficientnet-lite0:ten"]
+min_count: 5
+matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
+loss: {kind: margin}
+"""
+MATCHED = """
+name: matched
+corpus: flickr8k
+about: concepts as if they were matched with sentences
+encoders: ["efficientnet-lite0:ten"]
+min_count: 5
+matcher: {kind: fine-tuned, members: [concepts]}
+loss: {kind: margin}
+"""
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("name", "change", "said"),
     [
-        ("encoders=[precomputed]", "what can be fine-tuned is"),
-        ("encoders=[efficientnet-lite0, efficientnet-lite1]", "what can be fine-tuned is"),
-        ("loss={kind: correlation}", "correlation needs a matcher with solve"),
-        ("matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),
-        ("matcher.at_once=0", r"matcher\.at_once"),
+        (MATCHING, "encoders=[precomputed]", "encoders are precomputed; one of .* can be fine-tuned"),
+        (MATCHING, "encoders=[efficientnet-lite0, efficientnet-lite1]", "can be fine-tuned"),
+        (MATCHING, "loss={kind: correlation}", "correlation needs a matcher with solve"),
+        (MATCHING, "matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),
+        (MATCHING, "matcher.at_once=0", r"matcher\.at_once"),
+        (CONCEPTS, "loss={kind: margin}", "multi-label is what concepts are learned with"),
+        (MATCHING, "loss={kind: multi-label}", "multi-label is what concepts are"),
+        (CONCEPTS, "encoders=[efficientnet-lite0, efficientnet-lite1]", "features of one encoder"),
+        (CONCEPTS, "encoders=[precomputed]", "can be fine-tuned"),
+        ("fused", "seed=1", "a fusion is of embedding matchers"),
+        ("matched", "seed=1", "Recipe 'matched': key 'loss'"),
     ],
 )
-def test_what_cannot_be_fine_tuned(corpus: Corpus, tmp_path: Path, change: str, said: str) -> None:
+def test_what_cannot_be_fine_tuned(few: Corpus, tmp_path: Path, name: str, change: str, said: str) -> None:
+    for own, text in (("fused", FUSED_CONCEPTS), ("matched", MATCHED)):
+        (tmp_path / f"{own}.yaml").write_text(text)
+    file = tmp_path / f"{name}.yaml"
     with pytest.raises(SeesayError, match=said):
-        train(load_recipe(RECIPE, changes=[*SMALL[3:], change]), corpus, tmp_path / "run")
+        train(load_recipe(str(file) if file.is_file() else name, changes=[change]), few, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("place", ["flickr8k", "flickr30k", "coco"])
+def test_the_recipes_go_on_with_the_head_of_their_corpus(place: str) -> None:
+    recipe, first = load_recipe(f"{place}/{CONCEPTS}"), load_recipe(f"{place}/concepts")
+    assert recipe.matcher.matchers == (first.matcher,)
+    assert "wants a GPU" in recipe.about
+    assert recipe.optimizer.lr <= first.optimizer.lr / 10
 
 
 def test_settings_that_are_not_resolved() -> None:
     settings = FineTunedSettings(members=("gvse-common",))
     with pytest.raises(SeesayError, match="gvse-common come with the settings of 0 matchers"):
-        build_matcher(settings, [4], 10, 0)
-    resolved = load_recipe(RECIPE).matcher
+        settings.build(MatcherInputs((4,), 10, 0))
+    resolved = load_recipe(MATCHING).matcher
     assert isinstance(resolved.matchers[0], SCOSettings)
