@@ -21,6 +21,7 @@ COMMAND = re.compile(r"^ {4}seesay (\w+)(.*)$", re.MULTILINE)
 SHOWING_COMMANDS = [page for page in PAGES if COMMAND.search(page.read_text("utf-8"))]
 RUNNABLE = [p for p in PAGES if ">>> " in p.read_text("utf-8") and p.name != "CONTRIBUTING.md"]
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+INCLUDE = re.compile(r'^--8<-- "(.+)"$', re.MULTILINE)
 
 
 def is_exempt(name: str, item: object) -> bool:
@@ -76,3 +77,9 @@ def test_commands_have_the_options_shown(page: Path) -> None:
         known = {option for part in commands[name].params for option in (*part.opts, *part.secondary_opts)}
         shown = set(re.findall(r"(?<=\s)--?[a-z][\w-]*", arguments.partition("#")[0]))
         assert shown <= known, f"seesay {name}{arguments}"
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_has_a_page_that_includes_it(script: Path) -> None:
+    page = ROOT / "docs" / "examples" / f"{script.stem.replace('_', '-')}.md"
+    assert INCLUDE.findall(page.read_text(encoding="utf-8")) == [f"examples/{script.name}"]

@@ -46,7 +46,7 @@ _MODULES = {
     "Hit": "search.index",
     "ImageError": "errors",
     "Index": "search.index",
-    "PhraseCorpus": "data.phrases",
+    "PhraseCorpus": "data.corpus",
     "Run": "runs.run",
     "SeesayError": "errors",
     "evaluate": "_api",
