@@ -1,8 +1,7 @@
-"""Checkpoints: all that training needs to continue as if it had never stopped, as safetensors."""
+"""Checkpoints, as safetensors: everything that training needs to resume as if it had never stopped."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,9 @@ def save_checkpoint(
     matcher: nn.Module,
     optimizer: Optimizer,
     best: dict[str, Tensor],
-    state: dict[str, Any],
+    state: str,
 ) -> None:
-    """Write weights, optimizer, best weights so far, random state and `state` (JSON) to one file."""
+    """Write weights, optimizer, best weights so far, random state and `state`, as JSON, to one file."""
     tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
     tensors |= {f"best.{key}": value for key, value in best.items()}
     for number, moments in optimizer.state_dict()["state"].items():
@@ -33,16 +32,13 @@ def save_checkpoint(
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    metadata = {"state": json.dumps(state)}
     whole = {key: value.detach().cpu().clone() for key, value in tensors.items()}
     with replacing(run / FILE) as beside:
-        save_file(whole, beside, metadata)
+        save_file(whole, beside, {"state": state})
 
 
-def load_checkpoint(
-    run: Path, matcher: nn.Module, optimizer: Optimizer
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Restore matcher, optimizer and random state; return the best weights so far and the state.
+def load_checkpoint(run: Path, matcher: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Tensor], str]:
+    """Restore matcher, optimizer and random state; return the best weights so far and `state`.
 
     Raises:
         SeesayError: the file is damaged or of another recipe.
@@ -61,7 +57,7 @@ def load_checkpoint(
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])
-    return _under(tensors, "best."), json.loads(metadata["state"])
+    return _under(tensors, "best."), metadata["state"]
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

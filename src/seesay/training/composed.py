@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import save_head_inputs
@@ -19,7 +18,6 @@ from seesay.encoders.sentences.base import save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.composed import ComposedSettings, FineTunedSettings
 from seesay.paths import replace_text
-from seesay.protocols.base import Result
 from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
@@ -29,6 +27,7 @@ from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
+from seesay.training.history import Epoch
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import summarize
 from seesay.training.task import task_for
@@ -92,18 +91,16 @@ def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phr
     if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
-    course: dict[str, Any] = {}
-    best: Result | None = None
+    history: list[Epoch] = []
+    gates = None
     if isinstance(recipe.matcher, FineTunedSettings):
-        run.recipe, best, course = fine_tune(run, task)
+        run.recipe, history = fine_tune(run, task)
     elif run.asymmetric:
         assert isinstance(task, SentenceTask)
-        course = {"gates": train_gates(run, task.data, task.val)}
+        gates = train_gates(run, task.data, task.val)
     _write(run, members, task.image_dims)
     about = {member.recipe.name: _about(member) for member in members}
-    seconds = sum(each.seconds for each in about.values()) + course.pop("seconds", 0.0)
-    course |= {"members": about, "seconds": round(seconds, 1)}
-    summarize(run, corpus, task, best or task.measure(run), **course).save(out)
+    summarize(run, corpus, task, history, about, gates).save(out)
     return Run.load(str(out))
 
 

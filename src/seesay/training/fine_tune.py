@@ -29,13 +29,13 @@ from seesay.errors import SeesayError
 from seesay.losses.base import ScoreLoss
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.base import Result, read_result
+from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run, join_features
 from seesay.runs.summary import SplitSize
 from seesay.training import checkpoint
 from seesay.training.concept_task import ConceptTask
-from seesay.training.history import draw_curves
+from seesay.training.history import Epoch, draw_curves
 from seesay.training.loop import Loop
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
@@ -186,7 +186,7 @@ def check_tunable(recipe: Recipe) -> None:
         )
 
 
-def fine_tune(run: Run, task: Task) -> tuple[Recipe, Result, dict[str, Any]]:
+def fine_tune(run: Run, task: Task) -> tuple[Recipe, list[Epoch]]:
     """Train a run's matcher in place, together with the CNN, which is kept in the run's folder.
 
     An interrupted fine-tuning continues from the checkpoint in that folder.
@@ -196,8 +196,7 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, Result, dict[str, Any]]:
         task: of its inputs.
 
     Returns:
-        The recipe with the name of the fine-tuned encoder; the measures of the best epoch on val; and that
-        epoch, the number of epochs and the seconds, as a summary has them.
+        The recipe with the name of the fine-tuned encoder, and every epoch.
 
     Raises:
         SeesayError: there is nothing that can be fine-tuned, or the loss is not finite.
@@ -220,8 +219,4 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, Result, dict[str, Any]]:
     name = save_tuned(encoder, module.network.state_dict(), out)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / checkpoint.FILE).unlink()
-    best = max(history, key=lambda epoch: read_result(epoch.val).monitor)
-    seconds = round(sum(epoch.seconds for epoch in history), 1)
-    course = {"best_epoch": best.epoch, "epochs": len(history), "seconds": seconds}
-    recipe = run.recipe.model_copy(update={"encoders": (name,)})
-    return recipe, read_result(best.val), course
+    return run.recipe.model_copy(update={"encoders": (name,)}), history

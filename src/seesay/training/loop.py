@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -21,11 +21,10 @@ from seesay.training.history import Epoch, write_history
 from seesay.training.task import Task
 
 
-@dataclass
-class State:
+class State(BaseModel):
     """What a resumed run must know besides weights; kept as JSON in the checkpoint."""
 
-    history: list[Epoch] = field(default_factory=list)
+    history: list[Epoch] = []
     best_epoch: int = 0
     best_measure: float = -1.0
 
@@ -43,8 +42,7 @@ class Loop:
     def restore(self) -> None:
         """Continue after the last epoch that the checkpoint in the run's folder holds."""
         self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
-        history = [Epoch.model_validate(epoch) for epoch in state.pop("history")]
-        self.state = State(history, **state)
+        self.state = State.model_validate_json(state)
         write_history(self.out, self.state.history)
 
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
@@ -61,12 +59,11 @@ class Loop:
         measured = self.task.measure(self.view)
         if measured.monitor > self.state.best_measure:
             self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
-            state = self.matcher.state_dict()
-            self.best = {key: value.detach().cpu().clone() for key, value in state.items()}
+            weights = self.matcher.state_dict()
+            self.best = {key: value.detach().cpu().clone() for key, value in weights.items()}
         seconds = round(time.monotonic() - start, 2)
         self.state.history.append(Epoch(epoch=epoch, loss=loss, seconds=seconds, val=measured.to_dict()))
-        history = [each.model_dump(exclude_none=True) for each in self.state.history]
-        state = vars(self.state) | {"history": history}
+        state = self.state.model_dump_json(exclude_none=True)
         checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state)
         write_history(self.out, self.state.history)
 

@@ -1,36 +1,46 @@
-"""What a finished training says of itself, and the runs of a folder in a line each."""
+"""The summary of a finished training, and a list of the runs in a folder."""
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from seesay import __version__
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.protocols.base import Result
+from seesay.protocols.base import read_result
 from seesay.recipes.load import read_recipe
 from seesay.runs.run import RECIPE, WEIGHTS, Run, shipped_runs
-from seesay.runs.summary import ConceptCount, CorpusPlace, TrainingSummary, is_finished
+from seesay.runs.summary import (
+    ConceptCount,
+    CorpusPlace,
+    GateSummary,
+    MemberSummary,
+    TrainingSummary,
+    is_finished,
+)
+from seesay.training.history import Epoch
 from seesay.training.task import Task
 
 
 def summarize(
-    run: Run, corpus: Corpus | PhraseCorpus, task: Task, best: Result, **course: Any
+    run: Run,
+    corpus: Corpus | PhraseCorpus,
+    task: Task,
+    history: Sequence[Epoch] = (),
+    members: Mapping[str, MemberSummary] | None = None,
+    gates: Mapping[str, GateSummary] | None = None,
 ) -> TrainingSummary:
     """Summarize a training.
 
-    Args:
-        run: what was trained.
-        corpus: on what.
-        task: that it was trained for.
-        best: the measures of the val split.
-        **course: the fields of the summary that say how it went: `epochs`, `best_epoch`, `seconds`,
-            `members`, `gates`.
+    Without epochs, as when members are only combined, the run is measured on the val split.
     """
+    best_epoch = max(history, key=lambda epoch: read_result(epoch.val).monitor, default=None)
+    best = read_result(best_epoch.val) if best_epoch else task.measure(run)
+    seconds = sum(epoch.seconds for epoch in history) + sum(m.seconds for m in (members or {}).values())
     train, val = task.sizes()
     wanted = run.recipe.matcher.concept_count if run.recipe.matcher.predicts_concepts else None
     return TrainingSummary(
@@ -41,10 +51,15 @@ def summarize(
             root=str(corpus.root.resolve()),
             images=str(corpus.images_root.resolve()) if isinstance(corpus, PhraseCorpus) else None,
         ),
+        epochs=len(history) or None,
+        best_epoch=best_epoch.epoch if best_epoch else None,
+        seconds=round(seconds, 1),
         train=train,
         val=val,
         broken_images=task.broken_images(),
         concepts=ConceptCount(wanted=wanted, kept=len(run.vocabulary.words)) if wanted else None,
+        members=dict(members) if members else None,
+        gates=dict(gates) if gates else None,
         vocabulary=len(run.vocabulary),
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
@@ -52,7 +67,6 @@ def summarize(
         monitor=best.monitor_column,
         best=best.monitor,
         best_val=best.to_dict(),
-        **course,
     )
 
 

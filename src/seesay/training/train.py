@@ -17,7 +17,6 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.matchers.base import ExternalSettings, Matcher
 from seesay.paths import replace_text
-from seesay.protocols.base import read_result
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import (
@@ -90,16 +89,7 @@ def train(
         best, history = loop.run()
     run.save_weights(best, task.image_dims)
     draw_curves(history, out)
-    best_epoch = max(history, key=lambda epoch: read_result(epoch.val).monitor)
-    summarize(
-        run,
-        corpus,
-        task,
-        read_result(best_epoch.val),
-        best_epoch=best_epoch.epoch,
-        epochs=len(history),
-        seconds=round(sum(epoch.seconds for epoch in history), 1),
-    ).save(out)
+    summarize(run, corpus, task, history).save(out)
     return Run.load(str(out), module=module)
 
 
