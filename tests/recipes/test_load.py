@@ -239,3 +239,11 @@ def test_two_branch_rows_are_the_papers() -> None:
     assert (ground.batch_size, ground.loss.top_k, ground.optimizer.lr) == (100, 30, 1e-3)
     assert ground.regions is not None
     assert (ground.regions.proposals, ground.regions.negatives) == (200, None)
+
+
+def test_a_recipe_of_ones_own_takes_the_corpus_at_hand(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SMALL.replace("corpus: photos\nabout: of one's own\n", ""))
+    assert load_recipe(str(path), "photos").corpus == "photos"
+    with pytest.raises(SeesayError, match="key 'corpus'"):
+        load_recipe(str(path))

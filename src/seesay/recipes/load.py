@@ -239,7 +239,7 @@ def _for_corpus(values: dict[str, Any], corpus: str | None, where: str) -> dict[
     shared = dict(values)
     corpora = shared.pop("corpora", None)
     if corpora is None:
-        return shared
+        return shared if corpus is None else {"corpus": corpus} | shared
     if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
         raise SeesayError(f"{where}: key 'corpora': a mapping from corpora to what differs for each.")
     chosen = corpus if corpus in corpora else next(iter(corpora))

@@ -62,6 +62,8 @@ class Recipe(Settings):
     """One row of one table.
 
     Attributes:
+        corpus: the corpus that it is trained on; a file without it takes the corpus at hand.
+        about: a line for `seesay recipes`.
         encoders: image encoders by name; their features are joined.
         arrays: which of the encoders' arrays the matcher takes.
         sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
@@ -77,7 +79,7 @@ class Recipe(Settings):
 
     name: str
     corpus: str
-    about: str
+    about: str = ""
     system: str | None = None
     encoders: tuple[str, ...] = Field(min_length=1)
     arrays: tuple[Literal["pooled", "logits"], ...] = Field(("pooled",), min_length=1)
