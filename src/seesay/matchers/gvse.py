@@ -338,7 +338,7 @@ def split_instances(image_dim: int, instances: int) -> int:
 
 def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
     """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length."""
-    rows = images.view(len(images), instances, -1).to(dtype)
+    rows = images.unflatten(1, (instances, -1)).to(dtype)
     return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2)
 
 
