@@ -176,7 +176,7 @@ def test_a_damaged_encoder_is_an_error(
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     load_image_encoder.cache_clear()
     with pytest.raises(SeesayError, match="damaged"):
-        Run.load(str(copy)).encoders
+        Run.load(str(copy)).embed_images([np.zeros((8, 8, 3), np.uint8)])
 
 
 @pytest.mark.parametrize("name", SMALL)

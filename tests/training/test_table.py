@@ -12,13 +12,13 @@ import pytest
 from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers import read_phrases
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.table import TableRow, load_table
 from seesay.results.tables import PaperTable
 from seesay.runs.run import Run
-from seesay.training.measured import MEASURED, data_digest
+from seesay.training.measured import MEASURED
 from seesay.training.table import TableRuns, measure_table
 from tests.report.made import untrained
 from tests.training.steps import counted_steps
@@ -131,17 +131,6 @@ def test_a_row_is_kept_until_weights_or_data_change(corpus: Corpus, runs: Path) 
     test = next(i for i, image in enumerate(corpus.images) if image.split == "test")
     others = tuple(replace(s, text="a dog") if s.image == test else s for s in corpus.sentences)
     assert len(measured_again(measured(runs_of(replace(corpus, sentences=others), runs)))) == 2
-
-
-def test_other_pixels_are_other_data(corpus: Corpus, scenes: Path, tmp_path: Path) -> None:
-    copy = read_corpus(shutil.copytree(scenes, tmp_path / "scenes"))
-    before = data_digest(copy, "test")
-    assert data_digest(corpus, "test") == before  # where it lies does not matter
-    image = next(image for image in copy.images if image.split == "test")
-    image.source.path.write_bytes(b"broken")
-    broken = data_digest(copy, "test")
-    image.source.path.unlink()
-    assert len({before, broken, data_digest(copy, "test")}) == 3
 
 
 def test_tables_share_their_runs_and_rows_are_recorded(
