@@ -1,0 +1,248 @@
+"""What every registered loss must do: gradients, single pairs, symmetry, errors, and modules of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.losses import Batch, Loss, TripletLoss
+from seesay.losses.base import LOSSES, LossSettings, missing_methods
+from seesay.matchers import DCCA, ConceptClassifier, SimilarityNetwork, VSEPlusPlus, as_matcher
+
+IMAGE, WORDS, VECTOR, N = 6, 20, 8, 5
+CASES: dict[str, dict[str, Any]] = {
+    "contrastive": {},
+    "correlation": {},
+    "distillation": {"teacher": "run"},
+    "hinge-rank": {},
+    "logistic": {},
+    "margin": {},
+    "multi-label": {},
+    "pair-margin": {"negatives": "hardest"},
+    "soft-margin": {"top_k": 2},
+    "total-correlation": {},
+    "triplet": {"weights": (1, 1, 0.5, 0.5)},
+}
+OF_SCORES = ("contrastive", "distillation", "hinge-rank", "margin", "soft-margin")
+OF_PAIRS = ("logistic", "pair-margin")
+OF_MATRICES = (*OF_SCORES, "pair-margin")
+TRAINED = [kind for kind in CASES if kind != "correlation"]  # which has a closed form
+
+
+def loss_of(kind: str, **changes: object) -> Loss:
+    made = LOSSES.parse({"kind": kind, **CASES[kind], **changes})
+    assert isinstance(made, LossSettings)
+    return made.build()
+
+
+class Own(nn.Module):
+    """A module of somebody's own that derives from nothing here."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image_map, self.sentence_map = nn.Linear(IMAGE, 4), nn.Linear(VECTOR, 4)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        return functional.normalize(self.image_map(images), dim=1)
+
+    def embed_sentences(self, sentences: Tensor) -> Tensor:
+        return functional.normalize(self.sentence_map(sentences), dim=1)
+
+
+def matcher_for(kind: str) -> nn.Module:
+    torch.manual_seed(0)
+    if kind in OF_PAIRS:
+        return SimilarityNetwork(IMAGE, VECTOR, image_hidden=12, sentence_hidden=10, dim=8, head=(6,)).eval()
+    if kind == "total-correlation":
+        return DCCA(IMAGE, VECTOR, hidden=(9,), dim=3)
+    if kind == "multi-label":
+        return ConceptClassifier(IMAGE, concepts=7)
+    return as_matcher(Own())
+
+
+def batch(ids: list[int], seed: int = 0) -> Batch:
+    n, draw = len(ids), torch.Generator().manual_seed(seed)
+    images, vectors = torch.rand(n, IMAGE, generator=draw), torch.randn(n, VECTOR, generator=draw)
+    teacher, targets = torch.randn(n, n, generator=draw), torch.rand(n, 7, generator=draw) > 0.5
+    return Batch(images, vectors, torch.tensor(ids), teacher, targets.float())
+
+
+def matrix(seed: int = 0, n: int = N) -> Tensor:
+    return torch.randn(n, n, generator=torch.Generator().manual_seed(seed))
+
+
+def of_matrix(kind: str) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """The loss as a function of scores, image numbers and a teacher's scores."""
+    loss = loss_of(kind)
+    return lambda scores, ids, teacher: loss(scores, ids, *([teacher] if kind == "distillation" else []))
+
+
+def test_every_registered_loss_is_tested_here() -> None:
+    assert set(LOSSES) == set(CASES)
+
+
+@pytest.mark.parametrize("kind", TRAINED)
+def test_a_batch_has_a_finite_loss_that_teaches_all_of_the_matcher(kind: str) -> None:
+    matcher, torch_seed = matcher_for(kind), 1
+    torch.manual_seed(torch_seed)
+    (value,) = loss_of(kind).batch_losses(matcher, batch([0, 1, 1, 2, 3]))
+    assert value.shape == ()
+    assert value.isfinite()
+    value.backward()
+    gradients = [each.grad for each in matcher.parameters()]
+    assert all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
+    assert any(gradient.any() for gradient in gradients)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TRAINED if kind != "multi-label"])
+@pytest.mark.parametrize("ids", [[4], [4, 4]], ids=["one pair", "one image"])
+def test_without_negatives_there_is_nothing_to_learn(kind: str, ids: list[int]) -> None:
+    matcher = matcher_for(kind)
+    if kind == "total-correlation":
+        if len(ids) == 1:
+            with pytest.raises(SeesayError, match=r"x and y: .* m of at least 2, got \(1, 3\) and \(1, 3\)"):
+                loss_of(kind).batch_losses(matcher, batch(ids))
+        return
+    changes = {"weights": (1, 1.5, 0, 0)} if kind == "triplet" else {}  # two sentences are neighbours
+    (value,) = loss_of(kind, **changes).batch_losses(matcher, batch(ids))
+    assert value.item() == pytest.approx(0, abs=1e-6)
+    value.backward()
+    assert all(each.grad is None or not each.grad.any() for each in matcher.parameters())
+
+
+def test_one_image_is_enough_to_learn_concepts_from() -> None:
+    matcher = matcher_for("multi-label")
+    (value,) = loss_of("multi-label").batch_losses(matcher, batch([0]))
+    assert value > 0
+    value.backward()
+    assert any(each.grad.any() for each in matcher.parameters())
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_the_loss_of_a_matrix_has_the_gradient_of_finite_differences(kind: str) -> None:
+    scores, teacher = matrix().double().requires_grad_(), matrix(1).double()
+    ids, loss = torch.tensor([0, 1, 1, 2, 3]), of_matrix(kind)
+    assert torch.autograd.gradcheck(lambda x: loss(x, ids, teacher), (scores,))
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_images_and_sentences_count_alike_but_in_the_hinge_rank_loss(kind: str) -> None:
+    scores, teacher, ids = matrix(), matrix(1), torch.tensor([0, 1, 1, 2, 3])
+    loss = of_matrix(kind)
+    same = torch.isclose(loss(scores, ids, teacher), loss(scores.T, ids, teacher.T))
+    assert bool(same) == (kind != "hinge-rank")  # whose queries are images
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_the_order_of_the_pairs_does_not_matter(kind: str) -> None:
+    scores, teacher, ids = matrix(), matrix(1), torch.tensor([0, 1, 1, 2, 3])
+    order, loss = torch.tensor([3, 0, 4, 1, 2]), of_matrix(kind)
+    shuffled = loss(scores[order][:, order], ids[order], teacher[order][:, order])
+    torch.testing.assert_close(shuffled, loss(scores, ids, teacher))
+
+
+def test_sides_can_be_exchanged_where_their_weights_are_equal() -> None:
+    x, y = (functional.normalize(matrix(seed), dim=1) for seed in (0, 1))
+    ids = torch.arange(N)
+    for kind, rest in (("triplet", (ids,)), ("total-correlation", ())):
+        loss = loss_of(kind)
+        x, y = (side[:, :3] for side in (x, y))
+        torch.testing.assert_close(loss(x, y, *rest), loss(y, x, *rest))
+    uneven = TripletLoss(weights=(1, 0, 0, 0))
+    assert uneven(x, y, ids) != uneven(y, x, ids)
+
+
+@pytest.mark.parametrize("kind", [*OF_SCORES, "triplet"])
+def test_a_module_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str) -> None:
+    module = Own()
+    matcher, loss = as_matcher(module), loss_of(kind)
+    assert not missing_methods(type(loss), type(matcher))
+    optimizer, drawn = torch.optim.SGD(module.parameters(), lr=0.05), batch([0, 1, 2, 3])
+    values = []
+    for _ in range(30):
+        (value,) = loss.batch_losses(matcher, drawn)
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        values.append(value.item())
+    assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "methods"),
+    [
+        ("logistic", ["encode_images", "encode_sentences", "score_pairs"]),
+        ("pair-margin", ["encode_images", "encode_sentences", "score_encoded", "score_pairs"]),
+        ("correlation", ["solve"]),
+        ("total-correlation", ["outputs", "fit_projections"]),
+    ],
+)
+def test_other_losses_say_which_methods_it_lacks(kind: str, methods: list[str]) -> None:
+    assert missing_methods(type(loss_of(kind)), type(as_matcher(Own()))) == methods
+
+
+@pytest.mark.parametrize("kind", OF_MATRICES)
+def test_wrong_scores_are_named(kind: str) -> None:
+    loss, ids = of_matrix(kind), torch.arange(N)
+    with pytest.raises(SeesayError, match=r"scores: wanted shape \(n, n\), got \(4, 5\)"):
+        loss(matrix()[:4], ids[:4], matrix())
+    with pytest.raises(SeesayError, match=r"scores: wanted shape \(n, n\), got \(5,\)"):
+        loss(matrix()[0], ids, matrix())
+    with pytest.raises(SeesayError, match=r"image_ids: wanted shape \(5,\), got \(3,\)"):
+        loss(matrix(), ids[:3], matrix())
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "message"),
+    [
+        (
+            "distillation",
+            (torch.eye(3), torch.arange(3), torch.eye(2)),
+            r"teacher_scores: .*\(3, 3\), got \(2, 2\)",
+        ),
+        ("logistic", (torch.zeros(3), torch.ones(2)), r"labels: wanted shape \(3,\), got \(2,\)"),
+        (
+            "multi-label",
+            (torch.zeros(3, 2), torch.ones(2, 3)),
+            r"targets: wanted shape \(3, 2\), got \(2, 3\)",
+        ),
+        ("total-correlation", (torch.eye(3), torch.eye(4)), r"x and y: .* got \(3, 3\) and \(4, 4\)"),
+        (
+            "triplet",
+            (torch.eye(3), torch.eye(4), torch.arange(3)),
+            r"image_embeddings and sentence_embeddings: .*",
+        ),
+        (
+            "triplet",
+            (torch.eye(3), torch.eye(3), torch.arange(4)),
+            r"image_ids: wanted shape \(3,\).* got \(4,\)",
+        ),
+        ("triplet", (torch.eye(3), torch.eye(3)), r"image_ids: wanted shape \(3,\).* got None"),
+    ],
+)
+def test_wrong_arguments_are_named(kind: str, arguments: tuple[Tensor, ...], message: str) -> None:
+    with pytest.raises(SeesayError, match=message):
+        loss_of(kind)(*arguments)
+
+
+@pytest.mark.parametrize(("kind", "asked"), [("distillation", "teacher_scores"), ("multi-label", "targets")])
+def test_a_batch_without_what_the_loss_learns_from_is_refused(kind: str, asked: str) -> None:
+    drawn = batch([0, 1])
+    bare = Batch(drawn.images, drawn.sentences, drawn.image_ids)
+    with pytest.raises(SeesayError, match=f"give the batch {asked}"):
+        loss_of(kind).batch_losses(matcher_for(kind), bare)
+
+
+def test_a_loss_goes_with_words_as_with_vectors() -> None:
+    matcher = VSEPlusPlus(IMAGE, WORDS, dim=8, word_dim=5)
+    ids = torch.randint(WORDS, (N, 4))
+    drawn = Batch(torch.rand(N, IMAGE), (ids, torch.tensor([4, 1, 2, 3, 4])), torch.arange(N))
+    (value,) = loss_of("soft-margin").batch_losses(matcher, drawn)
+    value.backward()
+    assert matcher.embedding.weight.grad is not None
