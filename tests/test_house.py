@@ -9,8 +9,11 @@ import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+from seesay.runs.run import Run
 
 ROOT = Path(__file__).parents[1]
 SOURCES = {path: path.read_text(encoding="utf-8") for path in sorted((ROOT / "src").rglob("*.py"))}
@@ -59,9 +62,19 @@ def test_every_dependency_is_documented():
     assert names == set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
 
 
+def tool(name: str) -> ModuleType:
+    spec = spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_the_gallery_page_is_fresh():
-    spec = spec_from_file_location("gallery", ROOT / "tools" / "gallery.py")
-    gallery = module_from_spec(spec)
-    sys.modules["gallery"] = gallery  # dataclasses look their module up there
-    spec.loader.exec_module(gallery)
-    assert (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8") == gallery.page()
+    assert (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8") == tool("gallery").page()
+
+
+def test_a_shipped_run_can_be_loaded(tmp_path: Path):
+    run = Run.load("seesay-small", "cpu")
+    tool("ship").ship(run.folder, tmp_path)
+    assert Run.load(str(tmp_path), "cpu").fingerprint == run.fingerprint

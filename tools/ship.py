@@ -9,7 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 MAX_BYTES = 20_000_000
 
@@ -17,8 +18,9 @@ MAX_BYTES = 20_000_000
 def ship(run: Path, target: Path) -> int:
     """Copy recipe and vocabulary and convert the weights to half precision; return the bytes written."""
     target.mkdir(parents=True, exist_ok=True)
-    weights = {key: value.half() for key, value in load_file(run / "weights.safetensors").items()}
-    save_file(weights, target / "weights.safetensors")
+    with safe_open(run / "weights.safetensors", "pt") as file:
+        weights = {key: file.get_tensor(key).half() for key in file.keys()}  # noqa: SIM118
+        save_file(weights, target / "weights.safetensors", file.metadata())
     for name in ("recipe.yaml", "vocabulary.json"):
         shutil.copyfile(run / name, target / name)
     for name in ("recipe.yaml", "vocabulary.json", "weights.safetensors"):
