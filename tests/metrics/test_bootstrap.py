@@ -127,7 +127,7 @@ def chosen_images(n, resamples):
     """The images of each draw, as the intervals draw them."""
     return [
         np.repeat(np.arange(n), times)
-        for _, weights in image_draws(np.random.default_rng(0), n, resamples)
+        for weights in image_draws(np.random.default_rng(0), n, resamples)
         for times in weights
     ]
 

@@ -211,7 +211,7 @@ def test_tau_is_drawn_by_image():
     scores = ratings.mean(axis=1) + draw.normal(size=40)
     found = agreement(scores, ratings, images=images, resamples=50)
     each = []
-    for _, weights in image_draws(np.random.default_rng(0), 8, 50):
+    for weights in image_draws(np.random.default_rng(0), 8, 50):
         for times in weights:
             rows = np.concatenate([np.flatnonzero(images == i) for i in np.repeat(np.arange(8), times)])
             each.append(taus(np.repeat(scores[rows], 3), ratings[rows].ravel()))

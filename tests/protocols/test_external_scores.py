@@ -128,7 +128,7 @@ def test_files_that_do_not_fit_are_refused(tmp_path):
     sentences[9, 2] = np.nan
     saved(tmp_path, sentences=sentences, scores=images @ sentences.T)
     refused(both, whole, "sentences.npy: row 9", "NaN")
-    with pytest.raises(SeesayError, match="NaN at image 0, sentence 9"):
+    with pytest.raises(SeesayError, match=r"NaN at \[0, 9\]"):
         measured(tmp_path / "scores.npy", whole)
 
 

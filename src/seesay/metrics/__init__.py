@@ -3,14 +3,12 @@
 Ties always count against the query, so that a constant scorer gains nothing, and NaN raises an error.
 """
 
-from seesay.metrics.auc import auc
-from seesay.metrics.average_precision import average_precision
 from seesay.metrics.bootstrap import Interval, bootstrap
 from seesay.metrics.grounding_recall import GroundingRecall, grounding_recall
 from seesay.metrics.kendall_tau import kendall_tau
 from seesay.metrics.ndcg import ndcg
 from seesay.metrics.paired_test import PairedTest, paired_test
-from seesay.metrics.precision_at_r import precision_at_r
+from seesay.metrics.precision import auc, average_precision, precision_at_r
 from seesay.metrics.ranks import NO_ANSWER, Ranks, embedding_ranks, ranks
 from seesay.metrics.recall import (
     DirectionMetrics,

@@ -1,4 +1,4 @@
-"""Checks that the metrics share: arrays from whatever a caller has, and errors that name the argument."""
+"""Checks of arguments that the metrics share; errors name the argument."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from seesay.errors import SeesayError
 
 
 def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu") -> NDArray[Any]:
-    """Return an array or tensor as a NumPy array, once its shape and dtype are as they must be.
+    """Convert to a NumPy array and check its shape and dtype.
 
     Args:
         values: an array, a tensor on any device, or nested lists.
         name: the argument's name, for errors.
-        dims: the wanted shape: a number, or a name for any length; none for any shape.
-        kinds: the dtype kinds allowed: floats and integers by default.
+        dims: the shape wanted, a number or a name for any length each; none for any shape.
+        kinds: the dtype kinds allowed.
 
     Raises:
         SeesayError: the shape or dtype is another; names the argument, what is wanted and what was given.
@@ -31,7 +31,8 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
         tensor = tensor.detach().cpu()
         tensor = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
     array = np.asarray(tensor)
-    if dims and not _fits(array.shape, dims):
+    fits = all(isinstance(want, str) or want == n for want, n in zip(dims, array.shape, strict=False))
+    if dims and not (fits and len(dims) == array.ndim):
         wanted = ", ".join(map(str, dims)) + ("," if len(dims) == 1 else "")
         raise SeesayError(f"{name}: shape {array.shape}; it must be ({wanted}).")
     if array.dtype.kind not in kinds and array.size:
@@ -41,11 +42,7 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
 
 
 def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
-    """Raise if an array, the first row of which is number `start`, holds NaN.
-
-    Raises:
-        SeesayError: it does; names the argument and the place.
-    """
+    """Raise a SeesayError with the place if an array, whose first row is number `start`, holds NaN."""
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
         first, *rest = np.argwhere(missing)[0].tolist()
         place = ", ".join(map(str, (first + start, *rest)))
@@ -53,7 +50,7 @@ def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
 
 
 def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Rank numbers (n,) from 1, the lowest first; equal ones have the mean of their ranks.
+    """Rank numbers (n,) in ascending order from 1; equal ones have the mean of their ranks.
 
     >>> average_ranks(np.array([0.5, 0.1, 0.5])).tolist()
     [2.5, 1.0, 2.5]
@@ -61,9 +58,3 @@ def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: NDArray[np.float64] = (counts.cumsum() - (counts - 1) / 2)[place]
     return ranks
-
-
-def _fits(shape: tuple[int, ...], dims: tuple[str | int, ...]) -> bool:
-    if len(shape) != len(dims):
-        return False
-    return all(isinstance(want, str) or want == length for want, length in zip(dims, shape, strict=True))

@@ -1,10 +1,9 @@
 """Bootstrap intervals over the queries of a split.
 
-What is resampled is the images, each with all of its queries. The sentences of an image are not independent
-queries: they describe one scene, have one right answer and fail together, and resampling them one by one
-gives intervals that are too narrow. One draw serves both directions, so that the interval of mR accounts for
-their correlation. The gallery stays that of the split: an interval speaks of other queries to the same
-gallery, not of another gallery, nor of another training, for which there are seeds.
+Images are resampled, each with all of its queries. The sentences of an image are not independent queries:
+they describe one scene and have one right answer, and resampling them one by one gives intervals that are
+too narrow. One draw serves both directions, so the interval of mR accounts for their correlation. The gallery
+is not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
 Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (grouped
 data).
@@ -54,11 +53,11 @@ class Interval(NamedTuple):
 
 
 class Sample(ABC):
-    """The values of each query, as much as their figures need, by the image that a query is drawn with.
+    """Per-query values of which figures are computed.
 
     Attributes:
-        keys: of the k figures.
-        groups: for each query the image, from 0, (q,).
+        keys: the keys of the k figures.
+        groups: the image of each query, (q,), from 0; queries of one image are drawn together.
     """
 
     keys: Sequence[Keys]
@@ -66,7 +65,7 @@ class Sample(ABC):
 
     @property
     def size(self) -> int:
-        """How many images there are to draw."""
+        """The number of images to draw from."""
         return int(self.groups.max()) + 1
 
     @abstractmethod
@@ -83,7 +82,7 @@ class Sample(ABC):
 
 
 class MeanSample(Sample):
-    """The means of k columns of values (q, k), NaN for no value, of queries with those images (q,)."""
+    """Means of k columns of values (q, k), NaN for none; `images` (q,) are the queries' images."""
 
     def __init__(self, keys: Sequence[Keys], values: ArrayLike, images: ArrayLike) -> None:
         self.keys = keys
@@ -102,11 +101,11 @@ class MeanSample(Sample):
     def pooled(self, other: MeanSample) -> MeanSample:
         """See `Sample`."""
         values = np.concatenate([self.values, other.values])
-        return MeanSample(self.keys, values, _pooled_groups(self, other))
+        return MeanSample(self.keys, values, np.concatenate([self.groups, other.groups + self.size]))
 
 
 class RankSample(Sample):
-    """R@1, R@5, R@10 and Med r of zero-based ranks (q,), those below 0 left out, with their images (q,)."""
+    """R@1, R@5, R@10 and Med r of zero-based ranks (q,), negative ones left out, with their images."""
 
     def __init__(self, ranks: ArrayLike, images: ArrayLike, among: ArrayLike | None = None) -> None:
         found, owners = np.asarray(ranks), np.asarray(images)
@@ -142,7 +141,7 @@ class RankSample(Sample):
 
 
 class RetrievalSample(Sample):
-    """Both directions' figures, then mR, of ranks and, for each sentence, the number of its image (m,)."""
+    """The figures of both directions, and mR; `owners` (m,) is the image of each sentence."""
 
     def __init__(self, ranks: Ranks, owners: Whole) -> None:
         self.ranks, self.owners = ranks, owners
@@ -214,7 +213,7 @@ def mean_sample(values: ArrayLike, groups: ArrayLike | None, name: str = "values
 
 
 def figures(folds: Sequence[Sample]) -> dict[Keys, float]:
-    """Return the figures themselves by their keys, averaged over folds."""
+    """Return the figures by their keys, averaged over folds."""
     ones = [fold.figures(np.ones((1, fold.size), np.int32))[0] for fold in folds]
     return dict(zip(folds[0].keys, np.mean(ones, axis=0).tolist(), strict=True))
 
@@ -224,8 +223,7 @@ def intervals(
 ) -> dict[Keys, Interval | None]:
     """Return the percentile interval of each figure by its keys; None for one without a value.
 
-    Folds are resampled each by itself, and a figure is the mean over folds. A draw without a query is left
-    out.
+    Each fold is resampled by itself, and a figure is the mean over folds. Draws without a query are left out.
     """
     columns = draws(folds, resamples, seed).T
     return dict(zip(folds[0].keys, map(interval_of, columns), strict=True))
@@ -233,18 +231,16 @@ def intervals(
 
 def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Figures:
     """Return the figures of each draw, (resamples, k)."""
-    return np.asarray(np.mean(list(_drawn(folds, resamples, seed)), axis=0))
-
-
-def _drawn(folds: Sequence[Sample], resamples: int, seed: int) -> Iterator[Figures]:
     draw = np.random.default_rng(seed)
-    for fold in folds:
-        parts = [fold.figures(weights) for _, weights in image_draws(draw, fold.size, resamples)]
-        yield np.concatenate(parts)
+    drawn = [
+        np.concatenate([fold.figures(weights) for weights in image_draws(draw, fold.size, resamples)])
+        for fold in folds
+    ]
+    return np.asarray(np.mean(drawn, axis=0))
 
 
 def interval_of(column: Figures) -> Interval | None:
-    """Return the interval of draws (b,), without draws that have no value; None without any."""
+    """Return the interval of draws (b,), NaN left out; None if all are."""
     known = column[~np.isnan(column)]
     if not len(known):
         return None
@@ -252,26 +248,20 @@ def interval_of(column: Figures) -> Interval | None:
     return Interval(round(float(low), 3), round(float(high), 3))
 
 
-def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[tuple[slice, Weights]]:
-    """Iterate over blocks of draws of n images, with how often each is drawn, (block, n)."""
-    for rows in blocks(resamples):
-        size = rows.stop - rows.start
+def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[Weights]:
+    """Draw n of n images `resamples` times; yield how often each is drawn, (block, n), a block at a time."""
+    for size in blocks(resamples):
         drawn = draw.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
-        yield rows, np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.int32)
+        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.int32)
 
 
-def blocks(count: int) -> Iterator[slice]:
-    """Iterate over `count` draws, as many at a time as fit the memory."""
-    for start in range(0, count, _AT_ONCE):
-        yield slice(start, min(start + _AT_ONCE, count))
+def blocks(count: int) -> Iterator[int]:
+    """Yield the sizes of blocks of draws that fit the memory."""
+    yield from (min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE))
 
 
 def _table(values: ArrayLike, rows: Whole, columns: Whole, shape: tuple[int, int] | None = None) -> Any:
-    """Return a sparse table; values at one place are added up."""
+    """Return a sparse table; values at the same place are summed."""
     from scipy.sparse import csr_array
 
     return csr_array((values, (rows, columns)), shape=shape)
-
-
-def _pooled_groups(first: Sample, second: Sample) -> Whole:
-    return np.concatenate([first.groups, second.groups + first.size])

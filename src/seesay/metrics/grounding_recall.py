@@ -1,4 +1,4 @@
-"""Recall of phrase localization: is a right region among the first K that a method gives?
+"""Recall of phrase localization: the share of phrases with a right region among the first K.
 
 A region is right if its IoU with the phrase's ground truth is at least 0.5. The evaluators in use differ in
 two respects, and both ways are offered.
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array
+from seesay.metrics._inputs import as_array, refuse_nan
 
 IoU = Literal["plummer", "mdetr"]
 Boxes = Literal["merged", "any"]
@@ -125,8 +125,7 @@ def first_right(scores: Sequence[ArrayLike], overlaps: Overlaps) -> NDArray[np.f
         )
     for phrase, overlap in enumerate(overlaps):
         mine = as_array(scores[phrase], f"scores[{phrase}]", len(overlap))
-        if np.isnan(mine).any():
-            raise SeesayError(f"scores[{phrase}]: NaN; a rank of it would mean nothing. Check the weights.")
+        refuse_nan(mine, f"scores[{phrase}]")
         right = overlap >= MIN_IOU
         if right.any():
             ranks[phrase] = (mine[~right] >= mine[right].max()).sum()
@@ -134,12 +133,12 @@ def first_right(scores: Sequence[ArrayLike], overlaps: Overlaps) -> NDArray[np.f
 
 
 def hits(first: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return whether a right region is among the first 1, 5 and 10 and among all, (p, 4)."""
+    """Return True where a right region is among the first 1, 5, 10 and among all, (p, 4)."""
     return np.stack([first < k for k in (*_KS, np.inf)], axis=1)
 
 
 def random_hits(overlaps: Overlaps) -> NDArray[np.float64]:
-    """Return the same as chances, if each phrase's regions are ranked at random, (p, 4).
+    """Return the probabilities of `hits` if each phrase's regions are ranked at random, (p, 4).
 
     With h right regions of r, the first K hold none of them with probability C(r − h, K) / C(r, K).
     """
@@ -177,7 +176,7 @@ def _truth(boxes: ArrayLike, name: str, iou: IoU, which: Boxes) -> NDArray[np.fl
 def _paired(
     regions: list[NDArray[np.float64]], truths: list[NDArray[np.float64]]
 ) -> list[NDArray[np.float32]]:
-    """Compute IoUs in one long list of pairs instead of a small matrix for each phrase."""
+    """Compute the IoUs as one long list of pairs, which is faster than a small matrix for each phrase."""
     left = np.concatenate([np.repeat(r, len(t), axis=0) for r, t in zip(regions, truths, strict=True)])
     right = np.concatenate([np.tile(t, (len(r), 1)) for r, t in zip(regions, truths, strict=True)])
     ends = np.cumsum([len(r) * len(t) for r, t in zip(regions, truths, strict=True)])
@@ -186,12 +185,9 @@ def _paired(
 
 
 def _iou(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float32]:
-    """IoU of pairs of boxes, (n,); in double precision, so that a half is a half."""
-    shared = _area(np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1))
-    union = _area(a) + _area(b) - shared
+    """Compute the IoU of pairs of boxes, (n,), in double precision, so that a half is a half."""
+    both = np.concatenate([np.maximum(a[:, :2], b[:, :2]), np.minimum(a[:, 2:], b[:, 2:])], axis=1)
+    shared, *areas = (np.maximum(x[:, 2:] - x[:, :2], 0).prod(axis=1) for x in (both, a, b))
+    union = sum(areas) - shared
     ratio = np.divide(shared, union, out=np.zeros_like(union), where=union > 0)
     return np.asarray(ratio, np.float32)
-
-
-def _area(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.maximum(boxes[:, 2:] - boxes[:, :2], 0).prod(axis=1))

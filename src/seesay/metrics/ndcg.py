@@ -14,7 +14,7 @@ TOP = 25  # answers that count
 
 
 def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
-    """Compute the normalized discounted cumulative gain of each query's first answers.
+    """Compute nDCG@`top` of each query.
 
     The answer at rank r, from 1, gains (2^relevance - 1) / log2(r + 1); the sum is divided by that of the
     best order. Among equal scores the least relevant comes first, so that a constant scorer gains nothing.
@@ -22,7 +22,7 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
     Args:
         scores: (q, c) of each query's candidates, higher is better.
         relevance: (q, c), 0 to 1.
-        top: how many answers count.
+        top: the number of answers that count.
 
     Returns:
         (q,), from 0 to 1; NaN for a query to which nothing is relevant.
@@ -33,7 +33,11 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
     >>> ndcg([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]], [[1, 0, 0], [0, 0, 1]]).tolist()
     [1.0, 0.5]
     """
-    values, relevant = _checked(scores, relevance)
+    values = as_array(scores, "scores", "q", "c")
+    relevant = as_array(relevance, "relevance", *values.shape)
+    if not values.shape[1]:
+        raise SeesayError(f"scores: shape {values.shape}; it must be (q, c) with one candidate at least.")
+    refuse_nan(values, "scores")
     top = min(top, values.shape[1])
     discounts = 1 / np.log2(np.arange(top) + 2)
     least = np.partition(values, -top, axis=1)[:, -top]
@@ -50,15 +54,6 @@ def ndcg_by_chance(relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
     relevant = as_array(relevance, "relevance", "q", "c")
     discounts = 1 / np.log2(np.arange(min(top, relevant.shape[1])) + 2)
     return _share((2.0**relevant - 1).mean(axis=1, dtype=np.float64) * discounts.sum(), relevant, discounts)
-
-
-def _checked(scores: ArrayLike, relevance: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-    values = as_array(scores, "scores", "q", "c")
-    relevant = as_array(relevance, "relevance", *values.shape)
-    if not values.shape[1]:
-        raise SeesayError(f"scores: shape {values.shape}; it must be (q, c) with one candidate at least.")
-    refuse_nan(values, "scores")
-    return values, relevant
 
 
 def _share(

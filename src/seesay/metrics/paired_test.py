@@ -1,10 +1,9 @@
 """Paired comparison of two matchers on the same queries.
 
-The interval of a difference is a paired bootstrap: each draw of images (see `bootstrap`) is the same for
-both. The p-value is a paired randomization test: if the two were equally good, it would not matter whose
-answers to an image and its sentences are whose, so they are swapped at random and the difference is computed
-again. For one recall with one query an image that is McNemar's exact test. Smucker, Allan and Carterette
-(CIKM 2007) recommend it for retrieval.
+The interval of a difference is by paired bootstrap: both share each draw of images (see `bootstrap`). The
+p-value is by paired randomization: under the null hypothesis the answers of the two are exchangeable, so
+those to an image and its sentences are swapped at random and the difference is computed again. For one recall
+with one query an image this is McNemar's exact test (Smucker, Allan and Carterette, CIKM 2007).
 """
 
 from __future__ import annotations
@@ -114,15 +113,10 @@ def _test(mine: float, other: float, drawn: Figures, swapped: Figures) -> Paired
 def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int) -> Figures:
     """Return the differences of each draw of images, (resamples, k)."""
     draw = np.random.default_rng(seed)
-    folds = [
-        np.concatenate(
-            [
-                ours.figures(weights) - theirs.figures(weights)
-                for _, weights in image_draws(draw, ours.size, resamples)
-            ]
-        )
-        for ours, theirs in pairs
-    ]
+    folds = []
+    for ours, theirs in pairs:
+        drawn = image_draws(draw, ours.size, resamples)
+        folds.append(np.concatenate([ours.figures(weights) - theirs.figures(weights) for weights in drawn]))
     return np.asarray(np.mean(folds, axis=0))
 
 
@@ -133,8 +127,8 @@ def _swapped(pairs: Sequence[tuple[Sample, Sample]], swaps: int, seed: int) -> F
     for ours, theirs in pairs:
         both, n = ours.pooled(theirs), ours.size
         parts = []
-        for rows in blocks(swaps):
-            kept = draw.integers(0, 2, (rows.stop - rows.start, n), np.int32)
+        for size in blocks(swaps):
+            kept = draw.integers(0, 2, (size, n), np.int32)
             weights = np.concatenate([kept, 1 - kept], axis=1)
             parts.append(both.figures(weights) - both.figures(1 - weights))
         folds.append(np.concatenate(parts))

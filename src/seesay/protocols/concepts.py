@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.errors import SeesayError
-from seesay.metrics.average_precision import PrecisionSample, average_precision
+from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.protocols.base import Options, Part, Percent, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject

@@ -22,7 +22,7 @@ from seesay.errors import SeesayError
 from seesay.metrics._inputs import refuse_nan
 from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
-from seesay.metrics.precision_at_r import precision_at_r
+from seesay.metrics.precision import precision_at_r
 from seesay.metrics.rouge import rouge_l
 from seesay.protocols.base import (
     Options,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.errors import SeesayError
-from seesay.metrics.auc import auc
+from seesay.metrics.precision import auc
 from seesay.metrics.bootstrap import Keys, RetrievalSample
 from seesay.metrics.ranks import NO_ANSWER, Ranks
 from seesay.protocols.base import (

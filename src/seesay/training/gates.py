@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings
-from seesay.metrics.auc import auc
+from seesay.metrics.precision import auc
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import recall_at_k
 from seesay.progress import progress

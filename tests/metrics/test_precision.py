@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
 from seesay.metrics import average_precision
-from seesay.metrics.average_precision import PrecisionSample
+from seesay.metrics.precision import PrecisionSample
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
 

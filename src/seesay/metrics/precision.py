@@ -1,4 +1,4 @@
-"""Average precision of rankings with several right answers."""
+"""Rankings with several right answers: average precision, R-precision, mAP@R, area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.errors import SeesayError
 from seesay.metrics._inputs import as_array, average_ranks, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 
@@ -81,3 +82,71 @@ def _precision(column: Column, weights: Weights) -> NDArray[np.float64]:
     total = found[:, -1]
     summed = (gained * found / np.maximum(seen, 1)).sum(axis=1)
     return np.asarray(np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0))
+
+
+def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[np.float64]:
+    """Compute R-precision, mAP@R and R@1 of each query, where R is how many right answers it has.
+
+    R-precision is the share of right answers among the first R; mAP@R the mean over these R ranks of the
+    precision up to a rank where a right one stands there, else 0. Ties count against the query. Musgrave et
+    al., "A Metric Learning Reality Check" (2020).
+
+    Args:
+        scores: (q, c) of each query's candidates, higher is better.
+        answers: for each query the columns of its right answers, each once.
+
+    Returns:
+        (q, 3), from 0 to 1; NaN for a query without right answers.
+
+    Raises:
+        SeesayError: a shape is wrong or a score is NaN.
+
+    >>> precision_at_r([[0.9, 0.8, 0.7]], [[0, 2]]).tolist()
+    [[0.5, 0.5, 1.0]]
+    """
+    values = as_array(scores, "scores", "q", "c")
+    if len(answers) != len(values):
+        raise SeesayError(
+            f"answers: {len(answers)} lists; there must be one for each of {len(values)} queries."
+        )
+    refuse_nan(values, "scores")
+    measures = np.full((len(values), 3), np.nan)
+    for row, right in enumerate(answers):
+        if not len(columns := np.asarray(right, np.int64)):
+            continue
+        mine = np.sort(values[row, columns])[::-1]
+        upto = np.arange(1, len(columns) + 1)
+        # Where right answer number t stands: behind all that score as high but the right ones behind it.
+        as_high = (values[row] >= mine[:, None]).sum(axis=1)
+        right_as_high = (mine >= mine[:, None]).sum(axis=1)
+        ranks = as_high - right_as_high + upto
+        hits = ranks <= len(columns)
+        measures[row] = hits.mean(), (hits * upto / ranks).mean(), ranks[0] == 1
+    return measures
+
+
+def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
+    """Compute the area under the ROC curve.
+
+    It is the probability that a positive has a greater value than a negative; equal values count half.
+
+    Args:
+        values: (n,), finite.
+        labels: (n,), true or 1 for positives.
+
+    Returns:
+        From 0 to 1, 0.5 for a constant; None if all labels are the same.
+
+    Raises:
+        SeesayError: a shape is wrong.
+
+    >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
+    0.75
+    """
+    found = as_array(values, "values", "n")
+    positive = as_array(labels, "labels", len(found), kinds="fiub").astype(bool)
+    n, true = len(positive), int(positive.sum())
+    if true in (0, n):
+        return None
+    before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
+    return float(before / (true * (n - true)))
