@@ -132,7 +132,19 @@ class SettingsRegistry(Registry[Registered]):
     """Implementations that a recipe chooses by the `kind` of their settings."""
 
     def register_with(self, settings: type[Settings]) -> Callable[[C], C]:
-        """Return a decorator that registers a class under the `kind` of its settings."""
+        """Return a decorator that registers a class under the `kind` of its settings.
+
+        Example:
+            >>> from typing import Literal
+            >>> shapes = SettingsRegistry("shape", "seesay.shapes")
+            >>> class SquareSettings(Settings):
+            ...     kind: Literal["square"] = "square"
+            ...     side: int = 1
+            >>> @shapes.register_with(SquareSettings)
+            ... class Square: ...
+            >>> shapes.parse({"kind": "square", "side": 2})
+            SquareSettings(kind='square', side=2)
+        """
 
         def add(implementation: C) -> C:
             kind = settings.model_fields["kind"].default

@@ -89,8 +89,7 @@ def test_every_registered_loss_is_tested_here() -> None:
 
 @pytest.mark.parametrize("kind", TRAINED)
 def test_a_batch_has_a_finite_loss_that_teaches_all_of_the_matcher(kind: str) -> None:
-    matcher, torch_seed = matcher_for(kind), 1
-    torch.manual_seed(torch_seed)
+    matcher = matcher_for(kind)
     (value,) = loss_of(kind).batch_losses(matcher, batch([0, 1, 1, 2, 3]))
     assert value.shape == ()
     assert value.isfinite()
@@ -100,15 +99,10 @@ def test_a_batch_has_a_finite_loss_that_teaches_all_of_the_matcher(kind: str) ->
     assert any(gradient.any() for gradient in gradients)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TRAINED if kind != "multi-label"])
+@pytest.mark.parametrize("kind", [*OF_SCORES, *OF_PAIRS, "triplet"])
 @pytest.mark.parametrize("ids", [[4], [4, 4]], ids=["one pair", "one image"])
 def test_without_negatives_there_is_nothing_to_learn(kind: str, ids: list[int]) -> None:
     matcher = matcher_for(kind)
-    if kind == "total-correlation":
-        if len(ids) == 1:
-            with pytest.raises(SeesayError, match=r"x and y: .* m of at least 2, got \(1, 3\) and \(1, 3\)"):
-                loss_of(kind).batch_losses(matcher, batch(ids))
-        return
     changes = {"weights": (1, 1.5, 0, 0)} if kind == "triplet" else {}  # two sentences are neighbours
     (value,) = loss_of(kind, **changes).batch_losses(matcher, batch(ids))
     assert value.item() == pytest.approx(0, abs=1e-6)
@@ -201,28 +195,13 @@ def test_wrong_scores_are_named(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "arguments", "message"),
     [
-        (
-            "distillation",
-            (torch.eye(3), torch.arange(3), torch.eye(2)),
-            r"teacher_scores: .*\(3, 3\), got \(2, 2\)",
-        ),
+        ("distillation", (torch.eye(3), torch.arange(3), torch.eye(2)), r"teacher_scores: .* got \(2, 2\)"),
         ("logistic", (torch.zeros(3), torch.ones(2)), r"labels: wanted shape \(3,\), got \(2,\)"),
-        (
-            "multi-label",
-            (torch.zeros(3, 2), torch.ones(2, 3)),
-            r"targets: wanted shape \(3, 2\), got \(2, 3\)",
-        ),
+        ("multi-label", (torch.zeros(3, 2), torch.ones(2, 3)), r"targets: .*\(3, 2\), got \(2, 3\)"),
         ("total-correlation", (torch.eye(3), torch.eye(4)), r"x and y: .* got \(3, 3\) and \(4, 4\)"),
-        (
-            "triplet",
-            (torch.eye(3), torch.eye(4), torch.arange(3)),
-            r"image_embeddings and sentence_embeddings: .*",
-        ),
-        (
-            "triplet",
-            (torch.eye(3), torch.eye(3), torch.arange(4)),
-            r"image_ids: wanted shape \(3,\).* got \(4,\)",
-        ),
+        ("total-correlation", (torch.ones(1, 2), torch.ones(1, 2)), "m of at least 2"),
+        ("triplet", (torch.eye(3), torch.eye(4), torch.arange(3)), "image_embeddings and"),
+        ("triplet", (torch.eye(3), torch.eye(3), torch.arange(4)), r"image_ids: .* got \(4,\)"),
         ("triplet", (torch.eye(3), torch.eye(3)), r"image_ids: wanted shape \(3,\).* got None"),
     ],
 )
