@@ -19,7 +19,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.corpus import trained_on
 from seesay.runs.inputs import split_inputs
-from seesay.runs.run import Run, run_folder
+from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.summarize import list_runs
 from seesay.training.train import train
@@ -169,11 +169,6 @@ def test_a_corpus_without_train_leaves_no_folder(scenes: Path, tmp_path: Path) -
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_is_named_by_its_full_path(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(finished.parent)
-    assert Run.load(finished.name).name == str(finished.resolve())
-
-
 def test_nothing_to_resume(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="nothing to resume"):
         train(small(), corpus, tmp_path / "none", resume=True)
@@ -186,18 +181,3 @@ def test_damaged_checkpoint_is_named(corpus: Corpus, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(SeesayError, match=r"checkpoint\.safetensors"):
         train(small("schedule.epochs=1"), corpus, out, resume=True)
-
-
-def test_damaged_weights_are_named(finished: Path, tmp_path: Path) -> None:
-    for name in ("recipe.yaml", "vocabulary.json"):
-        (tmp_path / name).write_bytes((finished / name).read_bytes())
-    with pytest.raises(SeesayError, match="unreadable weights"):
-        Run.load(str(tmp_path))
-    shutil.copy(run_folder("seesay-small") / "weights.safetensors", tmp_path)
-    with pytest.raises(SeesayError, match="not the weights"):
-        Run.load(str(tmp_path))
-
-
-def test_no_such_run() -> None:
-    with pytest.raises(SeesayError, match="no run there"):
-        Run.load("nowhere/at/all")

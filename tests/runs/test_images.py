@@ -1,0 +1,50 @@
+"""Images as callers have them: each kind is read to the same picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seesay.errors import ImageError, SeesayError
+from seesay.runs.images import read_images
+
+
+def test_every_kind_is_read_with_a_name(scenes: Path) -> None:
+    path = next(scenes.rglob("*.jpg"))
+    data, picture = path.read_bytes(), Image.open(path)
+    pixels = np.asarray(picture.convert("RGB"))
+    contents, names = read_images([str(path), path, data, picture, pixels])
+    assert contents[:3] == [data] * 3
+    for content in contents[3:]:
+        np.testing.assert_array_equal(content, pixels)
+    assert names == [str(path), str(path), "images[2]", "images[3]", "images[4]"]
+
+
+def test_a_photo_is_turned_upright() -> None:
+    photo = Image.new("RGB", (4, 2))
+    photo.getexif()[0x0112] = 6  # taken with the camera on its side
+    (content,), _ = read_images([photo])
+    assert np.shape(content) == (4, 2, 3)
+
+
+@pytest.mark.parametrize("single", ["a.jpg", b"jpeg", Path("a.jpg"), Image.new("RGB", (2, 2))])
+def test_a_single_image_is_refused(single: object) -> None:
+    with pytest.raises(SeesayError, match=r"a list of images .* write \[image\]"):
+        read_images(single)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("item", "got"),
+    [(np.zeros((2, 2, 3)), r"float64 \(2, 2, 3\)"), (np.zeros((2, 2), np.uint8), "uint8"), (3, "int")],
+)
+def test_other_things_are_refused(item: object, got: str) -> None:
+    with pytest.raises(SeesayError, match=rf"images\[1\]: .*got {got}"):
+        read_images([b"", item])  # type: ignore[list-item]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"none\.jpg"):
+        read_images([tmp_path / "none.jpg"])

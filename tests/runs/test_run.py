@@ -1,0 +1,111 @@
+"""Runs: what they embed and score, and folders that hold none."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seesay.errors import ImageError, SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.runs.run import Run, check_one_score, recipe_encoders, run_folder, shipped_runs
+
+SENTENCES = ["a red circle", "two dogs play in the snow", ""]
+
+
+@pytest.fixture(scope="module")
+def small() -> Run:
+    return Run.load("seesay-small")
+
+
+@pytest.fixture(scope="module")
+def pairs(pair_run: Path) -> Run:
+    return Run.load(str(pair_run))
+
+
+@pytest.fixture(scope="module")
+def pictures(scenes: Path) -> list[Path]:
+    return sorted(scenes.rglob("*.jpg"))[:3]
+
+
+def test_embeddings_have_unit_length(small: Run, pictures: list[Path]) -> None:
+    for vectors in (small.embed_images(pictures), small.embed_sentences(SENTENCES[:2])):
+        assert vectors.shape[1] == small.dim
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert small.embed_images([]).shape == small.embed_sentences([]).shape == (0, small.dim)
+
+
+def test_scores_of_images_are_those_of_their_embeddings(small: Run, pictures: list[Path]) -> None:
+    scores = small.score(small.embed_images(pictures), small.embed_sentences(SENTENCES))
+    assert scores.shape == (len(pictures), len(SENTENCES))
+    pixels = [np.asarray(Image.open(picture).convert("RGB")) for picture in pictures]
+    np.testing.assert_allclose(small.score(pixels, SENTENCES), scores, atol=1e-5)
+    with pytest.raises(SeesayError, match=rf"sentences: embeddings of shape \(n, {small.dim}\)"):
+        small.score(pictures, np.zeros((2, small.dim + 1)))
+
+
+def test_a_broken_image_is_named(small: Run, pictures: list[Path]) -> None:
+    with pytest.raises(ImageError, match=r"images\[1\]"):
+        small.embed_images([pictures[0], b"no image"])
+    vectors, errors = small.embed_image_files([pictures[0].read_bytes(), b"no image"], ["good", "bad"])
+    assert [error is None for error in errors] == [True, False]
+    assert vectors[0].any()
+    assert not vectors[1].any()
+
+
+def test_one_string_is_no_list_of_sentences(small: Run) -> None:
+    with pytest.raises(SeesayError, match="a list of strings"):
+        small.embed_sentences("a dog")
+
+
+def test_a_pair_matcher_scores_and_embeds_nothing(pairs: Run, pictures: list[Path]) -> None:
+    scores = pairs.score(pictures, SENTENCES[:2])
+    assert scores.shape == (len(pictures), 2)
+    assert np.ptp(scores) > 0
+    with pytest.raises(SeesayError, match="a pair matcher has no embeddings"):
+        pairs.embed_images(pictures)
+    with pytest.raises(ImageError, match=r"images\[0\]"):
+        pairs.score([b"no image"], SENTENCES)
+
+
+def test_a_run_moved_elsewhere_is_the_same(pairs: Run, tmp_path: Path) -> None:
+    moved = Run.load(str(shutil.copytree(pairs.folder, tmp_path / "moved")))
+    assert moved.fingerprint == pairs.fingerprint
+    assert moved.name != pairs.name
+
+
+def test_a_run_is_named_by_its_full_path(pairs: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pairs.folder.parent)
+    assert Run.load(pairs.folder.name).name == str(pairs.folder.resolve())
+
+
+def test_a_pair_has_one_score(small: Run, pairs: Run) -> None:
+    check_one_score(small)
+    check_one_score(pairs)
+
+
+def test_what_takes_no_whole_image_says_so() -> None:
+    with pytest.raises(SeesayError, match="precomputed features"):
+        recipe_encoders(load_recipe("irmatch-h", changes=["encoders=[precomputed]"]))
+    with pytest.raises(SeesayError, match="matches phrases with regions"):
+        recipe_encoders(load_recipe("ground-full"))
+
+
+def test_shipped_runs_are_found_by_name() -> None:
+    assert {folder.name for folder in shipped_runs()} == {"seesay-small", "seesay-ground"}
+    assert run_folder("seesay-small") in shipped_runs()
+    with pytest.raises(SeesayError, match=r"no run there .* did you mean 'seesay-small'"):
+        Run.load("seesay-smal")
+
+
+def test_damaged_weights_are_named(pairs: Run, tmp_path: Path) -> None:
+    for name in ("recipe.yaml", "vocabulary.json"):
+        shutil.copy(pairs.folder / name, tmp_path)
+    with pytest.raises(SeesayError, match="unreadable weights"):
+        Run.load(str(tmp_path))
+    shutil.copy(run_folder("seesay-small") / "weights.safetensors", tmp_path)
+    with pytest.raises(SeesayError, match="not the weights"):
+        Run.load(str(tmp_path))

@@ -1,0 +1,57 @@
+"""The scores of a split: from vectors and from a matrix they are the same, for all pairs and for some."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.data.readers import read_corpus
+from seesay.runs.inputs import split_inputs
+from seesay.runs.run import Run
+from seesay.runs.scores import EmbeddingScores, MatrixScores, PairScorer, score_matrix, split_scores
+
+OWN = np.array([0, 0, 1, 2, 3, 3])
+PAIRS = np.array([3, 0, 2, 2]), np.array([5, 1, 0, 4])
+
+
+def embedded(asymmetric: bool) -> EmbeddingScores:
+    generator = np.random.default_rng(2)
+    images, sentences, *queries = (generator.normal(size=(n, 5)).astype(np.float32) for n in (4, 6, 4, 6))
+    return EmbeddingScores(images, sentences, *queries) if asymmetric else EmbeddingScores(images, sentences)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("part", [(slice(None), slice(None), OWN), (slice(1, 3), slice(2, 4), OWN[2:4] - 1)])
+def test_vectors_and_their_products_rank_alike(asymmetric: bool, part: tuple) -> None:
+    vectors = embedded(asymmetric)
+    matrix = MatrixScores(*vectors.by_direction())
+    for one, other in zip(vectors.ranks(*part), matrix.ranks(*part), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_allclose(vectors.pairs(*PAIRS), matrix.pairs(*PAIRS), rtol=1e-5)
+    np.testing.assert_array_equal(matrix.pairs(*PAIRS), matrix.by_direction()[0][PAIRS])
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_the_query_decides_only_where_it_is_embedded_differently(asymmetric: bool) -> None:
+    of_images, of_sentences = embedded(asymmetric).by_direction()
+    assert of_images.shape == of_sentences.shape == (4, 6)
+    assert np.array_equal(of_images, of_sentences) != asymmetric
+
+
+@pytest.mark.parametrize("name", ["pairs", "seesay-small"])
+def test_single_pairs_have_the_scores_of_the_matrix(name: str, pair_run: Path, scenes: Path) -> None:
+    run = Run.load(str(pair_run) if name == "pairs" else name)
+    inputs = split_inputs(run.recipe, read_corpus(scenes), "val", run.vocabulary, run.sentence_encoder)
+    features = np.asarray(inputs.features)
+    expected = score_matrix(run, features, inputs.sentences)
+    rows, columns = (part.ravel() for part in np.indices(expected.shape))
+    scorer = PairScorer(run)
+    encoded = scorer.encode_images(features), scorer.encode_sentences(inputs.sentences)
+    advanced: list[int] = []
+    scores = scorer.score(*encoded, rows, columns, advanced.append)
+    np.testing.assert_allclose(scores.reshape(expected.shape), expected, atol=1e-5)
+    assert sum(advanced) == expected.size
+    of_split = split_scores(run, inputs)
+    np.testing.assert_allclose(of_split.pairs(rows, columns), scores, atol=1e-5)
