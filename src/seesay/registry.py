@@ -135,10 +135,9 @@ class SettingsRegistry(Registry[Registered]):
         """Return a decorator that registers a class under the `kind` of its settings.
 
         Example:
-            >>> from typing import Literal
             >>> shapes = SettingsRegistry("shape", "seesay.shapes")
             >>> class SquareSettings(Settings):
-            ...     kind: Literal["square"] = "square"
+            ...     kind: str = "square"
             ...     side: int = 1
             >>> @shapes.register_with(SquareSettings)
             ... class Square: ...
