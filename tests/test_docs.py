@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from seesay.cli.app import app
+from seesay.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

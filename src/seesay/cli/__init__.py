@@ -10,15 +10,15 @@ from typing import NoReturn
 
 import typer
 
-from seesay.cli import learn, look, report, table, use
-from seesay.cli.app import app
+from seesay.cli import learn, look, use
+from seesay.cli.options import app
 from seesay.errors import SeesayError
 
-__all__ = ["app", "learn", "look", "main", "report", "table", "use"]
+__all__ = ["app", "learn", "look", "main", "use"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command, by default that of `sys.argv`; a user's error is one line and exit code 2."""
+    """Run a command, by default that of `sys.argv`; an error of the user is one line and exit code 2."""
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
     try:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit("seesay: stopped; run the same command again to continue.")
     except Exception as error:
-        # Usage errors are of the click that typer bundles, or of click itself.
+        # typer bundles its own click, so that usage errors have no one class to catch.
         message = getattr(error, "format_message", None)
         if message is None:
             raise
@@ -44,7 +44,7 @@ def _fail(message: str) -> NoReturn:
 
 
 def _ignore_closed_pipe() -> None:
-    # `seesay recipes | head -1`: the reader has what it wants; this is no error.
+    # `seesay recipes | head -1` closes the pipe; that is not an error.
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,50 +1,32 @@
-"""Commands that train and evaluate."""
+"""Commands that train, evaluate and compare."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from seesay.cli import options as opt
 from seesay.cli import printing as console
-from seesay.cli.app import app
-from seesay.cli.options import (
-    DEFAULT_RUNS,
-    HERE,
-    SHORTLIST,
-    AgainstOption,
-    AnswersOption,
-    BoxesOption,
-    ChangeOption,
-    CombineOption,
-    DataOption,
-    Entries,
-    FormatOption,
-    ImagesOption,
-    IouOption,
-    JsonOption,
-    JudgementsOption,
-    PlotOption,
-    ProtocolOption,
-    RecordOption,
-    RerankOption,
-    ShortlistOption,
-    SplitOption,
-)
+from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from seesay.recipes.table import TableDefinition
 
 
-@app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
+@opt.app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
 def train(
     recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
-    data: DataOption = HERE,
+    data: opt.Data = opt.HERE,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
-    change: ChangeOption = None,
+    change: opt.Changes = None,
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
-    images: ImagesOption = None,
-    data_format: FormatOption = None,
-    as_json: JsonOption = False,
+    images: opt.Images = None,
+    data_format: opt.Format = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import open_corpus
@@ -55,32 +37,30 @@ def train(
     grounds = load_recipe(recipe).regions is not None
     corpus = open_corpus(data, phrases=grounds, images=images, format=data_format)
     resolved = load_recipe(recipe, corpus.name, change or ())
-    folder = out or DEFAULT_RUNS / resolved.name
+    folder = out or opt.RUNS / resolved.name
     run_training(resolved, corpus, folder, resume)
     console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
 
-@app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
+@opt.app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
 def evaluate(
-    runs: Entries,
-    data: Annotated[
-        Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
-    ] = None,
-    split: SplitOption = "test",
-    protocol: ProtocolOption = None,
-    combine: CombineOption = None,
-    against: AgainstOption = None,
-    judgements: JudgementsOption = None,
-    answers: AnswersOption = None,
-    images: ImagesOption = None,
-    data_format: FormatOption = None,
-    iou: IouOption = None,
-    boxes: BoxesOption = None,
-    rerank: RerankOption = None,
-    shortlist: ShortlistOption = SHORTLIST,
-    plot: PlotOption = None,
-    record: RecordOption = None,
-    as_json: JsonOption = False,
+    runs: opt.Entries,
+    data: opt.DataOfRuns = None,
+    split: opt.Split = "test",
+    protocol: opt.Protocol = None,
+    combine: opt.Combine = None,
+    against: opt.Against = None,
+    judgements: opt.Judgements = None,
+    answers: opt.Answers = None,
+    images: opt.Images = None,
+    data_format: opt.Format = None,
+    iou: opt.Iou = None,
+    boxes: opt.Boxes = None,
+    rerank: opt.Rerank = None,
+    shortlist: opt.Shortlist = opt.SHORTLIST,
+    plot: opt.Plot = None,
+    record: opt.Record = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure a run, or several as one, on a split, with 95 % intervals.
 
@@ -88,9 +68,8 @@ def evaluate(
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry, provenance_of
-    from seesay.protocols.provenance import differences
     from seesay.results.plots import check_plot, plot_by_frequency
-    from seesay.results.rows import Row, record_row, source_commit
+    from seesay.results.rows import Row, differences, record_row, source_commit
     from seesay.results.terminal import print_result
     from seesay.runs.corpus import open_corpus_of
     from seesay.runs.run import Run
@@ -119,7 +98,7 @@ def evaluate(
         boxes=boxes,
     )
     if record is not None:
-        commit = source_commit(HERE.resolve())
+        commit = source_commit(opt.HERE.resolve())
         provenance = provenance_of(entries, combine, second, time.monotonic() - started, commit)
         record_row(record, corpus.name, Row(provenance, result))
     alone = loaded[0].recipe if len(entries) == len(loaded) == 1 else None
@@ -127,7 +106,135 @@ def evaluate(
         name = alone.name if alone else " + ".join(entry.name for entry in entries)
         plot_by_frequency({name: result}, plot)
     if as_json:
-        console.print_json(result.to_dict())
+        console.print_json(result)
     else:
         system = alone.system if alone and second is None else None
         print_result(result, system, corpus.name, differences(alone) if alone else (), console.wide())
+
+
+@opt.app.command(epilog="Example: seesay report runs/two-branch runs/irmatch-s --out report.html")
+def report(
+    runs: opt.Entries,
+    data: opt.DataOfRuns = None,
+    split: opt.Split = "test",
+    images: opt.Images = None,
+    data_format: opt.Format = None,
+    out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
+    from seesay.report.subjects import open_entries
+    from seesay.report.write import check_out, write_report
+    from seesay.results.rows import source_commit
+    from seesay.runs.corpus import open_corpus_of
+    from seesay.runs.run import Run
+
+    check_out(out)  # before anything is computed
+    entries = open_entries(runs)
+    corpus = open_corpus_of([e for e in entries if isinstance(e, Run)], data, images, data_format)
+    write_report(entries, corpus, split, out, console.tell, source_commit(opt.HERE.resolve()))
+    print(out)
+
+
+@opt.app.command(epilog="Example: seesay table two-branch-2 --data flickr8k --seeds 1,2,3 --out table.tex")
+def table(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TABLE|RUN...",
+            help="The name of a table or its YAML file, or runs to compare. Without it, the tables are "
+            "listed.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="The corpus to train and measure on. Without it, a table shows recorded rows, and runs are "
+            "measured on the corpus that they were trained on."
+        ),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="The file of recorded rows, by default results/CORPUS.jsonl.")
+    ] = None,
+    images: opt.Images = None,
+    data_format: opt.Format = None,
+    folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
+    seeds: Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")] = "1",
+    change: opt.Changes = None,
+    rows: Annotated[
+        str | None, typer.Option(help="Show only these rows, such as cca-mean,two-branch.")
+    ] = None,
+    split: opt.Split = "test",
+    protocol: opt.Protocol = None,
+    may_train: Annotated[
+        bool, typer.Option("--train/--no-train", help="Train the runs that are missing or unfinished.")
+    ] = True,
+    record: opt.Record = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the table: .md with a plot beside it, .tex, .csv or .json."),
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Show runs, or the recipes of a paper's table, beside the published rows.
+
+    With --data, runs that are missing are trained and measured; run it again to resume.
+    """
+    from seesay.recipes.table import list_tables, parse_seeds
+
+    if not what:
+        console.show_names([(each.name, each.title) for each in list_tables()], as_json)
+        return
+    from seesay.data.readers import open_corpus
+    from seesay.results.formats import check_format, for_terminal, write_table
+    from seesay.results.rows import source_commit
+    from seesay.results.tables import recorded_table
+
+    if out is not None:
+        check_format(out)  # before anything is trained
+    numbers, commit = parse_seeds(seeds), source_commit(opt.HERE.resolve())
+    definition = _definition(what, rows, protocol)
+    if definition is None:
+        from seesay.runs.corpus import open_corpus_of
+        from seesay.training.table_of_runs import load_runs, measure_runs
+
+        _refuse({"--rows": rows, "--set": change, "--results": results}, "is for tables, not for runs.")
+        loaded = load_runs(what)
+        corpus = open_corpus_of(loaded, data, images, data_format)
+        shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
+    elif data is None:
+        _refuse({"--set": change, "--record": record}, "needs a corpus to measure on; name it with --data.")
+        shown = recorded_table(definition, results, split)
+    else:
+        from seesay.training.table import TableRuns, measure_table
+
+        corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+        runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
+        shown = measure_table(runs, numbers, console.tell, record)
+    if out is not None:
+        write_table(shown, out)
+    console.show(shown, as_json, lambda _: console.wide().print(for_terminal(shown)))
+    if shown.failures:
+        raise typer.Exit(opt.NOTHING_FOUND)
+
+
+def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> TableDefinition | None:
+    """The table that is named; None for runs."""
+    from seesay.recipes.table import is_table, load_table
+
+    if not is_table(what[0]):
+        from seesay.runs.run import shipped_runs
+
+        known = {run.name for run in shipped_runs()}
+        if len(what) > 1 or what[0] in known or Path(what[0]).is_dir():
+            return None
+    elif len(what) > 1:
+        raise SeesayError(f"{what[0]} is a table and is shown alone; if it is a run, name it ./{what[0]}.")
+    if protocol is not None:
+        raise SeesayError("--protocol is for runs; a table names its own.")
+    return load_table(what[0]).only(rows.split(",") if rows else ())
+
+
+def _refuse(options: dict[str, object], because: str) -> None:
+    for option, value in options.items():
+        if value:
+            raise SeesayError(f"{option} {because}")

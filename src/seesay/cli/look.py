@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from seesay.cli import options as opt
 from seesay.cli import printing as console
-from seesay.cli.app import app
-from seesay.cli.options import (
-    DEFAULT_RUNS,
-    NOTHING_FOUND,
-    FormatOption,
-    ImageFile,
-    ImagesOption,
-    JsonOption,
-    RunName,
-)
 from seesay.errors import SeesayError
 
 
-@app.command(epilog="Example: seesay data flickr8k --check")
+@opt.app.command(epilog="Example: seesay data flickr8k --check")
 def data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images, or phrases.")],
-    data_format: FormatOption = None,
-    phrases: Annotated[bool, typer.Option("--phrases", help="It holds phrases with boxes.")] = False,
-    images: ImagesOption = None,
+    data_format: opt.Format = None,
+    phrases: Annotated[bool, typer.Option("--phrases", help="The corpus holds phrases with boxes.")] = False,
+    images: opt.Images = None,
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
     from seesay.data.corpus import Corpus
@@ -42,24 +33,24 @@ def data(
     corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
-    words = vocabulary_summary(corpus) if isinstance(corpus, Corpus) else None
-    rare = rare_word_summary(corpus) if isinstance(corpus, Corpus) else None
+    words: dict[str, Mapping[str, Any]] = {}
+    if isinstance(corpus, Corpus):
+        words = {"vocabulary": vocabulary_summary(corpus), "rare_words": rare_word_summary(corpus)}
     if as_json:
-        more = {"vocabulary": words, "rare_words": rare} if words is not None else {}
-        console.print_json(summary.to_dict() | more)
+        console.print_json(summary.to_dict() | words)
     else:
-        console.print_corpus(summary, words, rare)
+        console.print_corpus(summary, **words)
     if BROKEN in summary.issues.counts:
-        raise typer.Exit(NOTHING_FOUND)
+        raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
+@opt.app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
 def features(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus, or a folder of images.")],
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
-    data_format: FormatOption = None,
-    as_json: JsonOption = False,
+    data_format: opt.Format = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.data.readers import read_corpus
@@ -69,30 +60,31 @@ def features(
 
     chosen = load_image_encoder(encoder, default_device())
     report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
-    stored = console.StoredFeatures(
-        store=str(out / chosen.source.fingerprint),
-        encoder=chosen.source.name,
-        arrays=chosen.source.dims,
-        images=len(report.keys),
-        encoded=report.encoded,
-        broken=[str(error) for error in report.errors],
-    )
-    console.show(stored, as_json, console.print_features)
-    if len(report.errors) == len(report.keys):
-        raise typer.Exit(NOTHING_FOUND)
+    store, images, broken = out / chosen.source.fingerprint, len(report.keys), list(map(str, report.errors))
+    if as_json:
+        facts = {"store": str(store), "encoder": chosen.source.name, "arrays": chosen.source.dims}
+        console.print_json(facts | {"images": images, "encoded": report.encoded, "broken": broken})
+    else:
+        arrays = ", ".join(f"{name} ({width})" for name, width in chosen.source.dims.items())
+        print(f"{store}: {arrays} of {images} images, {report.encoded} encoded now")
+        console.print_skipped(broken)
+    if len(broken) == images:
+        raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@app.command(epilog='Example: seesay explain runs/mcnn-phs dog.jpg "a dog runs in the grass" --out why.html')
+@opt.app.command(
+    epilog='Example: seesay explain runs/mcnn-phs dog.jpg "a dog runs in the grass" --out why.html'
+)
 def explain(
-    run: RunName,
-    image: ImageFile,
+    run: opt.Run,
+    image: opt.ImageFile,
     sentence: Annotated[str, typer.Argument(help="What the image shows, or does not.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a figure: an HTML or PNG file.")] = None,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Show which words of a sentence, or windows of words, raise or lower its score with an image."""
-    from seesay.data.sources import FileSource
+    from seesay.data.images import FileSource
     from seesay.explain.draw import FORMATS, write_explanation
     from seesay.explain.explain import explain as explain_match
     from seesay.paths import check_output
@@ -108,7 +100,7 @@ def explain(
     console.show(explanation, as_json, console.print_explanation, k)
 
 
-@app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
+@opt.app.command(epilog="Examples: seesay concepts flickr8k; seesay concepts runs/concepts dog.jpg")
 def concepts(
     source: Annotated[
         str, typer.Argument(metavar="DIR|RUN", help="A corpus, or a run of the recipe 'concepts'.")
@@ -126,56 +118,57 @@ def concepts(
     regions: Annotated[
         bool, typer.Option("--regions", help="Also look at 50 regions of the image; takes a second.")
     ] = False,
-    data_format: FormatOption = None,
-    as_json: JsonOption = False,
+    data_format: opt.Format = None,
+    as_json: opt.Json = False,
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
+    from seesay.data.images import FileSource
     from seesay.data.readers import read_corpus
-    from seesay.data.sources import FileSource
     from seesay.runs.concepts import image_concepts, run_concepts
     from seesay.runs.run import RECIPE, Run
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
 
     if image is not None:
         found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
-        console.show([asdict(each) for each in found], as_json, console.print_image_concepts)
+        console.show(found, as_json, console.print_image_concepts)
         return
     if (Path(source) / RECIPE).is_file():
         vocabulary = run_concepts(Run.load(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")
         vocabulary = ConceptVocabulary.from_texts(train.texts(), k or MAX_CONCEPTS, min_count)
-    console.show(vocabulary.to_dict(), as_json, console.print_concepts)
+    console.show(vocabulary, as_json, console.print_concepts)
 
 
-@app.command()
-def recipes(as_json: JsonOption = False) -> None:
+@opt.app.command()
+def recipes(as_json: opt.Json = False) -> None:
     """List the recipes, each with the corpora that it has settings for."""
     from seesay.recipes.load import list_recipes
 
     by_name = [list(group) for _, group in groupby(list_recipes(), key=lambda recipe: recipe.name)]
-    rows = [console.RecipeLine(r[0].name, r[0].about, [each.corpus for each in r]) for r in by_name]
-    console.show(rows, as_json, console.print_recipes)
+    rows = [(r[0].name, r[0].about, [each.corpus for each in r]) for r in by_name]
+    if as_json:
+        console.print_json([dict(zip(("name", "about", "corpora"), row, strict=True)) for row in rows])
+    else:
+        console.show_names([(name, f"{about} ({', '.join(corpora)})") for name, about, corpora in rows])
 
 
-@app.command()
-def encoders(as_json: JsonOption = False) -> None:
+@opt.app.command()
+def encoders(as_json: opt.Json = False) -> None:
     """List the image encoders."""
     from seesay.encoders.images.base import list_encoders
 
-    rows = [{"name": name, "about": about} for name, about in list_encoders()]
-    console.show(rows, as_json, console.print_lines)
+    console.show_names(list_encoders(), as_json)
 
 
-@app.command()
+@opt.app.command()
 def runs(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = DEFAULT_RUNS,
-    as_json: JsonOption = False,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs.")] = opt.RUNS,
+    as_json: opt.Json = False,
 ) -> None:
     """List the runs below a folder, and the shipped ones."""
     from seesay.training.summarize import list_runs
 
-    if folder != DEFAULT_RUNS and not folder.is_dir():
+    if folder != opt.RUNS and not folder.is_dir():
         raise SeesayError(f"{folder}: no such folder; name the folder of your runs.")
-    rows = [{"name": name, "about": about} for name, about in list_runs(folder)]
-    console.show(rows, as_json, console.print_lines)
+    console.show_names(list_runs(folder), as_json)

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""The application, and the arguments and options that several of its commands share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,21 @@ from typing import Annotated, Literal
 
 import typer
 
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")
-]
-ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
+app = typer.Typer(
+    name="seesay",
+    help="Match images with sentences, and phrases with regions: train, evaluate, search, serve.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+NOTHING_FOUND = 1  # exit code
+HERE = Path()
+GROUND_RUN = "seesay-ground"
+SHORTLIST = 100
+RUNS = Path("runs")
+
+Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's folder, or shipped weights: seesay-small.")]
 Entries = Annotated[
     list[str],
     typer.Argument(
@@ -20,32 +31,19 @@ Entries = Annotated[
         "IMAGES.npy,SENTENCES.npy.",
     ),
 ]
-CombineOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOW",
-        help="Measure several RUNs as one: mean (of standardised scores), rank (reciprocal rank fusion), or "
-        "learned (a mean with weights chosen on val; name score files scores-{split}.npy).",
-    ),
+ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
+IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
+
+Data = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
+DataOfRuns = Annotated[
+    Path | None, typer.Option("--data", help="The corpus; by default the one of training.")
 ]
-AgainstOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="RUN", help="Compare with this one on the same queries: differences, intervals, p-values."
-    ),
-]
-DataOption = Annotated[Path, typer.Option("--data", help="The corpus: a folder, or its JSON, CSV or tar.")]
-FormatOption = Annotated[
-    str | None, typer.Option("--format", help="The corpus's format, if it is not recognised.")
-]
-ImagesOption = Annotated[
+Format = Annotated[str | None, typer.Option("--format", help="The corpus's format, if it is not recognised.")]
+Images = Annotated[
     Path | None, typer.Option("--images", help="The folder of the phrases' images, if they are elsewhere.")
 ]
-ChangeOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
-]
-SplitOption = Annotated[str, typer.Option(help="train, val or test.")]
-ProtocolOption = Annotated[
+Split = Annotated[str, typer.Option(help="train, val or test.")]
+Protocol = Annotated[
     str | None,
     typer.Option(
         help="standard, coco-1k, coco-5k, graded, agreement, image-to-image, sentence-to-sentence, "
@@ -53,55 +51,62 @@ ProtocolOption = Annotated[
         "concepts-regions for a run of concepts."
     ),
 ]
-JudgementsOption = Annotated[
+Combine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOW",
+        help="Measure several RUNs as one: mean (of standardised scores), rank (reciprocal rank fusion), or "
+        "learned (a mean with weights chosen on val; name score files scores-{split}.npy).",
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RUN", help="Compare with this one on the same queries: differences, intervals, p-values."
+    ),
+]
+Judgements = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         help="Agreement: human judgements of pairs; ExpertAnnotations.txt, CrowdFlowerAnnotations.txt.",
     ),
 ]
-AnswersOption = Annotated[
+Answers = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Graded: right answers as JSON, a query's name to a list of its answers' names."
+        metavar="FILE",
+        help="Graded: correct answers as JSON, from a query's name to a list of its answers' names.",
     ),
 ]
-RecordOption = Annotated[
-    Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")
-]
-IouOption = Annotated[
+Iou = Annotated[
     Literal["plummer", "mdetr"] | None,
     typer.Option(
         help="Grounding: whose IoU; plummer (default) adds a pixel to each side of inclusive boxes, mdetr "
         "takes the annotated coordinates as they are."
     ),
 ]
-BoxesOption = Annotated[
+Boxes = Annotated[
     Literal["merged", "any"] | None,
     typer.Option(
-        help="Grounding: the ground truth of a phrase of several boxes is their enclosing box (merged, the "
+        help="Grounding: the ground truth of a phrase with several boxes is their enclosing box (merged, the "
         "default) or any of them."
     ),
 ]
-PlotOption = Annotated[
-    Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CountOption = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
-GroundRun = Annotated[
-    str, typer.Option(metavar="RUN", help="The run of a grounding recipe that finds the phrases.")
-]
-RerankOption = Annotated[
+Rerank = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),
 ]
-ShortlistOption = Annotated[
+Shortlist = Annotated[
     int, typer.Option(min=1, help="With --rerank: how many of the best are re-ranked, at least -k.")
 ]
-IndexFolder = Annotated[Path, typer.Argument(metavar="INDEX", help="The index's folder.")]
-
-NOTHING_FOUND = 1  # exit code
-HERE = Path()
-GROUND_RUN = "seesay-ground"
-SHORTLIST = 100
-DEFAULT_RUNS = Path("runs")
+Plot = Annotated[Path | None, typer.Option(help="K-shot: also draw mR by word frequency, as a PNG file.")]
+Record = Annotated[Path | None, typer.Option(help="Also record the result in CORPUS.jsonl in this folder.")]
+Changes = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the recipe.")
+]
+Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
+GroundRun = Annotated[
+    str, typer.Option(metavar="RUN", help="The run of a grounding recipe that finds the phrases.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

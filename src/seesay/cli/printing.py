@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from seesay.explain.explanation import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.captioning import WrittenSentence
+    from seesay.runs.concepts import SeenConcept
     from seesay.runs.summary import TrainingSummary
     from seesay.search.index import Hit
     from seesay.search.rerank import Reranked
     from seesay.search.update import UpdateReport
+    from seesay.text.concepts import ConceptVocabulary
 
 
 def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
@@ -34,17 +36,19 @@ def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any
 
 
 def print_json(result: object) -> None:
-    """Print one JSON document; results are printed as their `to_dict` or their fields."""
-    json.dump(result, sys.stdout, ensure_ascii=False, indent=1, default=_plain)
-    sys.stdout.write("\n")
+    """Print one JSON document; objects are printed as their `to_dict()` or their fields."""
+
+    def plain(value: Any) -> object:
+        return value.to_dict() if hasattr(value, "to_dict") else asdict(value)
+
+    print(json.dumps(result, ensure_ascii=False, indent=1, default=plain))
 
 
-def _plain(result: Any) -> object:
-    return result.to_dict() if hasattr(result, "to_dict") else asdict(result)
-
-
-def print_hits(hits: Sequence[Hit], root: Path | None, query: str) -> None:
-    """Print the query on a terminal, then a line for each hit; re-ranked ones with their former rank."""
+def show_hits(hits: Sequence[Hit], root: Path | None, query: str, as_json: bool) -> None:
+    """Print hits as JSON or a line each, the former rank of re-ranked ones, and on a terminal the query."""
+    if as_json:
+        print_json([hit.to_dict(root) for hit in hits])
+        return
     if sys.stdout.isatty():
         Console().print(Text(query, style="bold"))
     reranked = any(hit.shortlist_rank for hit in hits)
@@ -55,13 +59,14 @@ def print_hits(hits: Sequence[Hit], root: Path | None, query: str) -> None:
         print(f"{hit.score:.3f}  {column}{path or hit.text}")
 
 
-def print_reranking(reranked: Reranked) -> None:
-    """Print how many hits were re-ranked in what time, and which could not be."""
+def print_reranking(reranked: Reranked) -> list[Hit]:
+    """Print how many hits were re-ranked in what time, and which could not be; return the hits."""
     now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
     tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
     if reranked.issues:
         tell(f"{len(reranked.issues)} could not be re-ranked and come last:")
-        _list([str(error) for error in reranked.issues])
+        _print_some(list(map(str, reranked.issues)))
+    return reranked.hits
 
 
 def print_grounding(found: Grounding, sentence: str) -> None:
@@ -88,21 +93,21 @@ def print_captions(captions: Sequence[WrittenSentence]) -> None:
         print(f"{caption.log_likelihood:7.2f}  {caption.sentence}")
 
 
-def print_concepts(told: dict[str, Any]) -> None:
-    """A line a concept: in how many sentences it stands, what it most often is, and the word."""
-    for concept in told["concepts"]:
-        print(f"{concept['count']:7}  {concept['part_of_speech']:<9}  {concept['word']}")
+def print_concepts(vocabulary: ConceptVocabulary) -> None:
+    """Print a line for each concept: the number of sentences with it, its part of speech and its word."""
+    for concept in vocabulary.concepts:
+        print(f"{concept.count:7}  {concept.part_of_speech:<9}  {concept.word}")
     tell(
-        f"{len(told['concepts'])} concepts of {told['sentences']} training sentences; "
-        f"{told['without']} of these have no content word."
+        f"{len(vocabulary.concepts)} concepts of {vocabulary.sentences} training sentences; "
+        f"{vocabulary.without} of these have no content word."
     )
-    _tell_fewer(len(told["concepts"]), told["wanted"])
+    _tell_fewer(len(vocabulary.concepts), vocabulary.wanted)
 
 
-def print_image_concepts(rows: Sequence[dict[str, Any]]) -> None:
-    """A line a concept of an image: its score, what it most often is, and the word."""
-    for row in rows:
-        print(f"{row['score']:.3f}  {row['part_of_speech']:<9}  {row['word']}")
+def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
+    """Print a line for each concept of an image: its score, its part of speech and its word."""
+    for concept in concepts:
+        print(f"{concept.score:.3f}  {concept.part_of_speech:<9}  {concept.word}")
 
 
 def print_explanation(explanation: Explanation, count: int) -> None:
@@ -126,26 +131,14 @@ def print_explanation(explanation: Explanation, count: int) -> None:
         tell(note)
 
 
-def print_lines(rows: Sequence[Mapping[str, str]]) -> None:
-    """Print names and what they are, in two columns."""
-    width = max((len(row["name"]) for row in rows), default=0)
-    for row in rows:
-        print(f"{row['name']:<{width}}  {row['about']}")
-
-
-@dataclass(frozen=True)
-class RecipeLine:
-    """A recipe and the corpora that it has settings for."""
-
-    name: str
-    about: str
-    corpora: list[str]
-
-
-def print_recipes(rows: Sequence[RecipeLine]) -> None:
-    """Print a line for each recipe: its name, what it is, and its corpora."""
-    lines = [{"name": row.name, "about": f"{row.about} ({', '.join(row.corpora)})"} for row in rows]
-    print_lines(lines)
+def show_names(rows: Sequence[tuple[str, str]], as_json: bool = False) -> None:
+    """Print names and what they are: as JSON, or in two columns."""
+    if as_json:
+        print_json([{"name": name, "about": about} for name, about in rows])
+        return
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, about in rows:
+        print(f"{name:<{width}}  {about}")
 
 
 def print_training(summary: TrainingSummary, folder: Path) -> None:
@@ -157,59 +150,20 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
         f"{folder}: {summary.recipe}, {course} in {summary.seconds:.0f} s; "
         f"{best}{summary.monitor} {summary.best:.1f}."
     )
-    _print_broken(summary.broken_images)
+    print_skipped(summary.broken_images)
     if summary.concepts:
         _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
     print(f"Next: seesay evaluate {folder}")
 
 
-@dataclass(frozen=True)
-class IndexUpdate:
-    """What `seesay index` did, and what the index holds now."""
-
-    report: UpdateReport
-    sentences_added: int
-    images: int
-    sentences: int
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values for JSON."""
-        return asdict(self.report) | {
-            "sentences_added": self.sentences_added,
-            "images": self.images,
-            "sentences": self.sentences,
-        }
-
-
-def print_update(update: IndexUpdate, folder: Path) -> None:
-    """Print what `seesay index` did."""
-    counts = {
-        name: getattr(update.report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")
-    }
+def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:
+    """Print what `seesay index` did, and how many images and sentences the index holds now."""
+    counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"
-    print(f"{folder}: {update.images} images ({changes}) in {update.report.seconds:.1f} s")
-    if update.sentences:
-        print(f"{folder}: {update.sentences} sentences ({update.sentences_added} added)")
-    _print_broken([f"{path}: {reason}" for path, reason in update.report.skipped])
-
-
-@dataclass(frozen=True)
-class StoredFeatures:
-    """What `seesay features` stored."""
-
-    store: str
-    encoder: str
-    arrays: Mapping[str, int]
-    images: int
-    encoded: int
-    broken: list[str]
-
-
-def print_features(stored: StoredFeatures) -> None:
-    """Print what `seesay features` stored."""
-    arrays = ", ".join(f"{name} ({width})" for name, width in stored.arrays.items())
-    print(f"{stored.store}: {arrays} of {stored.images} images, {stored.encoded} encoded now")
-    _print_broken(stored.broken)
+    print(f"{folder}: {images} images ({changes}) in {report.seconds:.1f} s")
+    if sentences:
+        print(f"{folder}: {sentences} sentences ({added} added)")
+    print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 
 
 def tell(line: str) -> None:
@@ -219,8 +173,8 @@ def tell(line: str) -> None:
 
 def print_corpus(
     summary: CorpusSummary,
-    vocabulary: dict[str, float] | None = None,
-    rare_words: dict[str, Any] | None = None,
+    vocabulary: Mapping[str, Any] | None = None,
+    rare_words: Mapping[str, Any] | None = None,
 ) -> None:
     """Print the splits of a corpus, its vocabulary and its data-quality issues."""
     table = Table(title=escape(f"{summary.corpus}: {summary.root}"), title_justify="left")
@@ -259,10 +213,11 @@ def wide() -> Console:
     return Console(width=None if sys.stdout.isatty() else 140)
 
 
-def _print_broken(broken: Sequence[str]) -> None:
+def print_skipped(broken: Sequence[str]) -> None:
+    """Print on standard error what was skipped, if anything was."""
     if broken:
-        print(f"{len(broken)} skipped:", file=sys.stderr)
-    _list(broken, "all with --json")
+        tell(f"{len(broken)} skipped:")
+        _print_some(broken, " (all with --json)")
 
 
 def _tell_fewer(concepts: int, wanted: int) -> None:
@@ -270,8 +225,8 @@ def _tell_fewer(concepts: int, wanted: int) -> None:
         tell(f"Fewer than the {wanted} wanted: no other word stands in enough training sentences.")
 
 
-def _list(lines: Sequence[str], rest: str = "") -> None:
+def _print_some(lines: Sequence[str], how: str = "") -> None:
     for line in lines[:20]:
-        print(f"  {line}", file=sys.stderr)
+        tell(f"  {line}")
     if len(lines) > 20:
-        print(f"  and {len(lines) - 20} more{f' ({rest})' if rest else ''}", file=sys.stderr)
+        tell(f"  and {len(lines) - 20} more{how}")

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from seesay.cli import options as opt
 from seesay.cli import printing as console
-from seesay.cli.app import app
-from seesay.cli.options import (
-    GROUND_RUN,
-    NOTHING_FOUND,
-    SHORTLIST,
-    CountOption,
-    GroundRun,
-    ImageFile,
-    IndexFolder,
-    JsonOption,
-    RerankOption,
-    RunName,
-    ShortlistOption,
-)
 from seesay.errors import SeesayError
 
-if TYPE_CHECKING:
-    from seesay.search import Hit, Index
 
-
-@app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
+@opt.app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
 def index(
     photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="A folder of images and subfolders.")],
     out: Annotated[Path, typer.Option(help="The index's folder; created, or updated if it exists.")],
@@ -40,7 +24,7 @@ def index(
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
     ] = None,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Index a folder of images. Run it again to update the index: only new contents are embedded."""
     from seesay.progress import progress_of
@@ -55,21 +39,25 @@ def index(
             report = opened.update_images(photos, at)
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
-        update = console.IndexUpdate(report, added, opened.count("image"), opened.count("sentence"))
-    console.show(update, as_json, console.print_update, out)
+        images, texts_now = opened.count("image"), opened.count("sentence")
+    if as_json:
+        counts = {"sentences_added": added, "images": images, "sentences": texts_now}
+        console.print_json(asdict(report) | counts)
+    else:
+        console.print_update(out, report, images, texts_now, added)
 
 
-@app.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
+@opt.app.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
 def search(
-    folder: IndexFolder,
+    folder: opt.IndexFolder,
     sentence: Annotated[str, typer.Argument(help="What the images show.")],
-    k: CountOption = 10,
-    rerank: RerankOption = None,
-    shortlist: ShortlistOption = SHORTLIST,
+    k: opt.Count = 10,
+    rerank: opt.Rerank = None,
+    shortlist: opt.Shortlist = opt.SHORTLIST,
     open_sheet: Annotated[
         bool, typer.Option("--open", help="Write the results as an HTML page and open it.")
     ] = False,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Find the images that a sentence describes; prints score and path."""
     from seesay.search import Index
@@ -81,9 +69,8 @@ def search(
             hits = opened.search(sentence, k)
         else:
             reranked = open_reranker(rerank, shortlist).search(opened, sentence, k)
-            hits = reranked.hits
-            console.print_reranking(reranked)
-        _show_hits(opened, hits, sentence, as_json)
+            hits = console.print_reranking(reranked)
+        console.show_hits(hits, opened.root(), sentence, as_json)
         if open_sheet and hits:
             sheet = folder.resolve() / "sheet.html"
             write_sheet(opened, sentence, hits, sheet)
@@ -91,20 +78,20 @@ def search(
             webbrowser.open(sheet.as_uri())
     if not hits:
         console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
-        raise typer.Exit(NOTHING_FOUND)
+        raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@app.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
+@opt.app.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
 def sentences(
-    folder: IndexFolder,
-    image: ImageFile,
-    k: CountOption = 10,
-    rerank: RerankOption = None,
-    shortlist: ShortlistOption = SHORTLIST,
-    as_json: JsonOption = False,
+    folder: opt.IndexFolder,
+    image: opt.ImageFile,
+    k: opt.Count = 10,
+    rerank: opt.Rerank = None,
+    shortlist: opt.Shortlist = opt.SHORTLIST,
+    as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; prints score and sentence."""
-    from seesay.data.sources import FileSource
+    from seesay.data.images import FileSource
     from seesay.search import Index
     from seesay.search.rerank import open_reranker
 
@@ -112,34 +99,24 @@ def sentences(
         if rerank is None:
             hits = opened.sentences_for(image, k)
         else:
-            data = FileSource(image).read()
-            reranked = open_reranker(rerank, shortlist).sentences_for(opened, data, k)
-            hits = reranked.hits
-            console.print_reranking(reranked)
-        _show_hits(opened, hits, str(image), as_json)
+            reranked = open_reranker(rerank, shortlist).sentences_for(opened, FileSource(image).read(), k)
+            hits = console.print_reranking(reranked)
+        console.show_hits(hits, opened.root(), str(image), as_json)
     if not hits:
         console.tell(f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.")
-        raise typer.Exit(NOTHING_FOUND)
+        raise typer.Exit(opt.NOTHING_FOUND)
 
 
-def _show_hits(index: Index, hits: Sequence[Hit], query: str, as_json: bool) -> None:
-    root = index.root()
-    if as_json:
-        console.print_json([hit.to_dict(root) for hit in hits])
-    else:
-        console.print_hits(hits, root, query)
-
-
-@app.command(epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
+@opt.app.command(epilog="Example: seesay caption runs/sco-full dog.jpg --beam 10 -k 3")
 def caption(
-    run: RunName,
-    image: ImageFile,
+    run: opt.Run,
+    image: opt.ImageFile,
     beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search; at least -k.")] = 5,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of sentences.")] = 1,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Write sentences about an image, by a run with a decoder; prints log-likelihood and sentence."""
-    from seesay.data.sources import FileSource
+    from seesay.data.images import FileSource
     from seesay.runs.captioning import write_sentences
     from seesay.runs.run import Run
 
@@ -148,17 +125,17 @@ def caption(
     console.show(captions, as_json, console.print_captions)
 
 
-@app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
+@opt.app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
-    image: ImageFile,
+    image: opt.ImageFile,
     sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases to find.")],
-    run: GroundRun = GROUND_RUN,
+    run: opt.GroundRun = opt.GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of boxes of each phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
-    as_json: JsonOption = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Find what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
-    from seesay.data.sources import FileSource
+    from seesay.data.images import FileSource
     from seesay.grounding.draw import FORMATS, write_grounding
     from seesay.grounding.ground import Grounder
     from seesay.paths import check_output
@@ -172,18 +149,18 @@ def ground(
         write_grounding(data, str(image), grounding, out)
     console.show(grounding, as_json, console.print_grounding, sentence)
     if not any(phrase.places for phrase in grounding.phrases):
-        raise typer.Exit(NOTHING_FOUND)
+        raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@app.command(epilog="Example: seesay serve pictures.seesay --port 8080")
+@opt.app.command(epilog="Example: seesay serve pictures.seesay --port 8080")
 def serve(
-    folder: IndexFolder,
+    folder: opt.IndexFolder,
     host: Annotated[str, typer.Option(help="The address to listen on; this machine only by default.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any free one.")] = 8000,
-    ground: GroundRun = GROUND_RUN,
-    rerank: RerankOption = None,
+    ground: opt.GroundRun = opt.GROUND_RUN,
+    rerank: opt.Rerank = None,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index
