@@ -11,7 +11,8 @@ import pytest
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.protocols.evaluate import evaluate, provenance_of
+from seesay.protocols.evaluate import evaluate
+from seesay.results.rows import provenance_of
 from seesay.runs.run import Run
 
 
@@ -109,13 +110,13 @@ def test_what_cannot_be_evaluated(corpus: Corpus, files: Path) -> None:
 
 def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) -> None:
     trained = Run.load(str(pair_run))
-    origin = provenance_of([trained], None, None, 1.25, "abc").to_dict()
+    origin = provenance_of([trained], None, None, 1.25, "abc").model_dump(exclude_unset=True)
     summary = json.loads((pair_run / "training.json").read_text())
     assert origin["epochs"] == summary["epochs"] == 4
     assert origin["best_epoch"] == summary["best_epoch"]
     assert origin["train_seconds"] == summary["seconds"] > 0
     assert (origin["seconds"], origin["commit"], origin["recipe"]) == (1.2, "abc", "mcnn-wd")
-    shipped = provenance_of([small], None, None, 1.0, None).to_dict()
+    shipped = provenance_of([small], None, None, 1.0, None).model_dump(exclude_unset=True)
     assert not {"epochs", "best_epoch", "train_seconds"} & set(shipped)
     both = provenance_of([small, trained], "mean", None, 1.0, None)
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"

@@ -16,8 +16,8 @@ from seesay.errors import SeesayError
 from seesay.metrics import rouge_l
 from seesay.protocols.base import Options
 from seesay.protocols.evaluate import measure
-from seesay.protocols.image_to_image import image_relevance, images_alike
 from seesay.protocols.subject import Subject
+from seesay.protocols.within_modality import image_relevance, images_alike
 from seesay.runs.scores import EmbeddingScores, MatrixScores
 
 FLICKR8K = Path(__file__).parents[3] / "shared" / "flickr8k"

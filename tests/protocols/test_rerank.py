@@ -15,8 +15,9 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import NO_ANSWER, Ranks, ranks
-from seesay.protocols.evaluate import evaluate, provenance_of
+from seesay.protocols.evaluate import evaluate
 from seesay.protocols.rerank import reranked_ranks
+from seesay.results.rows import provenance_of
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.results.documents import benchmark_table, refresh, results_table
+from seesay.results.documents import benchmark_table, published_block, refresh, results_table
 from seesay.results.published import papers, published_rows
-from seesay.results.published_page import published_block
 from seesay.results.rows import record_row
 from tests.results.made import composition, grounding, one_direction, row
 

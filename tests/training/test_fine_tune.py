@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
+from seesay.encoders import untuned
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
-from seesay.encoders.names import untuned
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss
@@ -22,9 +22,9 @@ from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.sco import ConceptClassifier, SCOSettings
 from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.evaluate import default_protocol, evaluate
-from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe, read_recipe
 from seesay.recipes.schema import Recipe
+from seesay.results.rows import encoder_and_crops
 from seesay.runs.concepts import image_concepts, run_concepts
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words

@@ -16,8 +16,8 @@ from seesay.errors import SeesayError
 from seesay.losses.ranking import MarginSettings
 from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import GenerationSettings, SCOSettings
-from seesay.protocols.provenance import encoder_and_crops
 from seesay.recipes.load import load_recipe
+from seesay.results.rows import encoder_and_crops
 from seesay.runs.captioning import write_sentences
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run

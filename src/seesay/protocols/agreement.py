@@ -19,7 +19,6 @@ from pydantic import Field
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, Kind, Names
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import Keys
 from seesay.metrics.kendall_tau import TauSample
 from seesay.protocols.base import Options, Protocol, Result, register_protocol
 from seesay.protocols.subject import Subject
@@ -36,6 +35,9 @@ _LISTED = 5  # examples of what is left out
 class AgreementResult(Result):
     """Kendall's τ times 100 of `ratings` rows: `pairs`, each beside every one of its judgements."""
 
+    column_names = ("tau-b", "tau-c")
+    identity = ("judgements",)
+
     judgements: Kind
     images: int = Field(gt=0)
     sentences: int = Field(gt=0)
@@ -45,10 +47,6 @@ class AgreementResult(Result):
     tau_c: float = Field(alias="tau-c", ge=-100, le=100)
     left_out: dict[str, int] = Field(alias="left out")
     examples: dict[str, list[str]]
-
-    def column_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        return {"tau-b": ("tau-b",), "tau-c": ("tau-c",)}
 
 
 @register_protocol

@@ -1,4 +1,4 @@
-"""Protocols, which turn the scores of a split into the figures of a table, and the results they give."""
+"""Protocols, which measure a split, and their results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, figures, intervals
@@ -30,7 +30,7 @@ _T = TypeVar("_T", bound="type[Protocol]")
 
 
 class Part(BaseModel):
-    """A part of a result: keys as in JSON, checked strictly."""
+    """A part of a result, validated strictly; fields have the keys of the JSON as aliases."""
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="forbid", allow_inf_nan=False, populate_by_name=True
@@ -38,7 +38,7 @@ class Part(BaseModel):
 
 
 class Difference(Part):
-    """How far two results differ in one figure: this one's minus `theirs`, with its interval and p-value."""
+    """The difference of two results in one figure, this one's minus `theirs`."""
 
     theirs: float | None
     difference: float | None
@@ -70,7 +70,7 @@ class Comparison(Part):
     swaps: int
 
     def difference(self, keys: Keys) -> Difference | None:
-        """Return what differs at the keys `keys`; None if nothing was compared there."""
+        """Return the difference of the figure with those keys; None if it was not compared."""
         found = _at(self.__pydantic_extra__, keys)
         return found if isinstance(found, Difference) else None
 
@@ -87,17 +87,25 @@ class Direction(Part):
 class Result(Part):
     """The figures that a protocol measured on a split.
 
-    A protocol's own result adds its figures as fields, and names in `column_keys` those that a table shows.
+    A protocol's own result adds its figures as fields, and names in `column_names`, or with their places in
+    `column_keys`, those that a table shows.
+
+    Attributes:
+        monitor_column: the column that training watches.
+        column_names: the columns that are fields by that name.
+        identity: the keys of its own that recorded rows of one run may differ in.
     """
 
-    monitor_column: ClassVar[str] = "mR"  # what training watches
+    monitor_column: ClassVar[str] = "mR"
+    column_names: ClassVar[tuple[str, ...]] = ()
+    identity: ClassVar[tuple[str, ...]] = ()
 
     protocol: str
     split: str
     notes: list[str] | None = None
     combined: str | None = None
     weights: dict[str, float] | None = None
-    members: dict[str, dict[str, Any]] | None = None  # of an ensemble, each alone, as `to_dict`
+    members: dict[str, dict[str, JsonValue]] | None = None  # of an ensemble, each alone, as `to_dict`
     cut_sentences: int | None = Field(None, ge=0)
     max_length: int | None = Field(None, ge=1)
     intervals: Intervals | None = None
@@ -106,11 +114,11 @@ class Result(Part):
     _samples: Samples = PrivateAttr(default=())
 
     def column_keys(self) -> dict[str, Keys]:
-        """Return the columns of a table and where each stands in `to_dict`."""
-        raise NotImplementedError
+        """Return the columns of a table and the place of each in `to_dict`."""
+        return {name: (name,) for name in self.column_names}
 
     def columns(self) -> dict[str, float | None]:
-        """Return what a table shows, by column."""
+        """Return the figures that a table shows, by column."""
         values = self.to_dict()
         return {column: _at(values, keys) for column, keys in self.column_keys().items()}
 
@@ -120,7 +128,7 @@ class Result(Part):
         return self.columns().get(self.monitor_column) or 0.0
 
     def interval(self, column: str) -> tuple[float, float] | None:
-        """Return the interval of a column; None without one."""
+        """Return the interval of a column, or None."""
         keys, values = self.column_keys()[column], self.to_dict()
         for at in range(len(keys)):
             found = _at(values, (*keys[:at], "intervals", *keys[at:]))
@@ -129,15 +137,14 @@ class Result(Part):
         return None
 
     def difference(self, column: str) -> Difference | None:
-        """Return how a column differs from the result compared with; None without one."""
+        """Return the difference of a column from the result compared with, or None."""
         return self.against.difference(self.column_keys()[column]) if self.against else None
 
     def to_dict(self, uncertainty: bool = True) -> dict[str, Any]:
         """Return the result as JSON-ready values.
 
         Args:
-            uncertainty: include intervals, comparisons and the members of an ensemble, which recorded rows
-                leave out.
+            uncertainty: include intervals, comparisons and the members of an ensemble.
         """
         values = self.model_dump(mode="json", by_alias=True, exclude_unset=True)
         if not uncertainty:
@@ -168,7 +175,7 @@ class Result(Part):
         )
 
     def with_samples(self, samples: Samples) -> Self:
-        """Remember the values of each query, by the keys of the part of the result that they are of."""
+        """Keep the per-query values, which `compare` needs; return the result itself."""
         self._samples = samples
         return self
 
@@ -185,7 +192,7 @@ class Result(Part):
 
 
 class RerankCost(Part):
-    """What re-ranking costs: pairs scored, and milliseconds a query, image features at hand."""
+    """The cost of re-ranking: pairs scored, and milliseconds a query once image features are computed."""
 
     pairs: int
     embedding_ms: float
@@ -194,6 +201,8 @@ class RerankCost(Part):
 
 class RetrievalResult(Result):
     """Both directions of retrieval: the recalls, the median ranks and mR."""
+
+    identity = ("shortlist",)
 
     images: int = Field(gt=0)
     sentences: int = Field(gt=0)
@@ -214,34 +223,27 @@ class RetrievalResult(Result):
         return columns | {"mR": ("mR",)}
 
 
-class RecallResult(Result):
+class RecallResult(Direction, Result):
     """The recalls of one direction, as of sentence-to-sentence retrieval."""
 
-    monitor_column: ClassVar[str] = "R@1"
+    monitor_column = "R@1"
+    column_names: ClassVar[tuple[str, ...]] = MEASURES
 
-    r1: Percent = Field(alias="R@1")
-    r5: Percent = Field(alias="R@5")
-    r10: Percent = Field(alias="R@10")
-    median_rank: float = Field(alias="Med r", ge=1)
     sentences: int | None = Field(None, gt=0)
     images: int | None = Field(None, gt=0)
     queries: int = Field(gt=0)
 
-    def column_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        return {name: (name,) for name in MEASURES}
-
 
 @dataclass(frozen=True)
 class Options:
-    """What a protocol may be told beside what it measures; each protocol names those that it takes.
+    """Options of protocols; each protocol names those that it takes.
 
     Attributes:
-        judgements: agreement: what people said of pairs.
-        answers: graded: the right answers of queries, by name.
-        iou: grounding: whose IoU it is, see `grounding_recall`.
-        boxes: grounding: what the ground truth of a phrase of several boxes is, see `grounding_recall`.
-        resamples: of the bootstrap intervals; 0 for none.
+        judgements: human judgements of pairs, for agreement.
+        answers: the right answers of queries by name, for graded.
+        iou: for grounding, see `grounding_recall`.
+        boxes: for grounding, see `grounding_recall`.
+        resamples: the number of bootstrap draws for intervals; 0 for none.
     """
 
     judgements: Judgements | None = None
@@ -255,13 +257,13 @@ Need = Literal["scores", "embeddings", "run", "phrases"]
 
 
 class Protocol(ABC):
-    """How a split is measured.
+    """A way to measure a split.
 
     Attributes:
-        name: as in recipes, tables and on the command line.
-        summary: one line for `seesay evaluate --help` and the documentation.
-        needs: what the subject must have: "scores" of all pairs, "embeddings" whose inner products these
-            are, a "run", or "phrases" with boxes and a run that grounds them.
+        name: the name in recipes, tables and on the command line.
+        summary: one line of help.
+        needs: what the subject must have: "scores" of all pairs, "embeddings" whose inner products are the
+            scores, a "run", or "phrases" with boxes and a run that grounds them.
         result_type: the class of its results.
         options: the names of the `Options` that it takes.
         images: the number of images that it is defined for; None for any.
@@ -285,10 +287,7 @@ class Protocol(ABC):
     def result(
         self, subject: Subject | PhraseSubject, options: Options, samples: Samples, **values: object
     ) -> Result:
-        """Make a result of `values`, the figures of samples at its top level, and the intervals of all.
-
-        Keys with spaces may be given by their field's name.
-        """
+        """Make a result of `values`, by alias or field, of figures of samples without keys, and intervals."""
         found: dict[str, object] = {"protocol": self.name, "split": subject.split}
         for prefix, folds in samples:
             found |= {} if prefix else rounded_figures(folds)
@@ -296,7 +295,7 @@ class Protocol(ABC):
         return self.result_type.model_validate(found).with_samples(samples)
 
 
-PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols")
+PROTOCOLS: Registry[Protocol] = Registry("protocol", "seesay.protocols", package="seesay.protocols")
 
 
 def register_protocol(protocol: _T) -> _T:
@@ -318,7 +317,7 @@ def read_result(values: Mapping[str, Any]) -> Result:
         raise SeesayError(describe(failure, result_type)) from failure
 
 
-def tree(values: Mapping[Keys, Any]) -> dict[str, Any]:
+def tree(values: Mapping[Keys, object]) -> dict[str, object]:
     """Nest values by their keys.
 
     >>> tree({("a", "b"): 1, ("a", "c"): 2, ("d",): 3})
@@ -333,13 +332,13 @@ def tree(values: Mapping[Keys, Any]) -> dict[str, Any]:
     return nested
 
 
-def rounded_figures(folds: Sequence[Sample]) -> dict[str, Any]:
+def rounded_figures(folds: Sequence[Sample]) -> dict[str, object]:
     """Return the figures averaged over folds as a result has them: to three decimals, None for NaN."""
     found = figures(folds).items()
     return tree({keys: None if value != value else round(value, 3) for keys, value in found})
 
 
-def rounded_intervals(samples: Samples, resamples: int) -> dict[str, Any]:
+def rounded_intervals(samples: Samples, resamples: int) -> dict[str, object]:
     """Return `intervals` as a result has them, by the keys of each sample; nothing without resamples."""
     if not resamples:
         return {}
@@ -359,7 +358,7 @@ def _at(values: Any, keys: Keys) -> Any:
     return values
 
 
-def _figures_alone(values: Mapping[str, Any]) -> dict[str, Any]:
+def _figures_alone(values: Mapping[str, object]) -> dict[str, object]:
     return {
         key: _figures_alone(value) if isinstance(value, dict) else value
         for key, value in values.items()

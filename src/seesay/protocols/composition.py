@@ -30,8 +30,7 @@ from seesay.protocols.base import (
 )
 from seesay.protocols.subject import RunSubject
 from seesay.runs.scores import PairScorer
-from seesay.text.chunker import word_class
-from seesay.text.chunker import noun_phrases
+from seesay.text.chunker import noun_phrases, word_class
 from seesay.text.vocabulary import tokenize
 
 _SHUFFLES = 3  # of a sentence, as in the paper

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.errors import SeesayError
+from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.precision import PrecisionSample, average_precision
-from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.protocols.base import Options, Part, Percent, Protocol, Result, Samples, register_protocol
 from seesay.protocols.subject import RunSubject
 from seesay.text.concepts import PARTS_OF_SPEECH, ConceptVocabulary, concept_targets
@@ -32,16 +32,13 @@ class ConceptResult(Result, Precisions):
     """
 
     monitor_column = "mAP"
+    column_names = ("mAP", "image mAP")
 
     images: int = Field(gt=0)
     concepts: int = Field(gt=0)
     images_without_concepts: int = Field(ge=0)
     baselines: dict[str, Precisions]
     by_kind: dict[str, Precisions] = Field(alias="by kind")
-
-    def column_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        return {"mAP": ("mAP",), "image mAP": ("image mAP",)}
 
 
 @register_protocol

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from seesay.data.corpus import Corpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
-from seesay.data.corpus import PhraseCorpus
 from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, RetrievalResult
 from seesay.protocols.external_scores import SPLIT, ExternalScores
-from seesay.protocols.provenance import Provenance, combined_provenance, provenance, reranked_provenance
 from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
 from seesay.protocols.subject import PhraseSubject, RunSubject, Subject
@@ -192,22 +190,6 @@ def measure_inputs(run: Run, inputs: Inputs | PhraseInputs, split: str) -> Resul
         else RunSubject(run, inputs, split)
     )
     return measure(subject, default_protocol(run.recipe))
-
-
-def provenance_of(
-    run: Sequence[Entry], combine: str | None, rerank: Run | None, seconds: float, commit: str | None
-) -> Provenance:
-    """Return the provenance of a row of such an evaluation.
-
-    Raises:
-        SeesayError: external scores were measured, which no recipe made.
-    """
-    rows = [provenance(each, seconds, commit) for each in run if isinstance(each, Run)]
-    if len(rows) < len(run):
-        raise SeesayError("--record keeps rows of recipes, and files of scores have none; use --json.")
-    if rerank is not None:
-        return reranked_provenance(rows[0], provenance(rerank, seconds, commit))
-    return combined_provenance(rows, combine) if combine else rows[0]
 
 
 def _options(

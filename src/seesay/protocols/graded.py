@@ -67,6 +67,8 @@ class GradedResult(Result):
     `left_out` are not in the split.
     """
 
+    identity = ("answers",)
+
     images: int = Field(gt=0)
     sentences: int = Field(gt=0)
     relevance: str

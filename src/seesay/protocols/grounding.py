@@ -1,7 +1,7 @@
-"""Phrase localization: is the region that a phrase names among the first K that a run ranks?
+"""Phrase localization: the share of phrases whose region is among the first K that a run ranks.
 
-Sources: Plummer et al., IJCV 2017; Wang et al., TPAMI 2019, Section 4.3. See `grounding_recall` for how the
-evaluators in use differ; every result names what it was measured by.
+Sources: Plummer et al., IJCV 2017; Wang et al., TPAMI 2019, Section 4.3. Evaluators differ in the IoU and in
+the ground truth, see `grounding_recall`; a result names its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.data.corpus import Phrase
-from seesay.metrics.bootstrap import Keys, MeanSample
+from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.grounding_recall import (
     MEASURES,
     GroundingRecall,
@@ -40,7 +40,7 @@ Hits = NDArray[np.floating] | NDArray[np.bool_]  # (p, 4)
 
 
 class PhraseRecall(Part):
-    """The recalls of `n` phrases, and the percentage with a right region among all that were given."""
+    """The recalls of `n` phrases; the upper bound is the percentage with any right region."""
 
     r1: Percent = Field(alias="R@1")
     r5: Percent = Field(alias="R@5")
@@ -52,7 +52,7 @@ class PhraseRecall(Part):
 class GroundingFigures(PhraseRecall):
     """The recalls of all phrases and of each kind; a phrase of two kinds counts with both.
 
-    `convention` says what the ground truth of a phrase of several boxes is, `iou` whose IoU it is.
+    `convention` is the ground truth of a phrase of several boxes, `iou` the definition of the IoU.
     """
 
     by_kind: dict[str, PhraseRecall] = Field(alias="by kind")
@@ -61,23 +61,21 @@ class GroundingFigures(PhraseRecall):
 
 
 class GroundingResult(Result, GroundingFigures):
-    """The recalls of a run, and of what needs no matcher: `baselines`."""
+    """The recalls of a run, and of `baselines` without a matcher."""
 
     monitor_column = "R@1"
+    column_names = MEASURES
+    identity = ("convention", "IoU")
 
     images: int = Field(gt=0)
     baselines: dict[str, GroundingFigures] | None = None
-
-    def column_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        return {name: (name,) for name in MEASURES}
 
 
 @register_protocol
 class Grounding(Protocol):
     """Each phrase is a query for the proposals of its image.
 
-    Beside the run stand what needs none: the largest proposals first, a random order, and the whole image.
+    Baselines are the largest proposals first, a random order, and the whole image.
     """
 
     name = GROUNDING
@@ -139,7 +137,7 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
 
 
 def _recalls(found: Hits, phrases: Sequence[Phrase]) -> dict[str, object]:
-    """Summarize the chances of a hit of all phrases and of each kind."""
+    """Summarize the hits, or their probabilities, of all phrases and of each kind."""
     kinds = sorted({kind for phrase in phrases for kind in phrase.kinds})
     of_kind = {kind: np.array([kind in phrase.kinds for phrase in phrases]) for kind in kinds}
     by_kind = {k: GroundingRecall.from_hits(found[rows]).to_dict() for k, rows in of_kind.items()}

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.errors import SeesayError
-from seesay.metrics.precision import auc
 from seesay.metrics.bootstrap import Keys, RetrievalSample
+from seesay.metrics.precision import auc
 from seesay.metrics.ranks import NO_ANSWER, Ranks
 from seesay.protocols.base import (
     PROTOCOLS,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.pixels import source_size
+from seesay.data.images import source_size
 from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import fill_regions
 from seesay.errors import SeesayError

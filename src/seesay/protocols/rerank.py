@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.data.corpus import Corpus
-from seesay.data.corpus import PhraseCorpus
+from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import Ranks, owners_of, ranks
 from seesay.progress import progress

@@ -20,7 +20,7 @@ from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
 from seesay.report.retrieval import recall_curve
 from seesay.report.subjects import Tell
-from seesay.results.figures import number
+from seesay.results.tables import number
 from seesay.runs.run import Run
 
 _SAMPLED = 12  # phrases

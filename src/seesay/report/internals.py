@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
+from seesay.encoders import kind_of
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
-from seesay.encoders.names import kind_of
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
 from seesay.matchers.gvse import GVSE, UncommonVSE, gate_values

@@ -12,7 +12,7 @@ from PIL import Image
 
 from seesay import html
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.errors import ImageError
 from seesay.html import Html, joined, tag, void
 

@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from seesay import __version__
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
-from seesay.protocols.provenance import differences, encoder_and_crops
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
 from seesay.report.plots import Series, training_curves
+from seesay.results.rows import differences, encoder_and_crops
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
 from seesay.training.history import METRICS, Epoch

@@ -13,12 +13,12 @@ from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, figures, inte
 from seesay.metrics.recall import MEASURES
 from seesay.protocols.base import Difference
 from seesay.protocols.k_shot import BANDS
-from seesay.protocols.provenance import differences
 from seesay.report.page import Page
 from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, recall_curves
 from seesay.report.subjects import Measured
-from seesay.results.figures import number
 from seesay.results.published import find_published
+from seesay.results.rows import differences
+from seesay.results.tables import number
 from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
 Whole = NDArray[np.int64]

@@ -21,7 +21,7 @@ from seesay.report.provenance import add_provenance, add_training, split_size
 from seesay.report.queries import Gallery, answer_queries, sample
 from seesay.report.retrieval import add_by_sentence, add_recalls
 from seesay.report.subjects import Tell, measure_all, protocol_of, short_names
-from seesay.results.figures import number
+from seesay.results.tables import number
 from seesay.runs.run import Run
 
 SUFFIX = ".html"

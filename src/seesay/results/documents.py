@@ -1,4 +1,4 @@
-"""Tables of the documentation, made from results files.
+"""Markdown tables of the documentation, made from results files and the published rows.
 
 A document holds blocks that this module fills:
 
@@ -6,9 +6,10 @@ A document holds blocks that this module fills:
     <!-- /table -->
 
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
-names the corpus whose published rows are shown below them, and `benchmark` names a benchmark of
+names the corpus whose published rows are shown below them, and `benchmark` a benchmark of
 `benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
-`measures` its columns. `published of=...` shows what papers print (`published_page`).
+`measures` its columns. `published of=...` shows what papers print: all rows of a paper, named by its file,
+a `summary` of how many have a recipe, or those that are `missing` one, and why.
 """
 
 from __future__ import annotations
@@ -16,18 +17,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
 from seesay.recipes.table import corpus_title, load_table
-from seesay.results.figures import conventions, markdown, number, spread, values_of
 from seesay.results.formats import markdown_table
-from seesay.results.published import PublishedRow, find_published
-from seesay.results.published_page import published_block
+from seesay.results.published import (
+    PublishedRow,
+    PublishedScores,
+    find_published,
+    papers,
+    published_rows,
+    sources,
+)
 from seesay.results.rows import Row, read_rows, repetitions
-from seesay.results.tables import recorded_table
+from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
 
 _OPTIONS = ("split", "protocol", "recipes", "beside", "benchmark", "definition", "measures", "of")
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
@@ -154,3 +161,92 @@ def _plain(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+SUMMARY, MISSING = "summary", "missing"
+
+
+def published_block(of: str) -> str:
+    """Return a Markdown block of the page.
+
+    `summary` counts the papers' rows that have a recipe, `missing` lists the systems without one and why, and
+    the name of a paper's file gives all of its rows.
+
+    Raises:
+        SeesayError: there is no such block.
+    """
+    if of == SUMMARY:
+        return _summary()
+    if of == MISSING:
+        return _missing()
+    if of not in papers():
+        names = ", ".join((SUMMARY, MISSING, *papers()))
+        raise SeesayError(f"Published rows: no block '{of}'; there are {names}.")
+    paper = papers()[of]
+    blocks = [
+        _printed_table(number, list(rows)) for number, rows in groupby(paper.rows, key=lambda row: row.table)
+    ]
+    return "\n".join([*blocks, *map(_scores, paper.scores)])
+
+
+def _summary() -> str:
+    lines, totals = [], [0, 0, 0]
+    for paper in papers().values():
+        tables = sorted({row.table for row in paper.rows})
+        expressed = sum(_recipe(row) is not None for row in paper.rows)
+        counts = [len(paper.rows), expressed, len(paper.rows) - expressed]
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        lines.append([paper.source, ", ".join(map(str, tables)), *map(str, counts)])
+    headings = ["paper", "tables", "rows", "with a recipe", "without"]
+    return markdown(headings, [*lines, ["all", "", *map(str, totals)]], left=("paper", "tables"))
+
+
+def _missing() -> str:
+    """Systems printed under several names, or in several papers, are one line."""
+    systems: dict[str, list[PublishedRow]] = {}
+    for row in published_rows():
+        if row.missing and _recipe(row) is None:
+            systems.setdefault(row.missing, []).append(row)
+    lines = [
+        [", ".join(dict.fromkeys(row.system for row in rows)), sources(rows), missing]
+        for missing, rows in systems.items()
+    ]
+    return markdown(headings := ["system", "printed in", "missing"], lines, left=headings)
+
+
+def _printed_table(table: int, rows: Sequence[PublishedRow]) -> str:
+    columns = dict.fromkeys(column for row in rows for column in row.figures)
+    shown = [column for column in columns if any(row.figures.get(column) is not None for row in rows)]
+    several = len({(row.corpus, row.protocol) for row in rows}) > 1
+    measured_on = [f"{corpus_title(row.corpus)}, {row.protocol}" for row in rows]
+    lines = [
+        [
+            row.system,
+            *([on] if several else []),
+            *(number(row.figures.get(column)) for column in shown),
+            _in_seesay(row),
+        ]
+        for row, on in zip(rows, measured_on, strict=True)
+    ]
+    headings = ["system", *(["measured on"] if several else []), *shown, "in seesay"]
+    title = f"**Table {table}**" + ("" if several else f", {measured_on[0]}")
+    notes = dict.fromkeys(f"- {row.system}: {row.note}.\n" for row in rows if row.note)
+    filled = markdown(headings, lines, left=("system", "measured on", "in seesay"))
+    return f"{title}\n\n{filled}\n" + ("".join(notes) + "\n" if notes else "")
+
+
+def _scores(scores: PublishedScores) -> str:
+    lines = [[name, *(f"{value:.2f}" for value in row)] for name, row in scores.rows.items()]
+    table = markdown(["sentence", *scores.systems], lines, left=("sentence",))
+    return f"**Table {scores.table}**: {scores.about}\n\n{table}\n"
+
+
+def _in_seesay(row: PublishedRow) -> str:
+    recipe = _recipe(row)
+    if recipe is None:
+        return "–"
+    return f"`{recipe}`, without {row.missing}" if row.missing else f"`{recipe}`"
+
+
+def _recipe(row: PublishedRow) -> str | None:
+    return row.recipe or row.counterpart

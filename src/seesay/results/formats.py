@@ -16,9 +16,8 @@ from rich.text import Text
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.results.figures import markdown
 from seesay.results.plots import plot_table
-from seesay.results.tables import PAPER, Cell, Line, PaperTable
+from seesay.results.tables import PAPER, Cell, Line, PaperTable, markdown
 
 # Characters that are special in LaTeX, and letters that its default fonts lack.
 _LATEX = str.maketrans(

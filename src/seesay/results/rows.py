@@ -1,6 +1,7 @@
 """Recorded rows: a JSON line for each measurement, in `results/<corpus>.jsonl`.
 
-Only commands write these files, and every table in the documentation is made from them.
+A row is a result with its provenance: recipe, features, source and training. Only commands write these
+files, and every table in the documentation is made from them.
 """
 
 from __future__ import annotations
@@ -8,24 +9,59 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
-from seesay.protocols.base import Result, read_result
-from seesay.protocols.provenance import Provenance
+from seesay.protocols.base import Part, Result, read_result
 from seesay.registry import describe
 
-# Two rows that agree in all of these measure the same thing; the later one replaces the earlier.
-IDENTITY = (
-    *("recipe", "seed", "encoder", "crops", "changes", "split", "protocol"),
-    *("convention", "IoU", "shortlist", "judgements", "answers"),  # of some protocols
-)
+if TYPE_CHECKING:
+    from seesay.protocols.evaluate import Entry
+    from seesay.recipes.schema import Recipe
+    from seesay.runs.run import Run
+
+# Rows that agree in these, and in the keys that `Result.identity` adds, measure the same thing; the later one
+# replaces the earlier.
+_IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
+
+_CROPS = {
+    "": "squash",
+    "mirror": "squash and mirror",
+    "ten": "ten crops",
+    "roi": "pooled regions",
+    "crops": "cropped regions",
+}
+
+
+class Provenance(Part):
+    """What a recorded row holds beside its result.
+
+    Attributes:
+        seconds: of measuring.
+        commit: of the source, with "+" if files differed from it; None outside git.
+        epochs: of training.
+        best_epoch: of these, by val.
+        train_seconds: of training.
+    """
+
+    recipe: str
+    system: str | None = None
+    seed: int
+    encoder: str
+    crops: str | None = None
+    changes: list[str] | None = None
+    departures: list[str] = Field(default_factory=list)
+    seconds: float = Field(ge=0)
+    commit: str | None
+    epochs: int | None = Field(None, ge=0)
+    best_epoch: int | None = Field(None, ge=0)
+    train_seconds: float | None = Field(None, ge=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +90,9 @@ class Row:
             raise SeesayError(f"{where}: {failure}") from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the row as JSON-ready values."""
-        return self.result.to_dict(uncertainty=False) | self.provenance.to_dict()
+        """Return the row as JSON-ready values, without what is not known of the training."""
+        provenance = self.provenance.model_dump(mode="json", exclude_unset=True)
+        return self.result.to_dict(uncertainty=False) | provenance
 
     @property
     def features(self) -> str:
@@ -64,26 +101,22 @@ class Row:
 
     @property
     def changes(self) -> list[str]:
-        """The changes to the recipe, without the seed, which is the row's own."""
+        """The changes to the recipe, except for the seed."""
         return [change for change in self.provenance.changes or () if not change.startswith("seed=")]
 
     @property
-    def identity(self) -> tuple[str, ...]:
-        """What tells the row from others, as text that sorts; a missing key counts as null."""
+    def identity(self) -> dict[str, str]:
+        """The values that identify the row, as text that sorts; a missing one counts as null."""
         values = self.to_dict() | {"changes": self.changes or None}
-        return tuple(_sortable(values.get(key)) for key in IDENTITY)
-
-    @property
-    def repetition_of(self) -> tuple[str, ...]:
-        """The identity without the seed: equal for repetitions of one measurement."""
-        return tuple(text for key, text in zip(IDENTITY, self.identity, strict=True) if key != "seed")
+        return {key: _sortable(values.get(key)) for key in (*_IDENTITY, *self.result.identity)}
 
 
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
     """Group rows that differ only in their seed, in order of appearance."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault(row.repetition_of, []).append(row)
+        same = tuple((row.identity | {"seed": ""}).values())
+        groups.setdefault(same, []).append(row)
     return list(groups.values())
 
 
@@ -97,7 +130,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def record_row(folder: Path, corpus: str, row: Row) -> Path:
-    """Write a row into `folder/<corpus>.jsonl`, in place of one with the same IDENTITY; return the path.
+    """Write a row into `folder/<corpus>.jsonl`, in place of one with the same identity; return the path.
 
     Rows are sorted by their identity, so that a new measurement changes one line of the file.
 
@@ -109,24 +142,113 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
             f"corpus '{corpus}': not a name for a results file; use letters, digits, '-', '+' and '.'."
         )
     path = folder / f"{corpus}.jsonl"
-    lines = {earlier.identity: line for earlier, line in _read(path)}
-    lines[row.identity] = json.dumps(row.to_dict(), ensure_ascii=False)
+    lines = {tuple(earlier.identity.values()): line for earlier, line in _read(path)}
+    lines[tuple(row.identity.values())] = json.dumps(row.to_dict(), ensure_ascii=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(path, "".join(f"{line}\n" for _, line in sorted(lines.items())))
     return path
+
+
+def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
+    """Return the provenance of a row of a run, with the seconds of measuring and the commit of the source."""
+    from seesay.runs.corpus import training_of
+
+    recipe = run.recipe
+    encoder, crops = encoder_and_crops(recipe)
+    return Provenance(
+        recipe=recipe.name,
+        system=recipe.system,
+        seed=recipe.seed,
+        encoder=encoder,
+        crops=crops,
+        changes=list(recipe.changes),
+        departures=list(recipe.departures),
+        seconds=round(seconds, 1),
+        commit=commit,
+        **training_of(run),
+    )
+
+
+def provenance_of(
+    run: Sequence[Entry], combine: str | None, rerank: Run | None, seconds: float, commit: str | None
+) -> Provenance:
+    """Return the provenance of a row of `evaluate`, whose arguments these are.
+
+    Raises:
+        SeesayError: external scores were measured, which no recipe made.
+    """
+    from seesay.runs.run import Run
+
+    rows = [provenance(each, seconds, commit) for each in run if isinstance(each, Run)]
+    if len(rows) < len(run):
+        raise SeesayError("--record keeps rows of recipes, and files of scores have none; use --json.")
+    if rerank is not None:
+        return _reranked(rows[0], provenance(rerank, seconds, commit))
+    return _combined(rows, combine) if combine else rows[0]
+
+
+def _combined(rows: Sequence[Provenance], how: str) -> Provenance:
+    """Join the provenances of the members of an ensemble; seeds are named if they differ."""
+    seeds = {row.seed for row in rows}
+    names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
+    name = f"{how} of {' + '.join(names)}"
+    joined = {
+        key: " + ".join(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("encoder", "crops")
+    }
+    return _joined(rows, rows[0], {"recipe": name, "system": name, **joined})
+
+
+def _reranked(first: Provenance, second: Provenance) -> Provenance:
+    """Join the provenances of a run and of the one that re-ranks it: `first > second` where they differ."""
+    named = {key: f"{getattr(first, key)} > {getattr(second, key)}" for key in ("recipe", "encoder", "crops")}
+    named |= {k: getattr(first, k) for k in ("encoder", "crops") if getattr(first, k) == getattr(second, k)}
+    return _joined([first, second], second, named | {"system": named["recipe"]})
+
+
+def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
+    """Join the changes and departures of all; the training is left out, as there were several."""
+    lists = {
+        key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
+        for key in ("changes", "departures")
+    }
+    kept = base.model_dump(exclude_unset=True, exclude={"epochs", "best_epoch", "train_seconds"})
+    return Provenance.model_validate({**kept, **lists, **values})
+
+
+def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
+    """Return the names of the recipe's image encoders and of their crops, for tables.
+
+    A fine-tuned encoder is not told from others that were tuned with another seed. Concepts have the crops of
+    their run, and instances have none.
+    """
+    from seesay.encoders.images.concepts import CONCEPT_ENCODERS
+    from seesay.encoders.images.instances import INSTANCES
+    from seesay.encoders.names import untuned
+
+    networks, crops = [], []
+    for name in recipe.encoders:
+        kind, _, crop = untuned(name).partition(":")
+        tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
+        networks.append(kind + " fine-tuned" if tuned else kind)
+        if kind not in (*CONCEPT_ENCODERS, INSTANCES):
+            crops.append(_CROPS.get(crop, "squash"))
+    return "+".join(networks), ", ".join(dict.fromkeys(crops))
+
+
+def differences(recipe: Recipe) -> list[str]:
+    """Describe how a run differs from the published system."""
+    return [*recipe.departures, *(f"--set {change}" for change in recipe.changes)]
 
 
 def source_commit(folder: Path) -> str | None:
     """Return the short git commit of a folder, with `+` if files differ from it; None outside git."""
 
     def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(folder), *arguments]
         try:
-            done = subprocess.run(
-                ["git", "-C", folder, *arguments], capture_output=True, text=True, check=True
-            )
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
             return None
-        return done.stdout.strip()
 
     commit = git("rev-parse", "--short=10", "HEAD")
     changed = commit and git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!results")

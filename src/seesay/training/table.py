@@ -19,11 +19,10 @@ from seesay.matchers.composed import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.protocols.provenance import provenance
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
-from seesay.results.rows import Row, record_row
+from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import Outcome, PaperTable
 from seesay.runs.run import RECIPE, VOCABULARY, Run
 from seesay.runs.summary import is_finished

@@ -10,10 +10,9 @@ from pathlib import Path
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, protocol_for
-from seesay.protocols.provenance import provenance
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import corpora, find_published
-from seesay.results.rows import Row, record_row
+from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import Outcome, PaperTable
 from seesay.runs.run import Run, shipped_runs
 from seesay.training.measured import data_digest, kept_or_measured

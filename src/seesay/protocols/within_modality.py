@@ -1,28 +1,32 @@
-"""Image to image: which images are described alike?
+"""Retrieval within one modality: of images by an image, and of sentences by a sentence.
 
-The dual of sentence-to-sentence retrieval. There two sentences belong together that describe one image;
-here two images do that share a sentence: some sentence of one and some of the other have the same content
+Sentence-to-sentence retrieval is Table 4 of the two-branch paper (Wang, Li, Huang, Lazebnik 2019): two
+sentences belong together if they describe one image. Image-to-image retrieval is its dual: two images belong
+together if they share a sentence, that is if some sentence of one and some of the other have the same content
 words (nouns, adjectives, verbs and numbers, as lemmas, in any order; English), such as "Two dogs run in the
 snow." and "two dogs running through snow". Few corpora have human judgements of image pairs (COCO has:
-Parekh et al., EACL 2021), and few images share a sentence; how many do is printed. So nDCG of all images is
-measured too: an image is as relevant to another as the mean ROUGE-L of its sentences against the other's.
+Parekh et al., EACL 2021), and few images share a sentence, so nDCG of all images is measured too: an image is
+as relevant to another as the mean ROUGE-L of its sentences against the other's.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics import NO_ANSWER
-from seesay.metrics._inputs import refuse_nan
-from seesay.metrics.bootstrap import Keys, MeanSample, RankSample
+from seesay.metrics._inputs import as_array, refuse_nan
+from seesay.metrics.bootstrap import MeanSample, RankSample
 from seesay.metrics.ndcg import ndcg, ndcg_by_chance
+from seesay.metrics.ranks import owners_of
+from seesay.metrics.recall import MEASURES
 from seesay.metrics.rouge import rouge_l
 from seesay.protocols.base import (
     Options,
@@ -43,22 +47,19 @@ _CELLS = 1 << 22  # scores held at a time; 16 MiB of float32
 class ImageToImageResult(RecallResult):
     """Recalls of the images that share a sentence, `answered` percent of all, and nDCG of all images."""
 
+    column_names = (*MEASURES, NDCG)
+
     answered: Percent
     relevance: str
     ndcg: Percent = Field(alias=NDCG)
     by_chance: Percent = Field(alias=CHANCE)
 
-    def column_keys(self) -> dict[str, Keys]:
-        """See `Result`."""
-        return super().column_keys() | {NDCG: (NDCG,)}
-
 
 @register_protocol
 class ImageToImage(Protocol):
-    """Every image is a query for the images that are described alike, by inner product.
+    """Every image is a query for the images that share a sentence with it, by inner product.
 
-    A query is answered at the rank of the best image that it shares a sentence with. The query is no
-    candidate itself, and ties count against it.
+    Its rank is that of the best of them. The query is no candidate itself, and ties count against it.
     """
 
     name = "image-to-image"
@@ -103,13 +104,9 @@ def _measured(
     relevance: NDArray[np.float32],
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Rank each image's best one alike, (n,), and compute its nDCG and that by chance, (n,) each."""
-    rows, columns = (each.astype(np.result_type(each, np.float32), copy=False) for each in (queries, gallery))
-    ranks, (gains, chance) = np.full(len(rows), NO_ANSWER), np.full((2, len(rows)), np.nan)
-    step = max(1, _CELLS // len(rows))
-    for start in range(0, len(rows), step):
-        with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place
-            scores = _others(rows[start : start + step] @ columns.T, start)
-        refuse_nan(scores, "image scores", start)
+    ranks, (gains, chance) = np.full(len(queries), NO_ANSWER), np.full((2, len(queries)), np.nan)
+    for start, block in _score_blocks(queries, gallery, "image scores"):
+        scores = _others(block, start)
         stop = start + len(scores)
         relevant = _others(relevance[start:stop], start)
         gains[start:stop], chance[start:stop] = ndcg(scores, relevant), ndcg_by_chance(relevant)
@@ -149,3 +146,69 @@ def _others(block: NDArray[Any], start: int) -> NDArray[Any]:
     kept = np.ones(block.shape, bool)
     kept[np.arange(len(block)), start + np.arange(len(block))] = False
     return block[kept].reshape(len(block), -1)
+
+
+@register_protocol
+class SentenceToSentence(Protocol):
+    """Every sentence is a query for the other sentences of its image, by inner product."""
+
+    name = "sentence-to-sentence"
+    summary = "every sentence is a query for the other sentences of its image"
+    needs = "embeddings"
+    result_type = RecallResult
+
+    def measure(self, subject: Subject, options: Options) -> Result:
+        """Measure R@1, R@5, R@10 and Med r.
+
+        Raises:
+            SeesayError: no image has two sentences, or a score is NaN.
+        """
+        ranks = sentence_ranks(subject.embeddings().sentences, subject.owners)
+        queries = int((ranks != NO_ANSWER).sum())
+        if not queries:
+            raise SeesayError(
+                f"protocol '{self.name}': no image has two sentences, so no query has an answer."
+            )
+        samples = [((), [RankSample(ranks, subject.owners)])]
+        return self.result(subject, options, samples, sentences=len(ranks), queries=queries)
+
+
+def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:
+    """Rank, for each sentence, the best other one of its image, (m,); NO_ANSWER without one.
+
+    The query is no candidate itself (the authors' code leaves it in, as the first, and counts the top 2, 6
+    and 11). Ties count against it.
+
+    Args:
+        vectors: (m, d), unit ones for cosine; reduced precisions are multiplied in float32.
+        image_of_sentence: (m,), for each sentence the number of its image, from 0.
+
+    >>> sentence_ranks([[1, 0], [0, 1], [0.8, 0.6], [0.6, 0.8]], [0, 0, 1, 1]).tolist()
+    [2, 2, 0, 0]
+    """
+    rows = as_array(vectors, "vectors", "m", "d")
+    owners = np.asarray(image_of_sentence)
+    owners = owners_of(owners, int(owners.max(initial=0)) + 1, len(rows))
+    ranks = np.empty(len(rows), np.int64)
+    for start, scores in _score_blocks(rows, rows, "sentence scores"):
+        queries = np.arange(start, start + len(scores))
+        own = owners[queries, None] == owners
+        others = own.copy()
+        others[np.arange(len(queries)), queries] = False
+        best = np.max(scores, axis=1, where=others, initial=-np.inf)
+        before = np.count_nonzero((scores >= best[:, None]) & ~own, axis=1)
+        ranks[queries] = np.where(others.any(axis=1), before, NO_ANSWER)
+    return ranks
+
+
+def _score_blocks(
+    queries: NDArray[Any], gallery: NDArray[Any], name: str
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield blocks (b, c) of the inner products of queries (q, d) and a gallery (c, d), each with its row."""
+    rows, columns = (each.astype(np.result_type(each, np.float32), copy=False) for each in (queries, gallery))
+    step = max(1, _CELLS // len(columns))
+    for start in range(0, len(rows), step):
+        with np.errstate(invalid="ignore", over="ignore"):  # a NaN is reported with its place
+            scores = rows[start : start + step] @ columns.T
+        refuse_nan(scores, name, start)
+        yield start, scores
