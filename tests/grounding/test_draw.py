@@ -11,15 +11,17 @@ import pytest
 from PIL import Image, ImageColor
 
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding.draw import (
+from seesay.grounding.ground import (
     COLOURS,
     FORMATS,
+    GroundedPhrase,
+    Grounding,
+    Place,
     colour,
     draw_grounding,
     text_colour,
     write_grounding,
 )
-from seesay.grounding.ground import GroundedPhrase, Grounding, Place
 from seesay.paths import check_output
 
 Box = tuple[float, float, float, float]

@@ -16,7 +16,7 @@ from PIL import Image
 
 from seesay.data.boxes import iou
 from seesay.data.corpus import PhraseCorpus
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.regions.base import load_region_encoder

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.errors import ImageError
 from seesay.search import Index
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import ImageError, SeesayError
-from seesay.search import schema
+from seesay.search import store as schema
 from seesay.search.index import Index
 from tests.search.colours import Colours, gallery, picture
 
@@ -262,10 +262,10 @@ def test_progress_counts_the_files_to_do(index: Index, photos: Path) -> None:
 UPDATE = """
 import sys, time
 from pathlib import Path
-from seesay.search import walk
+from seesay.search import update
 from seesay.search.index import Index
 from tests.search.colours import Colours
-walk._BATCH_FILES = 5
+update._BATCH_FILES = 5
 class Slow(Colours):
     def embed_image_files(self, images, names):
         time.sleep(0.02)

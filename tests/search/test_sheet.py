@@ -4,7 +4,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.search.index import Index
-from seesay.search.sheet import sheet, write_sheet
+from seesay.search.thumbnails import sheet, write_sheet
 from tests.search.colours import Colours, gallery
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search import schema
+from seesay.search import store as schema
 from seesay.search.store import Store
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seesay.data.pixels import content_key, upright_size
+from seesay.data.images import content_key, upright_size
 from seesay.errors import ImageError
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make
 from tests.search.colours import picture

@@ -20,7 +20,7 @@ from seesay.search.rerank import Reranked, Reranker
 from seesay.web.app import create_app, serve
 from seesay.web.limits import Limits
 from seesay.web.routes import query_routes
-from seesay.web.service import Lazy, LazyGrounder, Service
+from seesay.web.service import Lazy, Service
 from tests.search.colours import Colours, opened, picture
 
 TEXT = "a red circle is above a blue square"
@@ -112,7 +112,7 @@ def test_plain_queries_do_not_wait_for_re_rankings(scene_index: Path) -> None:
     slow, count = Slow(), (os.cpu_count() or 1) + 1
     app = FastAPI()
     with opened(scene_index) as index, ThreadPoolExecutor(count) as threads:
-        service = Service(index, Limits(), LazyGrounder("nowhere"), Lazy(lambda: slow))
+        service = Service(index, Limits(), "nowhere", Lazy(lambda: slow))
         app.include_router(query_routes(service))
         with TestClient(app) as client:
             slowly = [threads.submit(client.get, "/api/search?q=red&rerank=true") for _ in range(count)]

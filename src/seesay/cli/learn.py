@@ -67,9 +67,9 @@ def evaluate(
     The published row of the same system is shown beside it, if there is one.
     """
     from seesay.protocols.evaluate import evaluate as measure
-    from seesay.protocols.evaluate import open_entry, provenance_of
+    from seesay.protocols.evaluate import open_entry
     from seesay.results.plots import check_plot, plot_by_frequency
-    from seesay.results.rows import Row, differences, record_row, source_commit
+    from seesay.results.rows import Row, differences, provenance_of, record_row, source_commit
     from seesay.results.terminal import print_result
     from seesay.runs.corpus import open_corpus_of
     from seesay.runs.run import Run

@@ -71,7 +71,7 @@ def print_reranking(reranked: Reranked) -> list[Hit]:
 
 def print_grounding(found: Grounding, sentence: str) -> None:
     """Print the sentence with its phrases coloured, on a terminal; then a line for each box."""
-    from seesay.grounding.draw import colour
+    from seesay.grounding.ground import colour
 
     out, coloured = wide(), Text(sentence)
     styles = [f"bold {colour(i)}" for i in range(len(found.phrases))]

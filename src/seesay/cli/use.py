@@ -62,7 +62,7 @@ def search(
     """Find the images that a sentence describes; prints score and path."""
     from seesay.search import Index
     from seesay.search.rerank import open_reranker
-    from seesay.search.sheet import write_sheet
+    from seesay.search.thumbnails import write_sheet
 
     with Index.open(folder) as opened:
         if rerank is None:
@@ -136,8 +136,7 @@ def ground(
 ) -> None:
     """Find what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.images import FileSource
-    from seesay.grounding.draw import FORMATS, write_grounding
-    from seesay.grounding.ground import Grounder
+    from seesay.grounding.ground import FORMATS, Grounder, write_grounding
     from seesay.paths import check_output
     from seesay.runs.run import Run
 

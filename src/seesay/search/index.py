@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource
 from seesay.errors import SeesayError
 from seesay.search.ann import Neighbours
 from seesay.search.embedder import SHIPPED, Embedder, load_embedder

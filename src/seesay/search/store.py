@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 import threading
 import time
@@ -10,15 +12,57 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.search import schema
 
 Kind = Literal["image", "sentence"]
+
+# "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
+APPLICATION_ID = 0x73656573
+
+# Step n brings a file from version n to n + 1. Never edit a step that was released: append one.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        "INSERT INTO meta VALUES ('generation', '0')",
+        # A vector belongs to a content, so that identical files are embedded once.
+        """CREATE TABLE vectors (
+            id INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
+            key TEXT NOT NULL,
+            width INTEGER,
+            height INTEGER,
+            data BLOB NOT NULL,
+            UNIQUE (kind, key)
+        )""",
+        # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image.
+        """CREATE TABLE items (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
+            vector INTEGER NOT NULL REFERENCES vectors (id),
+            path TEXT UNIQUE,
+            text TEXT UNIQUE,
+            mtime_ns INTEGER,
+            size INTEGER,
+            added REAL NOT NULL,
+            generation INTEGER NOT NULL,
+            CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
+        )""",
+        "CREATE INDEX items_by_vector ON items (vector)",
+        "CREATE INDEX items_by_generation ON items (kind, generation)",
+        # Files that could not be used are listed on every update, and decoded again only when they change.
+        """CREATE TABLE skipped (
+            path TEXT PRIMARY KEY,
+            mtime_ns INTEGER NOT NULL,
+            size INTEGER NOT NULL,
+            reason TEXT NOT NULL
+        ) WITHOUT ROWID""",
+    ),
+)
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
@@ -59,7 +103,10 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = threading.RLock()
-        with schema.sqlite_errors(path):
+        with _file_errors(path):
+            if not _is_read_only(path):
+                connection.execute("PRAGMA journal_mode = WAL")  # readers go on while a writer writes
+                connection.execute("PRAGMA synchronous = NORMAL")
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
             self.meta = dict[str, str](rows.fetchall())
         try:
@@ -75,8 +122,8 @@ class Store:
         if not path.is_file():
             return False
         try:
-            with closing(schema.connect(path)) as connection:
-                return not schema.is_empty(connection)
+            with closing(_connect(path)) as connection:
+                return not _is_empty(connection)
         except sqlite3.DatabaseError:
             return True
 
@@ -87,28 +134,37 @@ class Store:
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
-        with schema.sqlite_errors(path):
-            connection = schema.connect(path)
-            if not schema.is_empty(connection):
+        meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
+        meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
+        with _file_errors(path):
+            connection = _connect(path)
+            if not _is_empty(connection):
                 raise SeesayError(f"{path}: already exists; open it, or delete it first.")
-            meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
-            meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
-            schema.create(connection, meta)
-            schema.check(connection, path)
+            with _transaction(connection):  # a kill leaves an index or an empty file, nothing between
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                _migrate(connection, since=0)
+                connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         return cls(connection, path)
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open a store.
+        """Open a store, and migrate it from an earlier version.
 
         Raises:
             SeesayError: no such file, not an index, damaged, or made by a newer seesay.
         """
         if not path.is_file():
             raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
-        with schema.sqlite_errors(path):
-            connection = schema.connect(path)
-            schema.check(connection, path)
+        with _file_errors(path):
+            connection = _connect(path)
+            if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+                raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > len(MIGRATIONS):
+                raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
+            if version < len(MIGRATIONS):
+                with _transaction(connection):
+                    _migrate(connection, since=version)
         return cls(connection, path)
 
     def close(self) -> None:
@@ -118,12 +174,12 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writer]:
         """Write in one transaction, which makes the next generation."""
-        with self._lock, schema.sqlite_errors(self.path), schema.transaction(self._connection):
+        with self._lock, _file_errors(self.path), _transaction(self._connection):
             yield Writer(self._connection, self._generation() + 1)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, schema.sqlite_errors(self.path):
+        with self._lock, _file_errors(self.path):
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
@@ -135,7 +191,7 @@ class Store:
 
     def generation(self) -> int:
         """Return the number of write transactions so far."""
-        with self._lock, schema.sqlite_errors(self.path):
+        with self._lock, _file_errors(self.path):
             return self._generation()
 
     def root(self) -> Path | None:
@@ -154,8 +210,10 @@ class Store:
         with self._read() as connection:
             if ids is None:
                 rows = connection.execute(f"{_ITEM} WHERE items.kind = 'image'").fetchall()
-            else:
-                rows = _items(connection, ids)
+            else:  # as JSON, since SQLite takes at most 32,766 parameters
+                every = json.dumps([int(id_) for id_ in ids])
+                query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
+                rows = connection.execute(query, (every,)).fetchall()
         return {row[0]: Item(*row) for row in rows}
 
     def skipped(self) -> dict[str, tuple[int, int, str]]:
@@ -171,7 +229,11 @@ class Store:
             return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
 
     def changes(self, kind: Kind, since: int = 0) -> Changes:
-        """Return the items of a kind written after generation `since` and the ids of all, in one snapshot."""
+        """Return the items of a kind written after generation `since`, and the ids of all, as of one moment.
+
+        Raises:
+            SeesayError: the vectors are damaged.
+        """
         with self._read() as connection:
             generation = self._generation()
             alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,)).fetchall()
@@ -180,14 +242,12 @@ class Store:
                 WHERE items.kind = ? AND items.generation > ? ORDER BY items.id""",
                 (kind, since),
             ).fetchall()
-        return Changes(generation, np.array(alive, np.int64).ravel(), *self._arrays(rows))
-
-    def _arrays(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         joined = b"".join(data for _, data in rows)
         if len(joined) != len(rows) * self.dim * 2:
             raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
-        return ids, np.frombuffer(joined, np.float16).reshape(len(rows), self.dim)
+        vectors = np.frombuffer(joined, np.float16).reshape(len(rows), self.dim)
+        return Changes(generation, np.array(alive, np.int64).ravel(), ids, vectors)
 
 
 class Writer:
@@ -262,11 +322,53 @@ class Writer:
         return [key for _, kind, key in orphans if kind == "image"]
 
 
-def _items(connection: sqlite3.Connection, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    # SQLite takes at most 32,766 parameters a statement.
-    rows: list[tuple[Any, ...]] = []
-    for start in range(0, len(ids), 10_000):
-        part = [int(id_) for id_ in ids[start : start + 10_000]]
-        marks = ",".join("?" * len(part))
-        rows += connection.execute(f"{_ITEM} WHERE items.id IN ({marks})", part).fetchall()
-    return rows
+@contextmanager
+def _file_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about the file into a message for the user."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error):
+            raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
+        raise SeesayError(f"{path}: cannot be used ({error}); check the disk and its permissions.") from error
+    except sqlite3.DatabaseError as error:
+        raise SeesayError(
+            f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
+        ) from error
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether an index lies in a folder that this process cannot write to."""
+    return path.exists() and not os.access(path.parent, os.W_OK)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection with explicit transactions, usable from any thread under its owner's lock."""
+    # A read-only file needs no lock and no log, and none could be made.
+    address = path.resolve().as_uri() + ("?mode=ro&immutable=1" if _is_read_only(path) else "")
+    connection = sqlite3.connect(address, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is done inside, or roll all of it back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _migrate(connection: sqlite3.Connection, since: int) -> None:
+    for step in MIGRATIONS[since:]:
+        for statement in step:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

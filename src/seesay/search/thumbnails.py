@@ -1,19 +1,37 @@
-"""Thumbnails of images, made when they are first wanted and kept beside the index."""
+"""Thumbnails, made when they are first wanted and kept beside the index, and search results as a page."""
 
 from __future__ import annotations
 
+import base64
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from seesay.data.pixels import content_key, decode
-from seesay.paths import replacing
+from seesay import html
+from seesay.data.images import content_key, decode
+from seesay.errors import ImageError
+from seesay.paths import replacing, writing
+
+if TYPE_CHECKING:
+    from seesay.search.index import Hit, Index
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""
+
+_BODY = """<h1>{title}</h1>
+<p>{count} of {all_} images in {folder}, best first</p>
+<ol>
+{rows}
+</ol>"""
+
+_ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{path}">
+<b>{score:.3f}</b>{path}</a></li>"""
 
 
 def make(data: bytes, name: str) -> bytes:
@@ -63,3 +81,39 @@ class Thumbnails:
         for key in keys:
             with suppress(OSError):
                 self._file(key).unlink(missing_ok=True)
+
+
+def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
+    """Return the page of a sentence's images; those that can no longer be read are left out."""
+    rows = [row for hit in hits if (row := _row(index, hit))]
+    body = _BODY.format(
+        title=escape(sentence),
+        count=len(rows),
+        all_=index.count("image"),
+        folder=escape(str(index.root() or index.folder)),
+        rows="\n".join(rows),
+    )
+    return html.page(sentence, files(__package__).joinpath("sheet.css").read_text(encoding="utf-8"), body)
+
+
+def write_sheet(index: Index, sentence: str, hits: Sequence[Hit], file: Path) -> None:
+    """Write the page.
+
+    Raises:
+        SeesayError: the file cannot be written.
+    """
+    with writing(file) as beside:
+        beside.write_text(sheet(index, sentence, hits), encoding="utf-8")
+
+
+def _row(index: Index, hit: Hit) -> str | None:
+    item = index.item(hit.id)
+    file = index.file_of(item) if item else None
+    if item is None or file is None:
+        return None
+    try:
+        data = index.thumbnails.get(item.key, file)
+    except (ImageError, OSError):
+        return None
+    encoded = base64.b64encode(data).decode()
+    return _ROW.format(link=escape(file.as_uri()), data=encoded, path=escape(hit.path or ""), score=hit.score)

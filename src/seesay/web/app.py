@@ -8,7 +8,11 @@ import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
+from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
+from typing import Any, TypeAlias
 
 import uvicorn
 from fastapi import FastAPI, Request
@@ -22,12 +26,12 @@ from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
-from seesay.web.docs import docs_page
 from seesay.web.limits import Guard, Limits, error
 from seesay.web.routes import grounding_routes, image_routes, query_routes
-from seesay.web.service import Lazy, LazyGrounder, Service
+from seesay.web.service import Lazy, Service
 
 _STATIC = Path(__file__).parent / "static"
+_Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
 
 
 def create_app(
@@ -39,13 +43,13 @@ def create_app(
 ) -> FastAPI:
     """Create the application over an index, which it closes at its end.
 
-    What another process writes to the index shows with the next query.
+    Queries see at once what another process writes to the index.
 
     Args:
         index: to serve.
         hosts: names that the server answers to, besides numeric addresses.
         limits: of one request.
-        ground_run: the run that points at phrases.
+        ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results for those who ask for it.
 
     Raises:
@@ -54,7 +58,7 @@ def create_app(
     if rerank_run is not None:
         check_reranks(rerank_run)
     reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
-    service = Service(index, limits or Limits(), LazyGrounder(ground_run), reranker)
+    service = Service(index, limits or Limits(), ground_run, reranker)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -70,7 +74,7 @@ def create_app(
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi()))
+        return HTMLResponse(_docs_page(app.openapi()))
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -119,7 +123,7 @@ def serve(
         index: to serve; its run is loaded at once.
         host: address to listen on.
         port: to listen on; 0 is any free one.
-        ground_run: the run that points at phrases, if there is one.
+        ground_run: the run that grounds phrases, if there is one.
         rerank_run: the run that re-ranks results.
         ready: called with the page's address.
 
@@ -158,15 +162,45 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(256)
     except OSError as error:
         listening.close()
-        if error.errno == errno.EADDRINUSE:
-            message = (
-                f"Port {port} on {host} is taken; stop what runs there, or try --port {port % 65535 + 1}."
-            )
-        elif error.errno == errno.EACCES:
-            message = (
-                f"Port {port} on {host} needs more privileges; choose one above 1023, such as --port 8000."
-            )
-        else:
-            message = f"Cannot listen on port {port} of {host} ({error.strerror}); try --host 127.0.0.1."
-        raise SeesayError(message) from error
+        refusals = {
+            errno.EADDRINUSE: f"is taken; stop what runs there, or try --port {port % 65535 + 1}.",
+            errno.EACCES: "needs more privileges; choose one above 1023, such as --port 8000.",
+        }
+        why = refusals.get(error.errno or 0, f"cannot be used ({error.strerror}); try --host 127.0.0.1.")
+        raise SeesayError(f"Port {port} on {host} {why}") from error
     return listening
+
+
+def _docs_page(schema: _Schema) -> str:
+    """A page that needs no other file: each route of an OpenAPI schema with its parameters."""
+    routes = [
+        _route(path, method, operation)
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    ]
+    template = Template(files(__package__).joinpath("docs.html").read_text(encoding="utf-8"))
+    return template.substitute(version=escape(schema["info"]["version"]), routes="\n".join(routes))
+
+
+def _route(path: str, method: str, operation: _Schema) -> str:
+    rows = "".join(_parameter(parameter) for parameter in operation.get("parameters", []))
+    if "requestBody" in operation:
+        types = ", ".join(operation["requestBody"]["content"])
+        rows += f"<tr><td><code>image</code></td><td>body</td><td>the file as {escape(types)}</td></tr>"
+    table = f"<table>{rows}</table>" if rows else ""
+    description = escape(operation.get("description", ""))
+    return f"<section><h2><b>{method.upper()}</b> {escape(path)}</h2><p>{description}</p>{table}</section>"
+
+
+def _parameter(parameter: _Schema) -> str:
+    schema = parameter["schema"]
+    names = {
+        "minimum": "from {}",
+        "maximum": "to {}",
+        "maxLength": "at most {} characters",
+        "default": "default {}",
+    }
+    facts = [parameter["description"]] if "description" in parameter else []
+    facts += [text.format(schema[key]) for key, text in names.items() if key in schema]
+    cells = (f"<code>{escape(parameter['name'])}</code>", parameter["in"], escape(", ".join(facts)))
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -12,9 +12,9 @@ from fastapi.responses import FileResponse, Response
 from PIL import Image
 
 from seesay import __version__
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource
 from seesay.errors import ImageError
-from seesay.grounding.ground import Grounding
+from seesay.grounding.ground import Grounding, can_ground
 from seesay.web.answers import GroundingAnswer, Images, Sentences, Status, failures
 from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS
 from seesay.web.service import Service
@@ -84,7 +84,7 @@ def query_routes(service: Service) -> APIRouter:
                 matcher=index.run_name,
                 generation=index.store.generation(),
                 version=__version__,
-                grounding=service.grounder.exists(),
+                grounding=can_ground(service.ground_run),
                 reranking=service.reranker is not None,
             )
 

@@ -6,14 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, UploadFile
 
-from seesay.grounding.ground import Grounder, can_ground
+from seesay.grounding.ground import Grounder
 from seesay.runs.run import Run
 from seesay.search.index import Hit, Index
 from seesay.search.rerank import Reranked, Reranker
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Something that is loaded when it is first needed, since most servers never need it."""
+    """Something that is loaded once, when it is first needed; most servers never need it."""
 
     def __init__(self, load: Callable[[], T]) -> None:
         self._load = load
@@ -33,44 +32,35 @@ class Lazy(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self) -> T:
-        """Return it, loaded once.
-
-        Raises:
-            SeesayError: it cannot be loaded.
-        """
+        """Return it; raise what `load` raises."""
         with self._lock:
             if self._loaded is None:
                 self._loaded = self._load()
             return self._loaded
 
 
-class LazyGrounder(Lazy[Grounder]):
-    """The grounder of a run."""
-
-    def __init__(self, run: str) -> None:
-        super().__init__(lambda: Grounder(Run.load(run)))
-        self._run = run
-
-    def exists(self) -> bool:
-        """Return whether there is such a run."""
-        return can_ground(self._run)
-
-
-@dataclass(frozen=True)
 class Service:
-    """What every route needs; it works on one query a core at once, and on one re-ranking."""
+    """What every route needs. It works on one query a core at a time, and on one re-ranking.
 
-    index: Index
-    limits: Limits
-    grounder: LazyGrounder
-    reranker: Lazy[Reranker] | None
-    _limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(os.cpu_count() or 1))
-    # One at a time: it takes all cores, and plain queries go on while it encodes images.
-    _reranking: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
+    Args:
+        index: to search.
+        limits: of one request.
+        ground_run: the name of the run that grounds phrases; it need not exist.
+        reranker: orders the best results of those who ask for it, if set.
+    """
+
+    def __init__(
+        self, index: Index, limits: Limits, ground_run: str, reranker: Lazy[Reranker] | None = None
+    ) -> None:
+        self.index, self.limits, self.ground_run, self.reranker = index, limits, ground_run, reranker
+        self.grounder = Lazy(lambda: Grounder(Run.load(ground_run)))
+        self._queries = CapacityLimiter(os.cpu_count() or 1)
+        # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
+        self._rerankings = CapacityLimiter(1)
 
     async def run(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
         """Do blocking work in a thread; a request that has run out of time does not wait for its end."""
-        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter or self._limiter)
+        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter or self._queries)
 
     async def timed(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> tuple[T, float]:
         """Do blocking work in a thread; return its result and the milliseconds it took."""
@@ -86,8 +76,10 @@ class Service:
         reranker = self.reranker
         if reranker is None:
             raise HTTPException(422, "No run re-ranks here; start seesay serve with --rerank RUN.")
-        found, took = await self.timed(lambda: query(reranker.get()), self._reranking)
-        return found.hits, took, Reranking.from_result(found)
+        found, took = await self.timed(lambda: query(reranker.get()), self._rerankings)
+        milliseconds = round(found.seconds * 1e3, 3)
+        done = Reranking(compared=found.compared, left=len(found.issues), milliseconds=milliseconds)
+        return found.hits, took, done
 
     async def uploaded(self, file: UploadFile) -> bytes:
         """Read an upload within the limit."""
