@@ -310,8 +310,7 @@ def test_a_window_s_words_are_those_that_move_its_response(level: str, length: i
 def test_a_window_left_out_is_one_that_the_gate_silences(level: str, length: int) -> None:
     model, text, image = network(level), sentences(length, seed=3), torch.randn(1, IMAGE)
     with torch.inference_mode():
-        encoded = model.encode_without_windows(text)
-        scores = model.score_pairs(model.encode_images(image).expand(len(encoded), -1), encoded)
+        scores = model.score_without_windows(image, text)
         assert torch.allclose(scores[0], model(image, text)[0, 0], atol=1e-5)
         for left_out, score in enumerate(scores[1:]):
             assert score.item() == pytest.approx(silenced(model, image, text.words[:30], left_out), abs=1e-5)

@@ -126,11 +126,7 @@ def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
 
 
 def check_scores(scores: Tensor, image_ids: Tensor) -> None:
-    """See that scores have the shape (n, n) and image_ids (n,).
-
-    Raises:
-        SeesayError: they have others.
-    """
+    """Raise `SeesayError` unless scores have the shape (n, n) and image_ids (n,)."""
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
         raise SeesayError(f"scores: wanted shape (n, n), got {tuple(scores.shape)}.")
     if image_ids.shape != scores.shape[:1]:
@@ -138,11 +134,7 @@ def check_scores(scores: Tensor, image_ids: Tensor) -> None:
 
 
 def check_equal_shapes(**tensors: Tensor) -> None:
-    """See that two tensors, given by their arguments' names, have one shape.
-
-    Raises:
-        SeesayError: they have not.
-    """
+    """Raise `SeesayError` unless two tensors, given by their arguments' names, have one shape."""
     (_, first), (name, second) = tensors.items()
     if first.shape != second.shape:
         raise SeesayError(f"{name}: wanted shape {tuple(first.shape)}, got {tuple(second.shape)}.")

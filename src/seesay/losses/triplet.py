@@ -112,19 +112,8 @@ class TripletLoss(Loss):
                 raise SeesayError(f"image_ids: wanted shape ({len(y)},), one for each pair, got {got}.")
             images, first = _distinct(image_ids)
             x, relations = x[first], Relations.from_owners(images, image_ids)
-        return self._loss(x, y, relations)
-
-    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss of an embedding matcher, which embeds each image of the batch once."""
-        images, first = _distinct(batch.image_ids)
-        vectors = matcher.embed_images(batch.images[first]).float()
-        relations = Relations.from_owners(images, batch.image_ids)
-        texts = matcher.embed_sentences(batch.sentences).float()
-        return [self._loss(vectors, texts, relations)]
-
-    def _loss(self, images: Tensor, sentences: Tensor, relations: Relations) -> Tensor:
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
-        across = distances(images, sentences)
+        across = distances(x, y)
         margin, keep = self.margin, self.top_k
         one, two, three, four = self.weights
         total = across.new_zeros(())
@@ -133,10 +122,17 @@ class TripletLoss(Loss):
         if two:
             total = total + two * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep)
         if three:
-            total = total + three * _neighbourhood(images, match, by_sentence, margin, keep)
+            total = total + three * _neighbourhood(x, match, by_sentence, margin, keep)
         if four:
-            total = total + four * _neighbourhood(sentences, match.T, by_image.T, margin, keep)
+            total = total + four * _neighbourhood(y, match.T, by_image.T, margin, keep)
         return total / match.sum().clamp_min(1)
+
+    def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
+        """Return the loss of an embedding matcher, which embeds each image of the batch once."""
+        images, first = _distinct(batch.image_ids)
+        vectors = matcher.embed_images(batch.images[first]).float()
+        relations = Relations.from_owners(images, batch.image_ids)
+        return [self(vectors, matcher.embed_sentences(batch.sentences).float(), relations=relations)]
 
 
 def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
@@ -151,12 +147,7 @@ def _hardest_violations(
 ) -> Tensor:
     """Sum up the `keep` largest max(0, m + d(i, j) - d(i, k)) of each positive (i, j), over negatives (i, k).
 
-    Args:
-        distance: of queries to candidates, (q, c).
-        positive: which candidates match a query, (q, c) boolean.
-        negative: which do not, (q, c) boolean; a candidate may be neither.
-        margin: m.
-        keep: K.
+    All are (q, c), queries by candidates; a candidate may be neither positive nor negative.
     """
     query, candidate = positive.nonzero(as_tuple=True)
     # K largest violations of a pair are its K nearest negatives, whichever of the query's positives it has.
@@ -176,12 +167,7 @@ def distances(left: Tensor, right: Tensor) -> Tensor:
 def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:
     """Return eq. 4 or 5: who shares a match lies nearer than whoever is a negative of that match.
 
-    Args:
-        vectors: of one side, (n, d).
-        matching: what each matches on the other side, (n, m) boolean.
-        negative: what each is a negative of, (n, m) boolean.
-        margin: m.
-        keep: K.
+    `matching` and `negative` (n, m) say what each of the vectors (n, d) is on the other side.
     """
     rows = matching.any(dim=1).nonzero()[:, 0]
     share = matching[rows].float() @ matching.float().T > 0

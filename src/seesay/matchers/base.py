@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from inspect import signature
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -157,10 +157,7 @@ class PairMatcher(Matcher):
         raise NotImplementedError
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return the score matrix (n, m) of encoded images and sentences, a few sentences' pairs at a time.
-
-        However many pairs there are, little more is in memory than their scores and `n` pairs' activations.
-        """
+        """Return the score matrix (n, m) of encoded images and sentences, a few sentences at a time."""
         n = len(images)
         scores = self.empty_scores(images, sentences)
         if not scores.numel():
@@ -172,11 +169,7 @@ class PairMatcher(Matcher):
         return scores.T
 
     def empty_scores(self, images: Tensor, sentences: Tensor) -> Tensor:
-        """Return a matrix (m, n) to write the scores of few sentences at a time to.
-
-        Were these kept one by one, each would take a place amid the freed activations of the last, and
-        the next activations would need new memory (m-CNN's sentence level was several times slower so).
-        """
+        """Return a matrix (m, n) to write scores to: kept one by one they would fragment the memory."""
         return next(self.parameters(), images).new_empty(len(sentences), len(images))
 
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
@@ -219,12 +212,10 @@ class MatcherSettings(Settings):
 
         Its constructor takes these settings by name, and of `inputs` what it has an argument for.
         """
-        inputs_by_name = {name: getattr(inputs, name) for name in _INPUTS}
         wanted = signature(self.matcher_class).parameters
+        given = {name: getattr(inputs, name) for name in _INPUTS if name in wanted}
         options = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
-        values = {name: value for name, value in inputs_by_name.items() if name in wanted} | options
-        matcher: nn.Module = self.matcher_class(**values)
-        return matcher
+        return cast(nn.Module, self.matcher_class(**given, **options))
 
     @property
     def matcher_class(self) -> type:
@@ -279,17 +270,15 @@ AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(
 class _Wrapped(EmbeddingMatcher):
     """Somebody's own module with the two `embed_` methods."""
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: Any) -> None:
         super().__init__()
         self.module = module
 
     def embed_images(self, images: Tensor) -> Tensor:
-        vectors: Tensor = self.module.embed_images(images)  # type: ignore[operator]
-        return vectors
+        return cast(Tensor, self.module.embed_images(images))
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        vectors: Tensor = self.module.embed_sentences(sentences)  # type: ignore[operator]
-        return vectors
+        return cast(Tensor, self.module.embed_sentences(sentences))
 
 
 def as_matcher(module: nn.Module) -> Matcher:
@@ -347,11 +336,7 @@ register_matcher(ExternalSettings)(EmbeddingMatcher)
 
 
 def check_images(images: Tensor, dim: int) -> None:
-    """See that image features are of a float type and of shape (n, dim).
-
-    Raises:
-        SeesayError: they are not.
-    """
+    """Raise `SeesayError` unless image features are of a float type and of shape (n, dim)."""
     if images.ndim != 2 or images.shape[1] != dim:
         raise SeesayError(f"images: wanted features of shape (n, {dim}), got {tuple(images.shape)}.")
     if not images.is_floating_point():
@@ -359,10 +344,6 @@ def check_images(images: Tensor, dim: int) -> None:
 
 
 def pairs_at_once(activations: Tensor) -> int:
-    """Return how many pairs to compute at once, given one pair's largest activations.
-
-    On a CPU so many that they stay in a core's cache, which made the similarity network half as fast
-    again; on a GPU so many that it is busy.
-    """
+    """Return how many pairs to compute at once, given one pair's largest activations."""
     budget = _NEAR if activations.device.type == "cpu" else _FAR
     return max(budget // max(activations.numel() * activations.element_size(), 1), 1)

@@ -83,10 +83,9 @@ class Covariances:
         return self._products[2] / self.n
 
     def _centred(self, side: Tensor, mean: Tensor) -> Tensor:
-        """The batch less its mean, and one row more that carries how far that lies from the mean so far.
+        """The batch less its mean, and a row of how far that lies from the mean so far, which is moved on.
 
-        With that row the batches' products add up to those of all rows less the mean of all
-        (Chan, Golub, LeVeque 1983). Moves `mean` on.
+        So the products add up to those of all rows less the mean of all (Chan, Golub, LeVeque 1983).
         """
         own = side.mean(dim=0, dtype=torch.float64)
         b, n = len(side), self.n

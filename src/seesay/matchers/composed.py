@@ -48,21 +48,12 @@ class ComposedSettings(MatcherSettings):
     def with_members(
         self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
     ) -> ComposedSettings:
-        """Return the settings with those of the members filled in.
-
-        Args:
-            matchers: the members' settings.
-            places: for each member the positions of its image arrays among those of the recipe.
-        """
+        """Fill in the members' settings; `places` are each one's image arrays among those of the recipe."""
         del places
         return self.model_copy(update={"matchers": tuple(matchers)})
 
     def check_resolved(self, filled: int) -> None:
-        """See that the settings of so many members are those of all.
-
-        Raises:
-            SeesayError: they are fewer.
-        """
+        """Raise `SeesayError` unless the settings of so many members are those of all."""
         if filled != len(self.members):
             raise SeesayError(
                 f"The members {', '.join(self.members)} come with the settings of {filled} matchers; "

@@ -41,11 +41,8 @@ class Decoder(nn.Module):
     def loss(self, images: Tensor, sentences: Sentences, table: Tensor, sampling: float = 0.0) -> Tensor:
         """Return L_gen: minus the log-likelihood of a sentence, of its words and its end, a mean over all.
 
-        Args:
-            images: image vectors, (m, H), one a sentence.
-            sentences: m; they are packed, so no padding is computed and none counts.
-            table: of the words.
-            sampling: the chance that a word read is the decoder's own instead of the true one.
+        Image vectors (m, H) stand one a sentence; `sampling` is the chance that a word read is the decoder's
+        own instead of the true one.
         """
         framed, targets = self._framed(sentences)
         read = framed.packed(framed.words)
@@ -106,14 +103,8 @@ class Decoder(nn.Module):
         """Return the `count` likeliest sentences of 1 to `max_length` words that a beam finds, best first.
 
         They are compared by log-likelihood, ends counted and not divided by length: what eq. 3 gives, which
-        favours short sentences. The unknown word is never written.
-
-        Args:
-            image: an image vector, (H,).
-            table: of the words.
-            beam: how many beginnings are kept; each may end at any place.
-            count: at most `beam`.
-            max_length: words.
+        favours short sentences. The unknown word is never written. The image vector is (H,), `beam` how many
+        beginnings are kept; `count` is at most that.
         """
         state = _start(image[None])
         begun = torch.full((1, 1), self.mark, device=image.device)

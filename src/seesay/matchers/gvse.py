@@ -103,12 +103,6 @@ class AttentionalLSTM(nn.Module):
     """Eq. 1: at each of T steps attend to the instances, by the LSTM's state, and feed it their mixture.
 
     f is a two-way MLP: a matrix for the instance and one for the state, tanh of the sum, a score.
-
-    Args:
-        width: F, of an instance.
-        dim: H, of the state.
-        hidden: of f.
-        steps: T.
     """
 
     def __init__(self, width: int, dim: int, hidden: int, steps: int) -> None:
@@ -194,11 +188,7 @@ class UncommonVSE(EmbeddingMatcher):
         return functional.normalize(self.sentence_map(vectors), dim=1)
 
     def saliencies(self, images: Tensor) -> Tensor:
-        """Return how much each step attends to each instance, p of eq. 1: (n, T, I).
-
-        Raises:
-            SeesayError: the matcher models no relation.
-        """
+        """Return how much each step attends to each instance, p of eq. 1: (n, T, I); for T > 0 alone."""
         if self.relation is None:
             raise SeesayError("this matcher averages instances; one with matcher.steps attends to them.")
         with torch.inference_mode():
@@ -211,12 +201,7 @@ class UncommonVSE(EmbeddingMatcher):
 
 
 class Gate(nn.Module):
-    """The classifier f of eq. 4, an MLP: whether a query's two vectors show uncommon content.
-
-    Args:
-        dims: widths of the two vectors.
-        hidden: of the MLP's hidden layer.
-    """
+    """The classifier f of eq. 4, an MLP: do a query's vectors, of widths `dims`, show uncommon content?"""
 
     scale: Tensor
 
@@ -324,11 +309,7 @@ class GVSE(EmbeddingMatcher):
 
 
 def split_instances(image_dim: int, instances: int) -> int:
-    """Return the width of one of so many instances laid end to end.
-
-    Raises:
-        SeesayError: the features are not so many.
-    """
+    """Return the width of one of so many instances laid end to end; raise `SeesayError` if they are not."""
     if image_dim % instances:
         raise SeesayError(
             f"matcher.instances: features of {image_dim} numbers are not {instances} instances."
@@ -338,7 +319,7 @@ def split_instances(image_dim: int, instances: int) -> int:
 
 def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
     """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length."""
-    rows = images.unflatten(1, (instances, -1)).to(dtype)
+    rows = images.view(len(images), instances, images.shape[1] // instances).to(dtype)
     return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2)
 
 

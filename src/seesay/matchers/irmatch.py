@@ -32,10 +32,8 @@ class IRMatchSettings(MatcherSettings):
 class SentenceCNN(nn.Module):
     """One convolution layer of several widths, ReLU, maximum over time (Kim 2014).
 
-    The paper gives the widths (1 to 6) and the outputs in all (k = 1200); they are shared out
-    evenly here. It does not say what a window does at a sentence's end: here one starts at each
-    word and what it lacks behind the last word is zero, so that any sentence has windows of all
-    widths and batching changes nothing. No sentence is ever padded to another's length.
+    The widths share the outputs (k = 1200) evenly. The paper does not say what a window does at a sentence's
+    end: here one starts at each word, and what it lacks behind the last word is zero.
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
@@ -98,9 +96,7 @@ def window_places(lengths: Tensor, width: int) -> Tensor:
 def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
     """The maximum over each sentence's rows, (m, d) from (total, d); tied rows share the gradient.
 
-    Autograd's own `segment_reduce` is used for the value alone: where a negative gradient meets a
-    tie it gives each tied row the whole of it (seen in torch 2.13), and words that stand twice in
-    a sentence tie.
+    `segment_reduce` by itself gives each tied row a negative gradient whole (seen in torch 2.13).
     """
     owner = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
     with torch.no_grad():

@@ -217,22 +217,18 @@ class MatchingCNN(PairMatcher):
         # Of about one length, not of exactly one: a few large products instead of many small ones.
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
 
-    def encode_without_windows(self, sentence: Sentences) -> Tensor:
-        """Encode one sentence whole, and without each window in turn: (1 + windows, places, maps).
+    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
+        """Score an image (1, d) with one sentence whole, and without each window in turn: (1 + windows,).
 
         A window left out responds as behind the closed gate of eq. 6, zero whatever the image, and the
         other one of its pair goes through the pooling. For `phs` and `phl` windows are those of places.
         """
-        responses = self._respond(self.words(sentence.words[:MAX_LENGTH])[:, None], range(self.meeting))
-        responses = self._convolve(responses, self.meeting)
+        inputs = self._respond(self.words(sentence.words[:MAX_LENGTH])[:, None], range(self.meeting))
+        responses = self._convolve(inputs, self.meeting)
         each = torch.arange(len(responses), device=responses.device)
         copies = responses.repeat(1, 1 + len(each), 1)
         copies[each, 1 + each] = torch.finfo(copies.dtype).min / 2  # finite: -inf says there is no place
-        return self._padded(pool(copies).transpose(0, 1))
-
-    def score_without_windows(self, image: Tensor, sentence: Sentences) -> Tensor:
-        """Score an image (1, d) with one sentence whole, and without each window in turn: (1 + windows,)."""
-        encoded = self.encode_without_windows(sentence)
+        encoded = self._padded(pool(copies).transpose(0, 1))
         return self.score_pairs(self.encode_images(image).expand(len(encoded), -1), encoded)
 
     @property
@@ -316,17 +312,10 @@ class MatchingCNN(PairMatcher):
 def convolve(inputs: Tensor, kernel: Tensor, span: int, places: int) -> Tensor:
     """Eq. 3 and 4 without bias and ReLU, for all windows that the gate of eq. 6 lets through.
 
-    Places come first: each of the kernel's places is then one plain matrix product over all
-    sentences, none is copied into windows, and a product with padding is never computed.
-
-    Args:
-        inputs: of the real places, (real, n, width).
-        kernel: (maps, span·width).
-        span: places of a window, k_rp.
-        places: real and padded ones.
-
-    Returns:
-        (windows, n, maps): of the windows within `places` those that begin at a real place.
+    Places come first: each of the kernel's (maps, span·width) is then one plain matrix product over all
+    sentences, none is copied into windows, and a product with padding is never computed. From inputs of the
+    real places (real, n, width) come, of the windows within `places`, those that begin at a real one:
+    (windows, n, maps).
     """
     windows = min(len(inputs), places - span + 1)
     first, *others = torch.split(kernel, inputs.shape[2], dim=1)

@@ -177,11 +177,7 @@ class SCO(EmbeddingMatcher):
         return self.generation_weight * loss
 
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
-        """Return for each image, (n, d), its `count` likeliest sentences: word numbers and log-likelihood.
-
-        Raises:
-            SeesayError: the matcher has no decoder.
-        """
+        """Return for each image, (n, d), its `count` likeliest sentences: word numbers and log-likelihood."""
         decoder, table = self._decoder()
         with torch.inference_mode():
             vectors = self._image_vectors(images)

@@ -142,17 +142,7 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
     """The similarity network: the branches' product goes through layers to one score (section 3.3).
 
     Args:
-        image_dim: width of the image or region features.
-        sentence_dim: width of the sentence encoder's vectors, where no LSTM reads the words.
-        vocabulary_size: rows of the word embedding, where one does.
-        image_hidden: as of `TwoBranchEmbedding`, like all up to `word_dim`.
-        sentence_hidden: see there.
-        dim: see there.
-        linear: see there.
-        dropout: see there.
-        lstm: see there.
-        word_dim: see there.
-        head: widths of the layers behind the product.
+        head: widths of the layers behind the product; the other arguments are those of `TwoBranchEmbedding`.
 
     Example:
         >>> import torch
