@@ -35,9 +35,8 @@ from torch import Tensor, nn
 
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import decode
+from seesay.data.images import decode, tar_members
 from seesay.data.scenes import write_scenes
-from seesay.data.sources import tar_members
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.efficientnet import PixelsToFeatures, load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores

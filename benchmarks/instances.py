@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.efficientnet import load_lite
 from seesay.encoders.images.instances import COUNT

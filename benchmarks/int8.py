@@ -26,7 +26,7 @@ from onnxruntime.quantization import (
 
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.encoders.images.base import resize
 from seesay.encoders.regions.base import SIDE, load_maps, load_region_encoder, onnx_maps
 from seesay.encoders.regions.proposals import propose

@@ -26,7 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.efficientnet import LiteEncoder, load_lite

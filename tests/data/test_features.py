@@ -93,7 +93,7 @@ def test_an_image_with_fewer_regions_has_zeros(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", WRITERS)
 def test_an_image_that_is_there_twice_is_named(tmp_path: Path, name: str) -> None:
     WRITERS[name](tmp_path / name, features(), ["7", "8", "7"])
-    with pytest.raises(SeesayError, match="image 7 is there twice"):
+    with pytest.raises(SeesayError, match="image 7 occurs twice"):
         RegionFiles(find_region_files(tmp_path))
 
 
@@ -109,7 +109,7 @@ def test_features_that_are_no_regions_or_have_no_ids(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match=r"\(3, 5\).*images, regions, numbers"):
         RegionFiles([tmp_path / "f.npz"])
     np.savez(tmp_path / "g.npz", features=features(), names=np.array(IDS))
-    with pytest.raises(SeesayError, match="no ids"):
+    with pytest.raises(SeesayError, match="no image ids"):
         RegionFiles([tmp_path / "g.npz"])
 
 
@@ -196,14 +196,14 @@ def test_an_image_without_features_is_set_aside_and_listed(tmp_path: Path) -> No
     Image.new("RGB", (8, 8)).save(tmp_path / "2059.jpg")
     inputs = split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
     assert len(inputs.features) == 2
-    assert [str(error) for error in inputs.broken] == ["2059.jpg: no features of it."]
+    assert [str(error) for error in inputs.broken] == ["2059.jpg: it has no features."]
 
 
 def test_numbers_that_are_none_name_their_image(tmp_path: Path) -> None:
     rows = features()
     rows[1, 2, 3] = np.nan
     write_corpus(tmp_path, rows, IDS)
-    with pytest.raises(SeesayError, match=r"image 77\.jpg are no numbers"):
+    with pytest.raises(SeesayError, match=r"image 77\.jpg contain NaN"):
         split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
 
 

@@ -4,7 +4,7 @@ import re
 import numpy as np
 import pytest
 
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.data.readers import read_corpus, read_phrases
 from seesay.data.scenes import (
     COLOURS,

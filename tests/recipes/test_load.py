@@ -49,8 +49,8 @@ def test_every_shipped_recipe_loads_and_is_itself_after_a_round_trip(name: str) 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_recipes_name_encoders_that_there_are(name: str) -> None:
+    from seesay.encoders import REGION_ENCODERS
     from seesay.encoders.images.base import list_encoders
-    from seesay.encoders.names import REGION_ENCODERS
 
     recipe = load_recipe(name)
     known = dict(list_encoders() if recipe.regions is None else list_encoders(REGION_ENCODERS))

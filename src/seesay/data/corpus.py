@@ -66,17 +66,13 @@ class Issues:
             places.append(where)
 
 
-def images_of_split(images: Sequence[CorpusImage], name: str, root: Path) -> list[int]:
-    """Return the positions of a split's images.
-
-    Raises:
-        SeesayError: the split has none; the message names the splits that have.
-    """
-    kept = [i for i, image in enumerate(images) if image.split == name]
+def _positions(images: Sequence[CorpusImage], split: str, root: Path) -> dict[int, int]:
+    """Map the positions of a split's images to their positions in that split."""
+    kept = [at for at, image in enumerate(images) if image.split == split]
     if not kept:
         there = ", ".join(sorted({image.split for image in images})) or "none"
-        raise SeesayError(f"{root}: no image in split '{name}'; splits there: {there}.")
-    return kept
+        raise SeesayError(f"{root}: no image in split '{split}'; splits there: {there}.")
+    return {old: new for new, old in enumerate(kept)}
 
 
 @dataclass(frozen=True)
@@ -104,19 +100,12 @@ class Corpus:
     features: NDArray[np.float32] | FeatureRows | None = None
 
     def split(self, name: str) -> Corpus:
-        """Return the part of the corpus in one split, its sentences renumbered to its images.
-
-        Raises:
-            SeesayError: no image is in that split.
-        """
-        kept = images_of_split(self.images, name, self.root)
-        position = {old: new for new, old in enumerate(kept)}
+        """Return the part of the corpus in one split; raise SeesayError if no image is in it."""
+        kept = _positions(self.images, name, self.root)
         return replace(
             self,
             images=tuple(self.images[i] for i in kept),
-            sentences=tuple(
-                Sentence(s.text, position[s.image]) for s in self.sentences if s.image in position
-            ),
+            sentences=tuple(Sentence(s.text, kept[s.image]) for s in self.sentences if s.image in kept),
         )
 
     def image_of_sentence(self) -> NDArray[np.int64]:
@@ -159,10 +148,9 @@ class PhraseCorpus:
     """Images and the phrases that name things in them.
 
     Images were looked for below `images_root`. `sizes` (n_images, 2) holds the width and height of each
-    image in pixels, upright: the frame of the boxes. Some annotations give boxes as pixels counted from
-    one, the last ones included, as Flickr30k Entities does. `pixels` (n_images, 2) then holds the width and
-    height of an annotated pixel in the image at hand, 1 unless that was resized, and
-    `boxes.to_inclusive(phrase.boxes, 1, corpus.pixels[phrase.image])` gives the annotated coordinates back.
+    image in pixels, upright: the frame of the boxes. If boxes were annotated as pixels counted from one, the
+    last ones included, as in Flickr30k Entities, `pixels` (n_images, 2) holds the width and height of an
+    annotated pixel in the image at hand, 1 unless that was resized.
 
     Example:
         >>> phrase = Phrase("two men", 0, ((0, 0, 10, 20), (30, 0, 40, 20)))
@@ -182,19 +170,15 @@ class PhraseCorpus:
     pixels: NDArray[np.float64] | None = None
 
     def split(self, name: str) -> PhraseCorpus:
-        """Return the part of the corpus in one split, its phrases renumbered to its images.
-
-        Raises:
-            SeesayError: no image is in that split.
-        """
-        kept = images_of_split(self.images, name, self.root)
-        position = {old: new for new, old in enumerate(kept)}
+        """Return the part of the corpus in one split; raise SeesayError if no image is in it."""
+        kept = _positions(self.images, name, self.root)
+        rows = list(kept)
         return replace(
             self,
             images=tuple(self.images[i] for i in kept),
-            phrases=tuple(replace(p, image=position[p.image]) for p in self.phrases if p.image in position),
-            sizes=self.sizes[kept],
-            pixels=None if self.pixels is None else self.pixels[kept],
+            phrases=tuple(replace(p, image=kept[p.image]) for p in self.phrases if p.image in kept),
+            sizes=self.sizes[rows],
+            pixels=None if self.pixels is None else self.pixels[rows],
         )
 
     def image_of_phrase(self) -> NDArray[np.int64]:

@@ -26,12 +26,10 @@ _HDF5 = (".h5", ".hdf5")
 
 
 class RowSource(Protocol):
-    """An array, or a reader of rows of a file that looks like one."""
+    """An array (rows, d) or (rows, r, d), or a reader of rows of a file that looks like one."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(rows, d) or (rows, r, d)."""
-        ...
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
 
     def __getitem__(self, rows: Any, /) -> Any: ...
 
@@ -63,11 +61,7 @@ class FeatureRows:
 
 
 class RegionFiles:
-    """The region features of several files: `features` (n, r, d), and each image's row.
-
-    Raises:
-        SeesayError: a file cannot be read, two hold the same image, or the shapes of regions differ.
-    """
+    """The region features of several files: `features` (n, r, d), and each image's row."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         parts: list[RowSource] = []
@@ -81,13 +75,13 @@ class RegionFiles:
                 )
             for each in ids:
                 if each in self._rows:
-                    raise SeesayError(f"{path}: image {each} is there twice; keep one of its rows.")
+                    raise SeesayError(f"{path}: image {each} occurs twice; keep one of its rows.")
                 self._rows[each] = len(self._rows)
             parts.append(rows)
         self.features = FeatureRows(parts)
 
     def row(self, filename: str, number: object = None) -> int | None:
-        """Return the row of an image, by file name or number (COCO's `cocoid`); None if there is none."""
+        """Look up the row of an image, by file name or number (COCO's `cocoid`); None if there is none."""
         stem = Path(filename).stem
         names = [filename, stem, str(number or stem), stem.rpartition("_")[2].lstrip("0")]
         return next((self._rows[name] for name in names if name in self._rows), None)
@@ -131,7 +125,7 @@ def _open_numpy(path: Path) -> tuple[list[str], RowSource]:
         with np.load(path, allow_pickle=False) as archive:
             key = next((key for key in _IDS if key in archive), None)
             if key is None:
-                raise SeesayError(f"{path}: no ids of the images; add an array of them as 'img_id'.")
+                raise SeesayError(f"{path}: no image ids; add an array of them as 'img_id'.")
             return _texts(archive[key]), archive["features"]
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise SeesayError(f"{path}: not arrays of numbers and ids ({error}).") from error
@@ -150,9 +144,7 @@ def _open_hdf5(path: Path) -> tuple[list[str], RowSource]:
         beside = _ids_beside(path)
         key = next((key for key in _IDS if key in file), None)
         if key is None and not beside.is_file():
-            raise SeesayError(
-                f"{path}: no ids of the images; add 'img_id' to it, or {beside.name} beside it."
-            )
+            raise SeesayError(f"{path}: no image ids; add 'img_id' to it, or {beside.name} beside it.")
         ids = _texts(file[key][:]) if key else beside.read_text(encoding="utf-8").split()
     except OSError as error:
         raise SeesayError(f"{path}: not HDF5, or cut short ({error}).") from error
@@ -171,8 +163,7 @@ class _Hdf5Rows:
     """An array in HDF5, which can only be indexed with ascending rows."""
 
     def __init__(self, array: Any) -> None:
-        self._array = array
-        self.shape: tuple[int, ...] = array.shape
+        self._array, self.shape = array, array.shape
 
     def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[np.generic]:
         ascending, back = np.unique(rows, return_inverse=True)
@@ -181,10 +172,10 @@ class _Hdf5Rows:
 
 
 def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
-    """Look at each line once for its id and lengths; its features are decoded when they are indexed."""
+    """Scan each line once for its id and lengths; features are decoded when they are indexed."""
     ids: list[str] = []
     starts: list[int] = []
-    max_count, width, start = 0, 0, 0
+    max_count = width = start = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             where = f"{path}:{number}"
@@ -206,7 +197,7 @@ def _open_tsv(path: Path) -> tuple[list[str], RowSource]:
 
 
 def _bytes_in(text: bytes) -> int:
-    """Return how many bytes some base64 stands for; -1, which never fits, if it is cut short."""
+    """Count the bytes that some base64 encodes; -1, which never fits, if it is cut short."""
     return len(text) // 4 * 3 - (len(text) - len(text.rstrip(b"="))) if len(text) % 4 == 0 else -1
 
 

@@ -1,4 +1,4 @@
-"""Human judgements: how well sentences describe images, and which items are relevant to a query.
+"""Human judgements of image-sentence pairs, and lists of the items that are relevant to each query.
 
 Judgements are read in the two tab-separated formats of Flickr8k (Hodosh et al., JAIR 47, 2013):
 `ExpertAnnotations.txt` has image, sentence and the scores of three experts, 1 to 4;
@@ -22,12 +22,16 @@ from seesay.errors import SeesayError
 
 Kind = Literal["expert", "crowdflower"]
 
+_NUMBERS = {
+    "expert": "three scores of 1 to 4",
+    "crowdflower": "the share of yes and the counts of yes and no",
+}
 _ROUNDING = 0.005  # how far a share may be from its counts
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The ratings of one image with one sentence: one of each expert, or the share of yes."""
+    """The ratings of one image with one sentence: a score from each expert, or the share of yes."""
 
     image: str
     sentence: str
@@ -44,10 +48,10 @@ class Judgements:
 
 
 def read_judgements(path: Path) -> Judgements:
-    """Read judgements; the first line decides which of the two formats it is.
+    """Read judgements; the first line decides which of the two formats the file has.
 
     Raises:
-        SeesayError: the file cannot be read, holds no judgement, or a line is malformed; names the line.
+        SeesayError: the file cannot be read, holds no judgement, or has a malformed line.
     """
     kind: Kind | None = None
     pairs = []
@@ -64,12 +68,7 @@ def read_judgements(path: Path) -> Judgements:
         ratings = {"expert": _expert(cells[2:]), "crowdflower": _crowd(cells[2:])}
         kind = kind or ("expert" if ratings["expert"] else "crowdflower")
         if (found := ratings[kind]) is None:
-            numbers = (
-                "three scores of 1 to 4"
-                if kind == "expert"
-                else "the share of yes and the counts of yes and no"
-            )
-            raise SeesayError(f"{where}: expected {numbers} ({kind}), not '{' '.join(cells[2:])}'.")
+            raise SeesayError(f"{where}: expected {_NUMBERS[kind]} ({kind}), not '{' '.join(cells[2:])}'.")
         pairs.append(Judgement(cells[0], cells[1], found))
     if kind is None:
         raise SeesayError(f"{path}: no judgement in it.")
@@ -77,11 +76,7 @@ def read_judgements(path: Path) -> Judgements:
 
 
 def read_answers(path: Path) -> dict[str, list[str]]:
-    """Read the relevant items of each query: sentences for an image, images for a sentence.
-
-    Raises:
-        SeesayError: the file cannot be read, is not such JSON, or holds no query.
-    """
+    """Read the relevant items of each query: sentences for an image, images for a sentence."""
     document = read_json(path)
     if not isinstance(document, dict) or not document:
         raise SeesayError(
@@ -92,8 +87,7 @@ def read_answers(path: Path) -> dict[str, list[str]]:
             raise SeesayError(f"{path}: '{query}': expected a list of at least one name.")
         if any((sentence_number(query) is None) == (sentence_number(one) is None) for one in answers):
             raise SeesayError(
-                f"{path}: '{query}': the answers to an image (a.jpg) must be sentences (a.jpg#0), those to a "
-                "sentence images."
+                f"{path}: '{query}': the answers to an image (a.jpg) are sentences (a.jpg#0), or reversed."
             )
     return document
 
@@ -103,7 +97,7 @@ class Names:
 
     def __init__(self, corpus: Corpus) -> None:
         whole = {image.name: at for at, image in enumerate(corpus.images)}
-        # Lists give the names of files without folders, which count if they are unique.
+        # Lists give file names without folders, which count where they are unique.
         last = [image.name.rpartition("/")[2] for image in corpus.images]
         counts = Counter(last)
         self._images = {name: at for at, name in enumerate(last) if counts[name] == 1} | whole
@@ -112,11 +106,11 @@ class Names:
             self._sentences[sentence.image].append(at)
 
     def image(self, name: str) -> int | None:
-        """Return the position of the image of that name; None if there is none."""
+        """Look up the position of an image; None if there is none of that name."""
         return self._images.get(name)
 
     def sentence(self, name: str) -> int | None:
-        """Return the position of sentence `image.jpg#n`; None if there is none."""
+        """Look up the position of sentence `image.jpg#n`; None if there is none."""
         number = sentence_number(name)
         image = self.image(name.rpartition("#")[0])
         if number is None or image is None or number >= len(self._sentences[image]):

@@ -59,8 +59,8 @@ class SceneObject:
 def write_scenes(folder: str | Path, images: int, seed: int, captions: int = 5) -> None:
     """Draw scenes into `images/`, with their sentences in `dataset_scenes.json` and phrases in `phrases.tsv`.
 
-    The JSON is Karpathy's; of ten scenes eight are train, one val, one test. The same arguments give the same
-    files. The JSON is written last, so a folder that has it is complete.
+    The JSON has Karpathy's format; of ten scenes eight are train, one val, one test. The same arguments give
+    the same files. The JSON is written last, so a folder that has it is complete.
     """
     folder = Path(folder)
     (folder / "images").mkdir(parents=True, exist_ok=True)
@@ -78,20 +78,12 @@ def write_scenes(folder: str | Path, images: int, seed: int, captions: int = 5) 
             for chain, item in enumerate(objects)
             for phrase in (_a(item.phrase), _a(f"{item.colour} {item.shape}"))
         ]
-        sentids = range(index * captions, (index + 1) * captions)
         sentences = [
             {"raw": raw, "tokens": raw.split(), "imgid": index, "sentid": sentid}
-            for raw, sentid in zip(raws, sentids, strict=True)
+            for sentid, raw in enumerate(raws, start=index * captions)
         ]
-        records.append(
-            {
-                "filename": filename,
-                "imgid": index,
-                "split": split,
-                "sentids": list(sentids),
-                "sentences": sentences,
-            }
-        )
+        record = {"filename": filename, "imgid": index, "split": split}
+        records.append(record | {"sentids": [s["sentid"] for s in sentences], "sentences": sentences})
     replace_text(folder / "phrases.tsv", "\n".join(rows) + "\n")
     replace_text(folder / "dataset_scenes.json", json.dumps({"dataset": "scenes", "images": records}))
 
@@ -99,9 +91,8 @@ def write_scenes(folder: str | Path, images: int, seed: int, captions: int = 5) 
 def draw_scene(objects: list[SceneObject], ground: str) -> Image.Image:
     """Draw a scene as an RGB image of WIDTH × HEIGHT pixels."""
     image = Image.new("RGB", (WIDTH, HEIGHT), GROUNDS[ground])
-    draw = ImageDraw.Draw(image)
     for item in objects:
-        _draw(draw, item)
+        _draw(ImageDraw.Draw(image), item)
     return image
 
 
@@ -132,8 +123,7 @@ def _draw(draw: ImageDraw.ImageDraw, item: SceneObject) -> None:
     elif item.shape == "triangle":
         draw.polygon([(x, y - r), (x - r, y + r), (x + r, y + r)], fill=fill)
     elif item.shape == "star":
-        waist = r // 3
-        points = [(0, -r), (waist, -waist), (r, 0), (waist, waist)]
+        points = [(0, -r), (r // 3, -(r // 3)), (r, 0), (r // 3, r // 3)]
         points += [(-a, -b) for a, b in points]
         draw.polygon([(x + a, y + b) for a, b in points], fill=fill)
     elif item.shape == "bar":

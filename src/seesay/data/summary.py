@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues, PhraseCorpus
-from seesay.data.pixels import content_key, decode, read_header
+from seesay.data.images import content_key, decode, read_header
 from seesay.errors import ImageError
 
 BROKEN = "image that cannot be decoded"
@@ -53,7 +53,7 @@ class SplitSummary:
 
 @dataclass(frozen=True, slots=True)
 class CheckedImages:
-    """How many images have each size, and each format and mode, most frequent first."""
+    """Numbers of images by size, and by format and mode, most frequent first."""
 
     sizes: dict[str, int]
     modes: dict[str, int]
@@ -61,7 +61,7 @@ class CheckedImages:
 
 @dataclass(slots=True)
 class CorpusSummary:
-    """Counts and data-quality issues of a corpus; `text` says what its texts are, "sentence" or "phrase"."""
+    """Counts and data-quality issues of a corpus, whose texts are `text`: "sentence" or "phrase"."""
 
     corpus: str
     root: str
@@ -103,11 +103,8 @@ def summarise(
 ) -> CorpusSummary:
     """Count what a corpus holds.
 
-    Args:
-        corpus: captioned images, or phrases with boxes.
-        check_images: also decode every image, or read every row of features, and add broken images and
-            repeated content to the issues.
-        progress: called with the number of images done and the number of all.
+    With `check_images`, also decode every image, or read every row of features, and add broken images and
+    repeated content to the issues. `progress` is called with the number of images done and of all.
     """
     there = {image.split for image in corpus.images}
     summary = CorpusSummary(
@@ -129,11 +126,12 @@ def summarise(
 
 
 def _split_summary(part: Corpus | PhraseCorpus) -> SplitSummary:
+    phrases = part.phrases if isinstance(part, PhraseCorpus) else None
     images = part.image_of_phrase() if isinstance(part, PhraseCorpus) else part.image_of_sentence()
     return SplitSummary(
         len(part.images),
         len(images),
-        sum(len(phrase.boxes) for phrase in part.phrases) if isinstance(part, PhraseCorpus) else None,
+        None if phrases is None else sum(len(phrase.boxes) for phrase in phrases),
         Spread.from_values(np.bincount(images, minlength=len(part.images)).tolist()),
         Spread.from_values([len(text.split()) for text in part.texts()]),
     )

@@ -2,21 +2,19 @@
 
 Another package adds one by registering a class, and by naming its module as an entry point of the group
 `seesay.image_encoders`, `seesay.region_encoders` or `seesay.sentence_encoders`.
+
+A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights: those
+of a network that it has fine-tuned, or of the concepts that it predicts (`concepts@weights:RUN`).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
-from seesay.encoders.names import (
-    IMAGE_ENCODERS,
-    REGION_ENCODERS,
-    SENTENCE_ENCODERS,
-    register_image_encoder,
-    register_region_encoder,
-    register_sentence_encoder,
-)
+from seesay.registry import Registry
 
 if TYPE_CHECKING:
     from seesay.encoders.feature_store import FeatureStore
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
         load_sentence_encoder,
         save_sentence_encoder,
     )
+
+    SentenceClass = type[SentenceEncoder] | type[SentenceFeatures]
 
 __all__ = [
     "IMAGE_ENCODERS",
@@ -52,6 +52,78 @@ __all__ = [
     "register_sentence_encoder",
     "save_sentence_encoder",
 ]
+
+C = TypeVar("C", bound=type)
+
+IMAGE_ENCODERS: Registry[type[ImageEncoder]] = Registry(
+    "image encoder", "seesay.image_encoders", "seesay.encoders.images"
+)
+REGION_ENCODERS: Registry[type[RegionEncoder]] = Registry(
+    "region encoder", "seesay.region_encoders", "seesay.encoders.regions"
+)
+SENTENCE_ENCODERS: Registry[SentenceClass] = Registry(
+    "sentence encoder", "seesay.sentence_encoders", "seesay.encoders.sentences"
+)
+
+
+def register_image_encoder(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers an `ImageEncoder`, which recipes name `name` or `name:VARIANT`."""
+    return IMAGE_ENCODERS.register(name)  # type: ignore[return-value]
+
+
+def register_region_encoder(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a `RegionEncoder`, which recipes name `name` or `name:VARIANT`."""
+    return REGION_ENCODERS.register(name)  # type: ignore[return-value]
+
+
+def register_sentence_encoder(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
+    return SENTENCE_ENCODERS.register(name)  # type: ignore[return-value]
+
+
+class Described:
+    """A registered class that describes itself in lists of encoders."""
+
+    variants: ClassVar[Mapping[str, str]] = {}  # what follows the registered name, and a line about it
+
+    @classmethod
+    def describe(cls, name: str) -> list[tuple[str, str]]:
+        """Describe each variant by its name and a line: by default the first of the docstring."""
+        variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
+        return [(name + suffix, line) for suffix, line in variants.items()]
+
+
+class TunedName(NamedTuple):
+    """The parts of an encoder's name whose weights a run holds; `weights` are 16 hexadecimal digits."""
+
+    network: str
+    weights: str
+    crop: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.network}@{self.weights}" + (f":{self.crop}" if self.crop else "")
+
+    @classmethod
+    def from_name(cls, encoder: str) -> TunedName | None:
+        """Split a name into its parts; None if it names no weights."""
+        found = re.fullmatch(r"([\w-]+)@([0-9a-f]{16})(?::(.+))?", encoder)
+        return cls(found[1], found[2], found[3] or "") if found else None
+
+
+def untuned(encoder: str) -> str:
+    """Remove the weights from a name: the encoder as it was before fine-tuning.
+
+    >>> untuned("efficientnet-lite0@0123456789abcdef:ten")
+    'efficientnet-lite0:ten'
+    """
+    name = TunedName.from_name(encoder)
+    return encoder if name is None else name.network + (f":{name.crop}" if name.crop else "")
+
+
+def kind_of(name: str) -> str:
+    """Return the part of a name that is registered, without weights, run or crop."""
+    return re.split("[@:]", name, maxsplit=1)[0]
+
 
 # Imported when they are first used: some take PyTorch with them.
 _MODULES = ("feature_store", "images.base", "images.encode", "regions.base", "sentences.base")

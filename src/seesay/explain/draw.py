@@ -19,7 +19,7 @@ from matplotlib.textpath import text_to_path
 from PIL import Image
 
 from seesay import html
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
 from seesay.paths import check_output, writing
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from seesay.encoders.names import untuned
+from seesay.encoders import untuned
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.base import MATCHERS
 from seesay.matchers.composed import ComposedSettings

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator
 
-from seesay.encoders.names import SENTENCE_ENCODERS
+from seesay.encoders import SENTENCE_ENCODERS
 from seesay.errors import did_you_mean
 from seesay.losses.base import LOSSES, LossSettings, missing_methods
 from seesay.matchers.base import AnyMatcherSettings

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
-from seesay.encoders.names import SENTENCE_ENCODERS
+from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     fit_sentence_encoder,

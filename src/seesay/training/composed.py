@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.encoders import untuned
 from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.tuned import copy_tuned
-from seesay.encoders.names import untuned
 from seesay.encoders.sentences.base import save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.composed import ComposedSettings, FineTunedSettings

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, random_crop
 from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.encoders.images.encode import bytes_of, encode_images, in_threads

@@ -1,6 +1,5 @@
 import pytest
 
-from seesay.data.boxes import to_inclusive
 from seesay.data.readers import read_phrases
 from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS
 from seesay.data.readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
@@ -40,7 +39,6 @@ def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     assert men.boxes == ((0, 0, 10, 10), (90, 0, 100, 50))
     assert men.box.tolist() == [0, 0, 100, 50]
     assert corpus.pixels.tolist() == [[0.5, 0.5]]
-    assert to_inclusive(men.boxes, 1, corpus.pixels[0]).tolist() == [[0.5, 0.5, 10, 10], [90.5, 0.5, 100, 50]]
     assert (men.text, men.chain, men.kinds, men.sentence) == ("Two men", "1", ("people",), 0)
     assert (hand.boxes, hand.kinds) == (((90, 0, 100, 50),), ("bodyparts", "other"))
     assert (again.text, again.chain, again.sentence) == ("The men", "1", 1)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from seesay.data.pixels import decode
+from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     EMPTY_SENTENCE,

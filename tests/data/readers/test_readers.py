@@ -1,9 +1,3 @@
-import os
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
-
 import pytest
 
 from seesay.data.readers import PHRASE_READERS, READERS, read_corpus, read_phrases
@@ -12,7 +6,6 @@ from seesay.errors import SeesayError
 BOTH = pytest.mark.parametrize(
     ("read", "readers"), [(read_corpus, READERS), (read_phrases, PHRASE_READERS)], ids=["corpus", "phrases"]
 )
-CONTRIBUTING = Path(__file__).parents[3] / "CONTRIBUTING.md"
 
 
 @BOTH
@@ -65,20 +58,3 @@ def test_sure_signs_count_before_images(tmp_path, photos):
     (tmp_path / "t.csv").write_text("image,caption\na.jpg,of the table\n")
     (tmp_path / "x.token").write_text("a.jpg#0\tof the token file\n")
     assert read_corpus(tmp_path).texts() == ["of the token file"]
-
-
-def test_the_reader_of_contributing_can_be_installed(tmp_path, photos):
-    photos("pictures/1.jpg", "pictures/2.jpg")
-    (tmp_path / "pictures/sentences.lst").write_text("a dog\na cat\nof no image\n")
-    about = tmp_path / "site/numbered-1.0.dist-info"
-    about.mkdir(parents=True)
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: numbered\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[seesay.readers]\nnumbered = numbered\n")
-    section = CONTRIBUTING.read_text(encoding="utf-8").split("## Add a reader")[1]
-    lines = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("    ") or not line]
-    (about.parent / "numbered.py").write_text(textwrap.dedent("\n".join(lines)), encoding="utf-8")
-    code = "import sys; from seesay.data.readers import read_corpus; print(*read_corpus(sys.argv[1]).texts())"
-    path = os.pathsep.join([str(about.parent), *sys.path])
-    command = [sys.executable, "-c", code, str(tmp_path / "pictures")]
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
-    assert done.stdout == "a dog a cat\n", done.stderr

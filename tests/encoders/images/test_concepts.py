@@ -12,15 +12,14 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import decode
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource, decode
+from seesay.encoders import untuned
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
 from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.names import untuned
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
 

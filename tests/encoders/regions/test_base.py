@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.encoders import REGION_ENCODERS
 from seesay.encoders.images.base import list_encoders, load_image_encoder, resize
 from seesay.encoders.images.efficientnet import on_device
-from seesay.encoders.names import REGION_ENCODERS
 from seesay.encoders.regions.base import (
     SIDE,
     clip_boxes,

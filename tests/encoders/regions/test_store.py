@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import decode
-from seesay.data.sources import FileSource
+from seesay.data.images import FileSource, decode
 from seesay.encoders.regions import store as region_store
 from seesay.encoders.regions.base import Boxes, RegionEncoder, Rows
 from seesay.encoders.regions.proposals import propose

@@ -36,8 +36,7 @@ class Reader(ABC):
     def find(self, path: Path, single: bool = False) -> list[Path]:
         """Return the path itself if it is a file, or else the files of this format in the folder.
 
-        Raises:
-            SeesayError: there is none, or more than one with `single`.
+        Raises SeesayError if there is none, or with `single` more than one.
         """
         files = [path] if path.is_file() else self.files(path)
         if not files:
@@ -85,11 +84,7 @@ def register_phrase_reader(reader: P) -> P:
 
 
 def choose_reader(readers: Registry[R], path: Path, format: str | None) -> R:
-    """Return the reader of that format, or the first that recognises the path.
-
-    Raises:
-        SeesayError: there is none; the message names all formats and what each looks for.
-    """
+    """Return the reader of that format, or the first that recognises the path; raise SeesayError if none."""
     if format is not None:
         return readers[format]
     in_order = sorted(readers.values(), key=lambda reader: reader.order)

@@ -1,4 +1,4 @@
-"""Builders: collect what a reader finds into a corpus, and count its data-quality issues."""
+"""Builders collect what a reader finds into a corpus, and count its data-quality issues."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from seesay.data.boxes import clip
 from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Phrase, PhraseCorpus, Sentence
 from seesay.data.features import FeatureRows
-from seesay.data.pixels import source_size
+from seesay.data.images import ImageFinder, source_size
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
-from seesay.data.sources import ImageFinder
 from seesay.errors import ImageError, SeesayError
 
 MISSING_IMAGE = "image listed but missing, dropped with its sentences"
@@ -43,7 +42,7 @@ _TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, no
 
 
 class _Builder:
-    """What both builders share: issues, the images that are found, and splits for those without one."""
+    """The common part of both builders: issues, finding images, and splits for those without one."""
 
     def __init__(self, name: str, root: Path, images: Path) -> None:
         self.root = root
@@ -53,14 +52,14 @@ class _Builder:
 
     @cached_property
     def finder(self) -> ImageFinder:
-        """Finds images below the root, or below the folder that the root is in."""
+        """Finder of images below the root, or below the folder that holds it."""
         root = self._images_root
         return ImageFinder(root if root.is_dir() else root.parent, self.issues)
 
     def read_split_lists(
         self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]
     ) -> dict[str, str]:
-        """Read the split of each image stem from lists that exist, a file name a line, and their splits."""
+        """Read the split of each image stem from pairs of a list, one file name a line, and its split."""
         splits: dict[str, str] = {}
         for file, name in lists:
             split = canonical_split(name, str(file))
@@ -117,8 +116,7 @@ class CorpusBuilder(_Builder):
     ) -> int | None:
         """Find a listed image, once, and add it; return its position.
 
-        None, counted as an issue, if it has neither a file, listed as being in `folder`, nor a `row` of
-        features.
+        None, counted as an issue, if it has neither a file, listed as being in `folder`, nor a feature `row`.
         """
         if name in self._missing:
             return None
@@ -141,8 +139,13 @@ class CorpusBuilder(_Builder):
             self._check_split(self._images[at], split, name)
         return at
 
-    def sentence(self, text: str, image: int, where: str) -> None:
-        """Add a sentence to an image, white space collapsed; `where` is its place if it is an issue."""
+    def sentence(self, text: str, image: int | None, where: str) -> None:
+        """Add a sentence, white space collapsed, to an image, unless that is missing: None.
+
+        `where` is the sentence's place, for issues.
+        """
+        if image is None:
+            return
         text = " ".join(printable(text).split())
         if not text:
             self.issues.add(EMPTY_SENTENCE, where)
@@ -155,11 +158,7 @@ class CorpusBuilder(_Builder):
         self._sentences.append(Sentence(text, image))
 
     def finish(self, features: FeatureRows | NDArray[np.float32] | None = None) -> Corpus:
-        """Return the corpus.
-
-        Raises:
-            SeesayError: no image is left.
-        """
+        """Return the corpus; raise SeesayError if no image is left."""
         if not self._images:
             raise self._nothing_left("image")
         images, sentences = self._split(self._images), tuple(self._sentences)
@@ -201,7 +200,6 @@ class PhraseBuilder(_Builder):
         image: str,
         boxes: Iterable[Sequence[float]],
         where: str,
-        *,
         frame: tuple[float, float] | None = None,
         chain: str | None = None,
         kinds: tuple[str, ...] = (),
@@ -228,11 +226,7 @@ class PhraseBuilder(_Builder):
         self._phrases.append(Phrase(text, at, tuple(inside), chain, kinds, sentence))
 
     def finish(self) -> PhraseCorpus:
-        """Return the phrase corpus.
-
-        Raises:
-            SeesayError: no phrase is left.
-        """
+        """Return the phrase corpus; raise SeesayError if no phrase is left."""
         if not self._phrases:
             raise self._nothing_left("phrase")
         by_name = {known[0].name: known for known in self._known.values() if known}
@@ -274,12 +268,13 @@ class PhraseBuilder(_Builder):
     def _chained(self) -> tuple[Phrase, ...]:
         """Give each phrase a chain: without one, phrases of an image with equal boxes share one."""
         chains: dict[tuple[int, frozenset[Box]], str] = {}
-        return tuple(
-            p
-            if p.chain is not None
-            else replace(p, chain=chains.setdefault((p.image, frozenset(p.boxes)), f"boxes-{len(chains)}"))
-            for p in self._phrases
-        )
+
+        def chain(p: Phrase) -> str:
+            if p.chain is not None:
+                return p.chain
+            return chains.setdefault((p.image, frozenset(p.boxes)), f"boxes-{len(chains)}")
+
+        return tuple(replace(p, chain=chain(p)) for p in self._phrases)
 
 
 def printable(text: str) -> str:

@@ -26,13 +26,11 @@ class CocoReader(CorpusReader):
     order = 20
 
     def files(self, path: Path) -> list[Path]:
-        """Return `captions_*.json` in a folder or its `annotations/`."""
         if path.is_file():
             return [path] if path.suffix == ".json" and path.name.startswith("captions_") else []
         return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
 
     def read(self, path: Path) -> Corpus:
-        """Read the captions of one year."""
         files = self.find(path)
         years = {year for file in files for year in _YEAR.findall(file.stem)}
         if len(years) > 1:
@@ -76,8 +74,8 @@ def _add_sentences(
             builder.issues.add(UNKNOWN_IMAGE, f"{where} image_id {key}")
         elif annotation in seen:
             builder.issues.add(REPEATED_ROW, where)
-        elif (at := position[key]) is not None:
-            builder.sentence(text, at, where)
+        else:
+            builder.sentence(text, position[key], where)
         seen.add(annotation)
 
 

@@ -25,11 +25,7 @@ T = TypeVar("T")
 
 
 def decode_text(data: bytes, where: Path | str) -> str:
-    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark.
-
-    Raises:
-        SeesayError: undecodable bytes; the message names the line.
-    """
+    """Decode UTF-8, or UTF-16 with a byte order mark, without the mark; an error names the line."""
     try:
         return data.decode(_encoding(data))
     except UnicodeDecodeError as error:
@@ -54,30 +50,22 @@ def _read_bytes(path: Path, limit: int = -1) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """Read a whole text file, gzipped if its name ends in `.gz`.
-
-    Raises:
-        SeesayError: missing, unreadable or not UTF-8.
-    """
+    """Read a whole text file, gzipped if its name ends in `.gz`; raise SeesayError if that cannot be done."""
     return decode_text(_read_bytes(path), path)
 
 
 def read_lines(path: Path) -> list[str]:
     """Read the lines of a text file, split at line feeds only.
 
-    `str.splitlines` also splits at form feeds and U+2028, which occur inside sentences: one of them would
-    shift every later sentence of a file whose line numbers mean something.
+    `str.splitlines` also splits at form feeds and U+2028, which occur inside sentences and would shift all
+    later line numbers.
     """
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
     return lines[:-1] if lines[-1] == "" else lines
 
 
 def parse_json(text: str, where: Path | str) -> Any:
-    """Parse JSON.
-
-    Raises:
-        SeesayError: malformed; the message names line and column.
-    """
+    """Parse JSON; an error names line and column."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
@@ -87,7 +75,7 @@ def parse_json(text: str, where: Path | str) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Read a whole JSON file; raises as `read_text` and `parse_json` do."""
+    """Read a whole JSON file; raise SeesayError if that cannot be done."""
     return parse_json(read_text(path), path)
 
 
@@ -136,11 +124,7 @@ class TableFormat:
         return sorted(file for file in ([path] if path.is_file() else path.iterdir()) if self.fits(file))
 
     def rows(self, file: Path, issues: Issues) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Iterate over the rows by column name, each with its place; malformed rows are counted as issues.
-
-        Raises:
-            SeesayError: unreadable, not a table, or columns are missing.
-        """
+        """Iterate over the rows by column name, each with its place; malformed rows are counted as issues."""
         text = read_text(file)
         if file.name.lower().removesuffix(".gz").endswith(".jsonl"):
             return _json_rows(text, file, issues)
@@ -212,27 +196,16 @@ def _csv_rows(
         raise SeesayError(f"{file}:{number}: malformed table ({error}).") from error
 
 
-_ALIASES = {
-    "train": "train",
-    "training": "train",
-    "trn": "train",
-    "restval": "train",  # COCO: validation images that Karpathy's split trains on
-    "val": "val",
-    "valid": "val",
-    "validation": "val",
-    "dev": "val",
-    "test": "test",
-    "testing": "test",
-}
+_ALIASES = (
+    dict.fromkeys(("train", "training", "trn", "restval"), "train")  # COCO's restval is trained on
+    | dict.fromkeys(("val", "valid", "validation", "dev"), "val")
+    | dict.fromkeys(("test", "testing"), "test")
+)
 _WORD = re.compile(r"[a-z]+")
 
 
 def canonical_split(name: str, where: str) -> str:
-    """Return `train`, `val` or `test` for any of the names that the field gives them.
-
-    Raises:
-        SeesayError: another name, found at `where`.
-    """
+    """Return `train`, `val` or `test` for any of the usual names; raise SeesayError for another."""
     split = _ALIASES.get(name.strip().lower())
     if split is None:
         raise SeesayError(f"{where}: split '{name}' is not known; use train, val or test.")
@@ -251,13 +224,14 @@ def seeded_splits(names: Iterable[str], seed: int = 0) -> dict[str, str]:
 
     From three images on, each split has at least one.
     """
-    ranked = sorted(set(names), key=lambda name: (_hash(seed, name), name))
+
+    def key(name: str) -> tuple[bytes, str]:
+        text = f"{seed}:{name}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(text, digest_size=16).digest(), name
+
+    ranked = sorted(set(names), key=key)
     tenth = max(len(ranked) // 10, 1) if len(ranked) >= 3 else 0
     return {
         name: "val" if rank < tenth else "test" if rank < 2 * tenth else "train"
         for rank, name in enumerate(ranked)
     }
-
-
-def _hash(seed: int, name: str) -> bytes:
-    return hashlib.blake2b(f"{seed}:{name}".encode("utf-8", "surrogatepass"), digest_size=16).digest()

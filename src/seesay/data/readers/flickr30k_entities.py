@@ -52,11 +52,9 @@ class Flickr30kEntitiesReader(PhraseReader):
     order = 10
 
     def files(self, path: Path) -> list[Path]:
-        """Return the sentence files of a folder that has annotations too."""
         return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
 
     def read(self, path: Path, images: Path) -> PhraseCorpus:
-        """Read the folder."""
         builder = PhraseBuilder(path, images, inclusive=True)
         lists = ((path / f"{split}.txt", split) for split in SPLITS)
         splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
@@ -84,24 +82,10 @@ def _read_image(annotations: Path, sentences: Path, split: str | None, builder: 
             entity, kinds = match["entity"], tuple(match["kinds"].split("/"))
             boxes = annotation.boxes.get(entity)
             if boxes is None:
-                builder.issues.add(_why_no_box(entity, kinds, annotation), f"{where} {match['words']}")
+                scene = SCENE_ONLY if entity in annotation.scenes else NO_BOX
+                builder.issues.add(NOT_VISUAL if "notvisual" in kinds else scene, f"{where} {match['words']}")
                 continue
-            builder.phrase(
-                match["words"],
-                image,
-                boxes,
-                where,
-                frame=annotation.frame,
-                chain=entity,
-                kinds=kinds,
-                sentence=number,
-            )
-
-
-def _why_no_box(entity: str, kinds: tuple[str, ...], annotation: _Annotation) -> str:
-    if "notvisual" in kinds:
-        return NOT_VISUAL
-    return SCENE_ONLY if entity in annotation.scenes else NO_BOX
+            builder.phrase(match["words"], image, boxes, where, annotation.frame, entity, kinds, number)
 
 
 def _parse(data: bytes) -> _Annotation:

@@ -28,11 +28,9 @@ class FlickrTokenReader(CorpusReader):
     order = 30
 
     def files(self, path: Path) -> list[Path]:
-        """Return the token files in a folder and the folders in it."""
         return [file for file in ([path] if path.is_file() else _near(path)) if _is_token(file)]
 
     def read(self, path: Path) -> Corpus:
-        """Read the token file; images that only the lists name are kept without sentences."""
         (file,) = self.find(path, single=True)
         root = path if path.is_dir() else file.parent
         builder = CorpusBuilder(root)
@@ -65,8 +63,8 @@ def _add_sentences(file: Path, splits: dict[str, str], builder: CorpusBuilder) -
         if splits and split is None:
             if name not in described:
                 builder.issues.add(NO_SPLIT_LISTED, f"{where} {name}")
-        elif (at := builder.find_image(name, split, where)) is not None:
-            builder.sentence(match["text"] or "", at, where)
+        else:
+            builder.sentence(match["text"] or "", builder.find_image(name, split, where), where)
         described.add(name)
     return described
 

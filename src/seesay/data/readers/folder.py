@@ -5,20 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
-from seesay.data.pixels import IMAGE_SUFFIXES
+from seesay.data.images import IMAGE_SUFFIXES, FileSource, walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.sources import FileSource, walk_files
 from seesay.errors import SeesayError
 
 UNREADABLE_KIND = "file of a kind that seesay does not read"
 # Kinds that people keep among their photos and expect to find again: count them instead of passing over them.
-_UNREADABLE = frozenset(
-    {
-        *(".heic", ".heif", ".jxl", ".svg", ".psd"),
-        *(".raw", ".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2"),
-    }
-)
+_KINDS = "heic heif jxl svg psd raw cr2 cr3 nef arw dng orf rw2"
+_UNREADABLE = frozenset(f".{kind}" for kind in _KINDS.split())
 
 
 @register_reader
@@ -34,11 +29,9 @@ class FolderReader(CorpusReader):
     order = 1000
 
     def recognises(self, path: Path) -> bool:
-        """Return True for a folder with an image somewhere below it."""
         return path.is_dir() and any(map(_is_image, walk_files(path)))
 
     def read(self, path: Path) -> Corpus:
-        """Read the folder."""
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
         builder = CorpusBuilder(path)

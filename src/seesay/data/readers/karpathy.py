@@ -32,13 +32,11 @@ class KarpathyReader(CorpusReader):
     order = 10
 
     def files(self, path: Path) -> list[Path]:
-        """Return `dataset_*.json` or `dataset.json`."""
         if path.is_file():
             return [path] if path.suffix == ".json" and path.name.startswith("dataset") else []
         return sorted([*path.glob("dataset_*.json"), *path.glob("dataset.json")])
 
     def read(self, path: Path) -> Corpus:
-        """Read the split file and what lies beside it."""
         (file,) = self.find(path, single=True)
         document = read_json(file)
         records = need(document, "images", list, str(file))
@@ -80,9 +78,7 @@ def _add_image(
     if isinstance(features, np.ndarray):
         row = need(record, "imgid", int, where)
         if not 0 <= row < len(features):
-            raise SeesayError(
-                f"{where}: imgid {row} has no column in {FEATURES}, whose feats hold {len(features)}."
-            )
+            raise SeesayError(f"{where}: imgid {row} has no column in {FEATURES}, which has {len(features)}.")
         return builder.image(filename, split, row=row)
     known = features.row(filename, record.get("cocoid")) if features is not None else None
     return builder.find_image(filename, split, where, str(record.get("filepath") or ""), known)

@@ -53,11 +53,9 @@ class PhraseTableReader(PhraseReader):
     order = 30
 
     def files(self, path: Path) -> list[Path]:
-        """Return the tables with such columns."""
         return _TABLE.files(path)
 
     def read(self, path: Path, images: Path) -> PhraseCorpus:
-        """Read the one table."""
         (file,) = self.find(path, single=True)
         builder = PhraseBuilder(path, images)
         groups: dict[_Key, _Group] = {}
@@ -68,16 +66,7 @@ class PhraseTableReader(PhraseReader):
             except ValueError as error:
                 builder.issues.add(MALFORMED_LINE, f"{where}: {error}")
         for (image, sentence, text, chain), group in groups.items():
-            builder.phrase(
-                text,
-                image,
-                group.boxes,
-                group.where,
-                frame=group.frame,
-                chain=chain,
-                kinds=group.kinds,
-                sentence=sentence,
-            )
+            builder.phrase(text, image, group.boxes, group.where, group.frame, chain, group.kinds, sentence)
         builder.inclusive = origins == {1}
         return builder.finish()
 

@@ -32,11 +32,9 @@ class PrecompReader(CorpusReader):
     order = 40
 
     def files(self, path: Path) -> list[Path]:
-        """Return `*_ims.npy` in a folder."""
         return sorted(path.glob(f"*{_SUFFIX}"))
 
     def read(self, path: Path) -> Corpus:
-        """Read the folder."""
         if path.is_file():
             raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
         stems = [file.name.removesuffix(_SUFFIX) for file in self.find(path)]

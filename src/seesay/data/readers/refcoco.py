@@ -32,12 +32,10 @@ class RefCocoReader(PhraseReader):
     order = 20
 
     def files(self, path: Path) -> list[Path]:
-        """Return the two files of a folder: `instances*.json` and `refs*.json`."""
         pairs = [sorted(path.glob(f"{stem}*.json")) for stem in ("instances", "refs")]
         return [file for files in pairs for file in files] if all(pairs) else []
 
     def read(self, path: Path, images: Path) -> PhraseCorpus:
-        """Read the one pair of files in a folder."""
         files = self.find(path)
         if len(files) != 2:
             names = ", ".join(file.name for file in files)
@@ -91,12 +89,12 @@ def _box(annotation: Record, where: str) -> tuple[float, float, float, float]:
 
 
 def _frame(picture: Record, where: str) -> tuple[float, float] | None:
-    """Return the size of the image that the boxes were drawn on, or None if it is not given."""
-    sides: tuple[Any, Any] = picture.get("width"), picture.get("height")
-    if sides == (None, None):
+    """Return the size of the image that the boxes were drawn on; None if it is not given."""
+    width, height = picture.get("width"), picture.get("height")
+    if width is None and height is None:
         return None
-    if not all(_is_number(side) and side >= 1 for side in sides):
-        raise SeesayError(f"{where}: its image's width and height are {sides[0]} and {sides[1]}.")
+    if not all(_is_number(side) and side >= 1 for side in (width, height)):
+        raise SeesayError(f"{where}: the width and height of its image are {width} and {height}.")
     return float(picture["width"]), float(picture["height"])
 
 

@@ -1,7 +1,8 @@
-"""CSV, TSV or JSON lines with `image`, `caption` and optionally `split`."""
+"""Tables of sentences, CSV, TSV or JSON lines, gzipped or not: with images, or sentences alone."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ _IMAGE = ("image", "image_name", "file_name", "filename", "filepath")
 _CAPTION = ("caption", "captions", "sentence", "comment", "text", "title")
 _TABLE = TableFormat(_IMAGE, _CAPTION, unless="phrase")
 
+_ALONE = TableFormat(("image",), ("cap1",))
+_NUMBERED = re.compile(r"cap\d+")
+
 
 @register_reader
 class TableReader(CorpusReader):
-    """Reads a table, or a table for each split (`train.csv`, `val.csv`, `test.csv`).
+    """Reads `image`, `caption` and optionally `split`, or a table for each split (`train.csv`, `val.csv`).
 
     A row without a split is given one by `seeded_splits`, from the names of the images.
     """
@@ -29,11 +33,9 @@ class TableReader(CorpusReader):
     order = 60
 
     def files(self, path: Path) -> list[Path]:
-        """Return the tables with such columns."""
         return _TABLE.files(path)
 
     def read(self, path: Path) -> Corpus:
-        """Read the table or tables."""
         files = self.find(path)
         splits = [split_in_name(file.stem) for file in files] if len(files) > 1 else [None]
         if len(files) > 1 and (None in splits or len(set(splits)) < len(files)):
@@ -42,27 +44,51 @@ class TableReader(CorpusReader):
         builder = CorpusBuilder(path)
         for file, split in zip(files, splits, strict=True):
             for where, row in _TABLE.rows(file, builder.issues):
-                _add(builder, row, where, split)
+                captions = _first(row, _CAPTION)
+                captions = [captions] if isinstance(captions, str) else captions
+                if not _well_formed(_first(row, _IMAGE), captions, row.get("split")):
+                    builder.issues.add(MALFORMED_LINE, where)
+                    continue
+                name = row.get("split") or ""
+                own = canonical_split(name, where) if name.strip() else split
+                at = builder.find_image(_first(row, _IMAGE).strip(), own, where)
+                for caption in captions:
+                    builder.sentence(caption, at, where)
         return builder.finish()
 
 
-def _add(builder: CorpusBuilder, row: dict[str, Any], where: str, split_of_file: str | None) -> None:
-    image, captions, split = _first(row, _IMAGE), _first(row, _CAPTION), row.get("split")
-    captions = [captions] if isinstance(captions, str) else captions
-    if not (
-        isinstance(image, str)
-        and image.strip()
-        and isinstance(captions, list)
-        and all(isinstance(text, str) for text in captions)
-        and isinstance(split, str | None)
-    ):
-        builder.issues.add(MALFORMED_LINE, where)
-        return
-    split = canonical_split(split, where) if split and split.strip() else split_of_file
-    at = builder.find_image(image.strip(), split, where)
-    if at is not None:
-        for caption in captions:
-            builder.sentence(caption, at, where)
+@register_reader
+class CaptionsReader(CorpusReader):
+    """Reads a table with `image`, `cap1` to `capN` and optionally `split`: sentences without the images.
+
+    Flickr30k's sentences are distributed so (Multi30k). Images are only names: their sentences can be counted
+    and learned from.
+    """
+
+    name = "captions"
+    looks_like = "CSV or TSV with image and cap1, cap2, …, without images"
+    order = 50
+
+    def files(self, path: Path) -> list[Path]:
+        return _ALONE.files(path)
+
+    def read(self, path: Path) -> Corpus:
+        builder = CorpusBuilder(path if path.is_dir() else path.parent)
+        for where, row in _ALONE.rows(self.find(path, single=True)[0], builder.issues):
+            image, split = row.get("image") or "", row.get("split")
+            texts = [text for column, text in row.items() if _NUMBERED.fullmatch(column)]
+            if not _well_formed(image, texts, None):
+                builder.issues.add(MALFORMED_LINE, where)
+                continue
+            at = builder.image(image, canonical_split(str(split), where) if split else None)
+            for text in texts:
+                builder.sentence(text, at, where)
+        return builder.finish()
+
+
+def _well_formed(image: Any, captions: Any, split: Any) -> bool:
+    named = isinstance(image, str) and image.strip() and isinstance(split, str | None)
+    return bool(named) and isinstance(captions, list) and all(isinstance(text, str) for text in captions)
 
 
 def _first(row: dict[str, Any], names: tuple[str, ...]) -> Any:

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.pixels import IMAGE_SUFFIXES
+from seesay.data.images import IMAGE_SUFFIXES, TarMember, tar_members, walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, decode_text, parse_json, split_in_name
-from seesay.data.sources import TarMember, tar_members, walk_files
 from seesay.errors import SeesayError
 
 SECOND_IMAGE = "second image of one key, dropped"
@@ -39,17 +38,14 @@ class WebDatasetReader(CorpusReader):
     order = 70
 
     def files(self, path: Path) -> list[Path]:
-        """Return the tars at any depth below a folder."""
         return sorted(
             file for file in ([path] if path.is_file() else walk_files(path)) if file.suffix.lower() == ".tar"
         )
 
     def recognises(self, path: Path) -> bool:
-        """Return True for a tar, or a folder whose first tar holds an image with its text."""
         return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))
 
     def read(self, path: Path) -> Corpus:
-        """Read the shards."""
         builder = CorpusBuilder(path)
         for shard in self.find(path):
             members = tar_members(shard)

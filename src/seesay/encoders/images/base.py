@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.nn import functional
 
-from seesay.encoders.names import IMAGE_ENCODERS, Described, kind_of
+from seesay.encoders import IMAGE_ENCODERS, Described, kind_of
 from seesay.registry import Registry
 
 Pixels = NDArray[np.uint8]

@@ -21,10 +21,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
+from seesay.encoders import TunedName, kind_of, register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
-from seesay.encoders.names import TunedName, kind_of, register_image_encoder
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError

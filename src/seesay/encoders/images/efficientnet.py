@@ -16,9 +16,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from seesay.encoders import TunedName, register_image_encoder
 from seesay.encoders.images.base import CROPS, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
-from seesay.encoders.names import TunedName, register_image_encoder
 from seesay.errors import SeesayError, did_you_mean
 from seesay.onnx import exported, onnx_session
 

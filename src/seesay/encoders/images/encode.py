@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import content_key, decode
+from seesay.data.images import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
 from seesay.errors import ImageError

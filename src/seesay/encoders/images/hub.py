@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
-from seesay.encoders.names import register_image_encoder
 from seesay.errors import SeesayError
 
 # Module, how it is called, side in pixels, and mean and deviation of the channels.

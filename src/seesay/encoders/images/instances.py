@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
 from seesay.encoders.images.efficientnet import LITE, lite_network
-from seesay.encoders.names import register_image_encoder
 from seesay.encoders.regions.proposals import SIDE, describe_regions, diverse_regions
 
 INSTANCES = "instances"

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from seesay.encoders.names import TunedName, untuned
+from seesay.encoders import TunedName, untuned
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, replacing
 

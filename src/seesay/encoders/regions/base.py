@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from seesay.encoders import REGION_ENCODERS, Described, kind_of, register_region_encoder
 from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
 from seesay.encoders.images.efficientnet import LITE, load_lite, on_cpu, on_device
-from seesay.encoders.names import REGION_ENCODERS, Described, kind_of, register_region_encoder
 from seesay.errors import SeesayError, did_you_mean
 
 Boxes = NDArray[np.float32]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.pixels import content_key, decode
+from seesay.data.images import content_key, decode
 from seesay.encoders.feature_store import AppendOnlyStore
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.encode import Chunk, bytes_of, fill

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 from scipy.linalg import eigh
 from scipy.linalg.blas import ssyrk
 
-from seesay.encoders.names import SENTENCE_ENCODERS, Described
+from seesay.encoders import SENTENCE_ENCODERS, Described
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 

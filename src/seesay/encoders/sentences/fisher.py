@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 from scipy.special import logsumexp
 
-from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.errors import SeesayError

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
 from seesay.errors import SeesayError
 from seesay.onnx import exported, onnx_session

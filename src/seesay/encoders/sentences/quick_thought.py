@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
-from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.encoders.sentences.word_vectors import DIM, Bags
 from seesay.errors import SeesayError

@@ -15,7 +15,7 @@ from arro3.io import read_parquet
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from seesay.encoders.names import register_sentence_encoder
+from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import Vocabulary, tokenize

@@ -1,0 +1,373 @@
+"""Images: where their encoded bytes lie, and how they become pixels: 8-bit RGB, upright.
+
+- EXIF rotation is applied; transparency is laid on white; of an animation the first frame counts.
+- 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `_eight_bits`.
+- A truncated image is refused: half a picture would be encoded as if it were whole.
+- An image of more than MAX_PIXELS is refused before it is decoded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+import simplejpeg
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from seesay.data.corpus import ByteSource, Issues
+from seesay.errors import ImageError, SeesayError
+
+_SUFFIXES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
+IMAGE_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())  # in lower case
+MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
+
+# Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
+# A DCT-scaled JPEG keeps this many times the wanted side, so that the resize that follows sees detail
+# above its own cut-off. Squashed to 224, the lowest cosine of Lite0 features to those of the full image was
+# 0.985 at a factor of 1, 0.997 at 1.5 and 0.9995 at 2.
+_SCALE_GAP = 2
+_HEAD = 1 << 16  # bytes; holds the header of nearly every JPEG, EXIF thumbnail included
+
+
+@dataclass(frozen=True, slots=True)
+class ImageHeader:
+    """The header of an image; `width` and `height` in pixels, before EXIF rotation."""
+
+    format: str
+    mode: str
+    width: int
+    height: int
+    frames: int
+
+
+def content_key(data: bytes) -> str:
+    """Hash the encoded bytes: 32 hexadecimal digits that identify an image everywhere in seesay."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def decode(data: bytes, name: str, min_side: int | None = None) -> NDArray[np.uint8]:
+    """Decode an image to RGB, upright, (h, w, 3).
+
+    Args:
+        data: the encoded image.
+        name: what error messages call it.
+        min_side: decode a JPEG of more than twice this size at a fraction of it, which is faster. The shorter
+            side of the result is at least `min_side` wherever the image's own is.
+
+    Raises:
+        ImageError: not an image, truncated, damaged, or of more than MAX_PIXELS.
+    """
+    image = _open(data, name)
+    try:
+        if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
+            pixels = _decode_jpeg(data, image, min_side)
+        else:
+            pixels = _rgb(image)
+        orientation = _orientation(image)  # after loading: a TIFF is upright by then, and says so
+    except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
+        raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
+    return _turn(pixels, orientation)
+
+
+def read_header(data: bytes, name: str) -> ImageHeader:
+    """Read format, mode and size without decoding; raise ImageError as `decode` does."""
+    image = _open(data, name)
+    try:
+        frames = int(getattr(image, "n_frames", 1))
+    except Exception as error:
+        raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
+    return ImageHeader(image.format or "?", image.mode, image.width, image.height, frames)
+
+
+def upright_size(data: bytes, name: str) -> tuple[int, int]:
+    """Read width and height in pixels after EXIF rotation, without decoding; raise ImageError as `decode`."""
+    image = _open(data, name)
+    turned = image.format != "TIFF" and _orientation(image) >= 5  # Pillow gives a TIFF's upright size already
+    return (image.height, image.width) if turned else (image.width, image.height)
+
+
+def source_size(source: ByteSource, name: str) -> tuple[int, int]:
+    """Read the upright size of an image from its first bytes, or from all where these do not suffice."""
+    try:
+        return upright_size(source.read(_HEAD), name)
+    except ImageError:
+        return upright_size(source.read(), name)
+
+
+def _open(data: bytes, name: str) -> Image.Image:
+    if not data:
+        raise ImageError(f"{name}: empty, 0 bytes.")
+    try:
+        image = Image.open(io.BytesIO(data), formats=_formats())
+    except Image.DecompressionBombError as error:
+        raise ImageError(f"{name}: more than {MAX_PIXELS} pixels; make it smaller first.") from error
+    except Exception as error:
+        raise ImageError(f"{name}: no image that seesay reads, or damaged ({_reason(error)}).") from error
+    if image.width * image.height > MAX_PIXELS:
+        raise ImageError(
+            f"{name}: {image.width}×{image.height}, more than {MAX_PIXELS} pixels; make it smaller first."
+        )
+    return image
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """The formats that this build of Pillow has; naming another makes it raise KeyError."""
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _reason(error: Exception) -> str:
+    """The decoder's complaint, without the address of a BytesIO in it."""
+    if isinstance(error, UnidentifiedImageError):
+        return "unknown format"
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def _decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArray[np.uint8]:
+    """Decode straight to RGB with libjpeg-turbo, or with Pillow if it refuses."""
+    side = 0 if min_side is None else min_side * _SCALE_GAP
+    side = 0 if side >= min(image.size) else side
+    try:
+        pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, min_height=side, min_width=side)
+    except ValueError:
+        return _rgb(image)
+    return pixels
+
+
+def _rgb(image: Image.Image) -> NDArray[np.uint8]:
+    """Decode the first frame as 8-bit RGB, transparency on white."""
+    image.load()
+    if image.mode.startswith(("I", "F")):
+        image = Image.fromarray(_eight_bits(np.asarray(image)))
+    if image.has_transparency_data:
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
+    return np.array(image.convert("RGB"))
+
+
+def _eight_bits(values: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Convert grey of more than 8 bits, (h, w), to 8 bits.
+
+    Unsigned 16-bit has the range 0..65535. That of 32-bit integers and floats is the smallest of 0..1 (floats
+    only), 0..255, 0..65535 and minimum..maximum that holds all values. NaN is black, infinities the ends.
+    """
+    grey = np.asarray(values, np.float64)
+    finite = grey[np.isfinite(grey)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if values.dtype.kind == "u" and values.dtype.itemsize == 2:
+        low, high = 0.0, 65535.0
+    elif low >= 0:
+        fractions = values.dtype.kind == "f" and high <= 1
+        low, high = 0.0, 1.0 if fractions else 255.0 if high <= 255 else 65535.0 if high <= 65535 else high
+    span = (high - low) or 1.0
+    grey = np.nan_to_num(grey, nan=low, posinf=high, neginf=low)
+    return np.rint((grey - low) * (255.0 / span)).clip(0, 255).astype(np.uint8)
+
+
+def _orientation(image: Image.Image) -> int:
+    """The EXIF orientation, 1 to 8; 1 where there is none or it is damaged."""
+    try:
+        value = image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:
+        return 1
+    return value if value in range(1, 9) else 1
+
+
+def _turn(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
+    """Turn stored pixels, (h, w, 3), upright: EXIF 2.32, tag 274."""
+    if orientation >= 5:
+        pixels = pixels.transpose(1, 0, 2)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.ascontiguousarray(pixels)
+
+
+AMBIGUOUS = "several files of one name, the first taken"
+MAX_BYTES = 1 << 29  # of an encoded image: a larger file is no photograph
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """One image in a file of its own."""
+
+    path: Path
+
+    def read(self, limit: int | None = None) -> bytes:
+        """Return the file's bytes, or the first `limit`; raise ImageError if it cannot be read."""
+        try:
+            size = self.path.stat().st_size
+            if size > MAX_BYTES:
+                raise ImageError(f"{self.path}: {size} bytes; at most {MAX_BYTES} are read.")
+            with self.path.open("rb") as file:
+                return file.read(limit)
+        except OSError as error:
+            raise ImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+
+
+@dataclass(frozen=True, slots=True)
+class TarMember:
+    """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once."""
+
+    path: Path
+    offset: int
+    size: int
+
+    def read(self, limit: int | None = None) -> bytes:
+        """Return the member's bytes, or the first `limit`; raise ImageError if they cannot be read."""
+        if self.size > MAX_BYTES:
+            raise ImageError(f"{self.path}: a member of {self.size} bytes; at most {MAX_BYTES} are read.")
+        size = self.size if limit is None else min(self.size, limit)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read(size)
+        except OSError as error:
+            raise ImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+        if len(data) != size:
+            raise ImageError(
+                f"{self.path}: ends at {len(data)} of {size} bytes of the member at {self.offset}."
+            )
+        return data
+
+
+def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
+    """Index a tar by its headers alone; keys are member paths, without a leading `./`.
+
+    Folders, links to nowhere, hidden files (`.DS_Store`, `._name`) and pax leftovers are left out. Of members
+    with one name the last counts, as in tar itself. With `limit`, only the first headers are read. Raises
+    SeesayError for a file that is no tar, is compressed, or ends too early.
+    """
+    members: dict[str, TarMember] = {}
+    try:
+        with tarfile.open(path, "r:") as tar:
+            size = path.stat().st_size
+            for position, info in enumerate(tar):
+                name = _plain_name(info.name)
+                if limit is not None and position >= limit:
+                    break
+                if name is None:
+                    continue
+                if info.islnk() and (target := _plain_name(info.linkname)) in members:
+                    members[name] = members[target]
+                elif info.isreg() and info.sparse is None:
+                    if not 0 <= info.size <= size - info.offset_data:
+                        raise tarfile.ReadError(f"'{name}' reaches past the end")
+                    members[name] = TarMember(path, info.offset_data, info.size)
+    except OSError as error:
+        raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (tarfile.TarError, ValueError, EOFError) as error:
+        raise SeesayError(
+            f"{path}: not a whole, uncompressed tar ({error}); decompress it, or copy it again."
+        ) from error
+    return members
+
+
+def _plain_name(name: str) -> str | None:
+    """The member's path as a corpus writes it, or None for files that no corpus lists."""
+    parts = PurePosixPath(name).parts
+    if not parts or any(part.startswith((".", "PaxHeader")) or part == "__MACOSX" for part in parts):
+        return None
+    return "/".join(part for part in parts if part != "/")
+
+
+class ImageFinder:
+    """Looks names up in every folder below a root, then in the tars that lie in the root.
+
+    Corpora do not say where their images are: `images/`, `Flicker8k_Dataset/`, `train2014/`, a tar. So a name
+    is looked up as it stands, then by its last part.
+    """
+
+    def __init__(self, root: Path, issues: Issues) -> None:
+        self._root = root
+        self._issues = issues
+        self._by_name: dict[str, list[tuple[str, ByteSource]]] = {}
+        self._tars_read = False
+        for path in walk_files(root):
+            if path.suffix.lower() in IMAGE_SUFFIXES:
+                self._add(path.relative_to(root).as_posix(), FileSource(path))
+
+    def find(self, name: str, folder: str = "") -> ByteSource | None:
+        """Find the image of that name, listed as being in `folder`; None if it is missing."""
+        if Path(name).is_absolute():
+            path = Path(name)
+            if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file():
+                return FileSource(path)
+        key = _key(f"{folder}/{name}" if folder else name)
+        found = self._look_up(key)
+        if found is None and not self._tars_read:
+            self._read_tars()
+            found = self._look_up(key)
+        return found
+
+    def _look_up(self, key: str) -> ByteSource | None:
+        candidates = self._by_name.get(key.rpartition("/")[2], [])
+        if len(candidates) > 1:
+            exact = [c for c in candidates if f"/{c[0]}".endswith(f"/{key}")]
+            candidates = exact or candidates
+        if not candidates:
+            return None
+        if len(candidates) > 1 and candidates[0][0] != key:
+            self._issues.add(AMBIGUOUS, f"{key}: {candidates[0][0]}, {candidates[1][0]}")
+        return candidates[0][1]
+
+    def _read_tars(self) -> None:
+        self._tars_read = True
+        for tar in sorted(self._root.glob("*.tar")):
+            for name, member in tar_members(tar).items():
+                if PurePosixPath(name).suffix.lower() in IMAGE_SUFFIXES:
+                    self._add(name, member)
+
+    def _add(self, path: str, source: ByteSource) -> None:
+        path = _key(path)
+        self._by_name.setdefault(path.rpartition("/")[2], []).append((path, source))
+
+
+def walk_files(root: Path) -> Iterator[Path]:
+    """Iterate over the regular files below a folder, nearest first, in name order.
+
+    Hidden files and loops of links are left out.
+    """
+    level, seen = [root], set[tuple[int, int]]()
+    while level:
+        folders: list[Path] = []
+        for folder in level:
+            status = folder.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            for entry in _entries(folder):
+                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                    continue
+                if entry.is_symlink() and not Path(entry.path).exists():
+                    continue
+                if entry.is_dir():
+                    folders.append(Path(entry.path))
+                elif entry.is_file():
+                    yield Path(entry.path)
+        level = folders
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except PermissionError:
+        return []
+
+
+def _key(name: str) -> str:
+    """One spelling of a name: macOS decomposes accents in file names, lists do not."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+    return unicodedata.normalize("NFC", "/".join(parts))
