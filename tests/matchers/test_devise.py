@@ -14,11 +14,6 @@ from seesay.matchers.sentences import Sentences
 MARGIN, N, D, Q = 0.1, 6, 5, 4
 
 
-def sentences(vectors: Tensor) -> Sentences:
-    ones = torch.ones(len(vectors), dtype=torch.int64)
-    return Sentences(ones, ones, vectors)
-
-
 @pytest.fixture
 def drawn() -> tuple[DeViSE, Tensor, Tensor]:
     torch.manual_seed(0)
@@ -28,7 +23,7 @@ def drawn() -> tuple[DeViSE, Tensor, Tensor]:
 def test_the_loss_is_the_printed_one(drawn: tuple[DeViSE, Tensor, Tensor]) -> None:
     matcher, images, vectors = drawn
     owners = [0, 1, 2, 2, 3, 4]
-    scores = matcher.training_scores(images, sentences(vectors))
+    scores = matcher.training_scores(images, Sentences.from_vectors(vectors))
     loss = HingeRankLoss(MARGIN)(scores[0], torch.tensor(owners))
     m = matcher.image_map.weight.detach().double().numpy()
     v = [image / np.linalg.norm(image) for image in images.double().numpy()]
@@ -46,8 +41,8 @@ def test_scores_are_cosines_and_rank_sentences_as_the_products_do(
     drawn: tuple[DeViSE, Tensor, Tensor],
 ) -> None:
     matcher, images, vectors = drawn
-    scores = matcher(images, sentences(vectors))
-    products = matcher.training_scores(images, sentences(vectors))[0]
+    scores = matcher(images, Sentences.from_vectors(vectors))
+    products = matcher.training_scores(images, Sentences.from_vectors(vectors))[0]
     mapped = images @ matcher.image_map.weight.T
     cosines = torch.nn.functional.cosine_similarity(mapped[:, None], vectors[None], dim=2)
     torch.testing.assert_close(scores, cosines, atol=1e-5, rtol=0)
@@ -56,4 +51,4 @@ def test_scores_are_cosines_and_rank_sentences_as_the_products_do(
 
 def test_a_sentence_of_unknown_words_has_a_finite_score(drawn: tuple[DeViSE, Tensor, Tensor]) -> None:
     matcher, images, _ = drawn
-    assert torch.isfinite(matcher(images, sentences(torch.zeros(1, Q)))).all()
+    assert torch.isfinite(matcher(images, Sentences.from_vectors(torch.zeros(1, Q)))).all()

@@ -57,14 +57,6 @@ def test_gradients_are_those_of_the_plain_one() -> None:
         torch.testing.assert_close(got, parameter.grad)
 
 
-def test_other_sentences_of_the_batch_change_nothing() -> None:
-    torch.manual_seed(0)
-    matcher = IRMatch(image_dim=4, vocabulary_size=20, dim=12, word_dim=5, widths=(1, 2, 3), dropout=0.0)
-    alone = matcher.embed_sentences(sentences([[3, 4]]))
-    among = matcher.embed_sentences(sentences([[1], [3, 4], [4, 5, 6, 7, 8]]))
-    torch.testing.assert_close(among[1], alone[0])
-
-
 def test_scores_are_cosines() -> None:
     torch.manual_seed(0)
     matcher = IRMatch(image_dim=4, vocabulary_size=20, dim=12, word_dim=5, widths=(1, 2, 3), dropout=0.0)
