@@ -6,10 +6,10 @@ from scipy import stats
 
 from seesay.errors import SeesayError
 from seesay.metrics import paired_test
-from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.kendall_tau import TauSample, kendall_tau
 from seesay.metrics.paired_test import compare
+from seesay.metrics.precision import PrecisionSample, average_precision
 from seesay.metrics.ranks import Ranks
 from tests.metrics.test_bootstrap import drawn, plain_figures, sample
 

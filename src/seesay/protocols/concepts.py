@@ -66,10 +66,7 @@ class Concepts(Protocol):
                 f"{corpus.root}: split '{subject.split}' names none of the concepts of {run.name}."
             )
         scores = self._scores(subject)
-        samples: Samples = [
-            ((), [PrecisionSample(scores, targets)]),
-            ((), [_image_sample(scores, targets)]),
-        ]
+        samples: Samples = [((), [PrecisionSample(scores, targets)]), ((), [_image_sample(scores, targets)])]
         return self.result(subject, options, samples, **concept_figures(scores, targets, vocabulary))
 
     def _scores(self, subject: RunSubject) -> Scores:

@@ -24,15 +24,7 @@ from seesay.metrics.bootstrap import Keys, MeanSample
 from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
 from seesay.metrics.precision import precision_at_r
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.base import (
-    Options,
-    Part,
-    Percent,
-    Protocol,
-    Result,
-    register_protocol,
-    rounded_figures,
-)
+from seesay.protocols.base import Options, Part, Percent, Protocol, Result, register_protocol, rounded_figures
 from seesay.protocols.subject import Subject
 from seesay.runs.scores import Matrix
 from seesay.text.vocabulary import tokenize

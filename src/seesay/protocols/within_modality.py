@@ -28,14 +28,7 @@ from seesay.metrics.ndcg import ndcg, ndcg_by_chance
 from seesay.metrics.ranks import owners_of
 from seesay.metrics.recall import MEASURES
 from seesay.metrics.rouge import rouge_l
-from seesay.protocols.base import (
-    Options,
-    Percent,
-    Protocol,
-    RecallResult,
-    Result,
-    register_protocol,
-)
+from seesay.protocols.base import Options, Percent, Protocol, RecallResult, Result, register_protocol
 from seesay.protocols.graded import CHANCE, NDCG, RELEVANCE
 from seesay.protocols.subject import Subject
 from seesay.text.concepts import content_words
