@@ -10,7 +10,6 @@ from sklearn.cross_decomposition import CCA as ReferenceCCA
 
 from seesay.errors import SeesayError
 from seesay.matchers.cca import CCA, Covariances, solve_cca
-from seesay.matchers.sentences import Sentences
 
 
 def pairs(n=400, p=7, q=5, shared=3, seed=0):
@@ -143,18 +142,18 @@ def test_scores_are_those_of_gongs_eigenvalue_problem():
     left = (x - x.mean(0)).numpy() @ vectors[:7] * values**3
     right = (y - y.mean(0)).numpy() @ vectors[7:] * values**3
     norms = np.linalg.norm(left, axis=1)[:, None] * np.linalg.norm(right, axis=1)
-    np.testing.assert_allclose(matcher(x, Sentences.from_vectors(y)), left @ right.T / norms, atol=1e-4)
+    np.testing.assert_allclose(matcher(x, y), left @ right.T / norms, atol=1e-4)
 
 
 def test_pairs_find_each_other_and_the_state_dict_holds_all():
     x, y = (side.float() for side in pairs(n=300, p=30, q=20, shared=15, seed=3))
     matcher = CCA(30, 20, dim=15)
     matcher.fit([(x[:200], y[:200])], ridge=1e-3)
-    scores = matcher(x[200:], Sentences.from_vectors(y[200:]))
+    scores = matcher(x[200:], y[200:])
     assert (scores.argmax(1) == torch.arange(100)).float().mean() > 0.5
     other = CCA(30, 20, dim=15)
     other.load_state_dict(matcher.state_dict())
-    torch.testing.assert_close(other(x[200:], Sentences.from_vectors(y[200:])), scores, rtol=0, atol=0)
+    torch.testing.assert_close(other(x[200:], y[200:]), scores, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -193,8 +192,8 @@ def test_on_a_gpu_as_on_the_processor():
     here.fit([(x, y)], ridge=0.01)
     there.fit([(x.cuda(), y.cuda())], ridge=0.01)
     torch.testing.assert_close(
-        there(x.cuda(), Sentences.from_vectors(y.cuda())).cpu(),
-        here(x, Sentences.from_vectors(y)),
+        there(x.cuda(), y.cuda()).cpu(),
+        here(x, y),
         atol=1e-4,
         rtol=0,
     )

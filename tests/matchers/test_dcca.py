@@ -9,7 +9,6 @@ from torch import Tensor
 
 from seesay.losses.correlation import TotalCorrelationLoss
 from seesay.matchers.dcca import DCCA
-from seesay.matchers.sentences import Sentences
 
 N, P, Q, K = 200, 6, 5, 3
 
@@ -31,7 +30,7 @@ def matcher() -> DCCA:
 def test_outputs_are_the_perceptrons_of_inputs_of_one_length(
     matcher: DCCA, pairs: tuple[Tensor, Tensor]
 ) -> None:
-    sides = matcher.outputs(pairs[0], Sentences.from_vectors(pairs[1]))
+    sides = matcher.outputs(pairs[0], pairs[1])
     for got, side, features in zip(sides, ("image", "sentence"), pairs, strict=True):
         w = {key: value.double().numpy() for key, value in matcher.state_dict().items()}
         for row, x in zip(got.detach().numpy()[:5], features.double().numpy(), strict=False):
@@ -48,12 +47,10 @@ def test_the_projections_are_those_that_the_objective_sees(
     matcher: DCCA, pairs: tuple[Tensor, Tensor], ridge: float
 ) -> None:
     """Their correlations add up to ‖T‖_tr of all pairs by the same r."""
-    batches = [
-        (part, Sentences.from_vectors(text)) for part, text in zip(*(p.split(70) for p in pairs), strict=True)
-    ]
+    batches = [(part, text) for part, text in zip(*(p.split(70) for p in pairs), strict=True)]
     matcher.fit_projections(batches, ridge)
     with torch.inference_mode():
-        h = matcher.outputs(pairs[0], Sentences.from_vectors(pairs[1]))
+        h = matcher.outputs(pairs[0], pairs[1])
     expected = -TotalCorrelationLoss(ridge * N / (N - 1))(*h)  # `Covariances` divides by m, not by m - 1
     got = matcher.projections.get_buffer("correlations").sum()
     assert float(got) == pytest.approx(float(expected), rel=1e-4)
@@ -62,7 +59,7 @@ def test_the_projections_are_those_that_the_objective_sees(
 def test_projected_outputs_correlate_as_scikit_learns_do(matcher: DCCA, pairs: tuple[Tensor, Tensor]) -> None:
     from sklearn.cross_decomposition import CCA
 
-    texts = Sentences.from_vectors(pairs[1])
+    texts = pairs[1]
     matcher.fit_projections([(pairs[0], texts)], 1e-7)
     h = [side.detach().double().numpy() for side in matcher.outputs(pairs[0], texts)]
     theirs = CCA(n_components=K, max_iter=5000, tol=1e-12).fit_transform(*h)
@@ -72,7 +69,7 @@ def test_projected_outputs_correlate_as_scikit_learns_do(matcher: DCCA, pairs: t
 
 
 def test_scores_are_cosines_of_projections(matcher: DCCA, pairs: tuple[Tensor, Tensor]) -> None:
-    texts = Sentences.from_vectors(pairs[1])
+    texts = pairs[1]
     matcher.fit_projections([(pairs[0], texts)], 1e-3)
     sides = []
     for side, h in zip(("image", "sentence"), matcher.outputs(pairs[0], texts), strict=True):

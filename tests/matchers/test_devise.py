@@ -9,7 +9,6 @@ from torch import Tensor
 
 from seesay.losses.ranking import HingeRankLoss
 from seesay.matchers.devise import DeViSE
-from seesay.matchers.sentences import Sentences
 
 MARGIN, N, D, Q = 0.1, 6, 5, 4
 
@@ -23,7 +22,7 @@ def drawn() -> tuple[DeViSE, Tensor, Tensor]:
 def test_the_loss_is_the_printed_one(drawn: tuple[DeViSE, Tensor, Tensor]) -> None:
     matcher, images, vectors = drawn
     owners = [0, 1, 2, 2, 3, 4]
-    scores = matcher.training_scores(images, Sentences.from_vectors(vectors))
+    scores = matcher.training_scores(images, vectors)
     loss = HingeRankLoss(MARGIN)(scores[0], torch.tensor(owners))
     m = matcher.image_map.weight.detach().double().numpy()
     v = [image / np.linalg.norm(image) for image in images.double().numpy()]
@@ -41,8 +40,8 @@ def test_scores_are_cosines_and_rank_sentences_as_the_products_do(
     drawn: tuple[DeViSE, Tensor, Tensor],
 ) -> None:
     matcher, images, vectors = drawn
-    scores = matcher(images, Sentences.from_vectors(vectors))
-    products = matcher.training_scores(images, Sentences.from_vectors(vectors))[0]
+    scores = matcher(images, vectors)
+    products = matcher.training_scores(images, vectors)[0]
     mapped = images @ matcher.image_map.weight.T
     cosines = torch.nn.functional.cosine_similarity(mapped[:, None], vectors[None], dim=2)
     torch.testing.assert_close(scores, cosines, atol=1e-5, rtol=0)
@@ -51,4 +50,4 @@ def test_scores_are_cosines_and_rank_sentences_as_the_products_do(
 
 def test_a_sentence_of_unknown_words_has_a_finite_score(drawn: tuple[DeViSE, Tensor, Tensor]) -> None:
     matcher, images, _ = drawn
-    assert torch.isfinite(matcher(images, Sentences.from_vectors(torch.zeros(1, Q)))).all()
+    assert torch.isfinite(matcher(images, torch.zeros(1, Q))).all()
