@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import seesay.encoders
-from seesay.encoders.names import TunedName, kind_of, untuned
+from seesay.encoders import TunedName, kind_of, untuned
 
 PLUGIN = '''
 import numpy as np
