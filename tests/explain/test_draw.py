@@ -13,7 +13,7 @@ from PIL import Image, ImageColor
 
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.draw import FORMATS, draw_explanation, html_page, write_explanation
-from seesay.explain.explanation import (
+from seesay.explain.explain import (
     AGAINST,
     FOR,
     Explanation,

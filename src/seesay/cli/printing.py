@@ -16,7 +16,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from seesay.data.summary import CorpusSummary
-    from seesay.explain.explanation import Explanation
+    from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.captioning import WrittenSentence
     from seesay.runs.concepts import SeenConcept
@@ -112,7 +112,7 @@ def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
 
 def print_explanation(explanation: Explanation, count: int) -> None:
     """Print for each reading its score, on a terminal the coloured sentence, and the strongest windows."""
-    from seesay.explain.explanation import terminal_style
+    from seesay.explain.explain import terminal_style
 
     out = wide()
     if len(explanation.readings) > 1:

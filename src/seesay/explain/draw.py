@@ -20,7 +20,7 @@ from PIL import Image
 
 from seesay import html
 from seesay.data.images import decode
-from seesay.explain.explanation import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
+from seesay.explain.explain import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
 from seesay.paths import check_output, writing
 
 FORMATS = (".html", ".png")
