@@ -149,15 +149,15 @@ class Stopped(Exception):
 
 
 class Counting(SimilarityNetwork):
-    """Counts what it scores, and stops when told to."""
+    """Counts the pairs that it scores, and stops before there are more than `max_pairs`."""
 
     def __init__(self) -> None:
         super().__init__(IMAGE, VECTOR, **SMALL)
-        self.pairs, self.most = 0, 10**9
+        self.pairs, self.max_pairs = 0, 10**9
         self.eval()
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
-        if self.pairs + len(images) * len(sentences) > self.most:
+        if self.pairs + len(images) * len(sentences) > self.max_pairs:
             raise Stopped
         self.pairs += len(images) * len(sentences)
         return super().score_encoded(images, sentences)
@@ -181,16 +181,16 @@ def resume(matcher: PairMatcher, folder: Path) -> np.ndarray:
 @pytest.mark.parametrize("blocks", [0, 1, 3])
 def test_a_stopped_scoring_goes_on_where_it_stopped(tmp_path: Path, matcher: Counting, blocks: int) -> None:
     expected = score_all_pairs(matcher, *encoded(matcher, 8, LENGTHS)).numpy()
-    matcher.pairs, matcher.most = 0, blocks * BLOCK + 1
+    matcher.pairs, matcher.max_pairs = 0, blocks * BLOCK + 1
     with pytest.raises(Stopped):
         resume(matcher, tmp_path / "m")
-    matcher.pairs, matcher.most = 0, 10**9
+    matcher.pairs, matcher.max_pairs = 0, 10**9
     assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
     probe = len(LENGTHS) if blocks else 0
     assert matcher.pairs == PAIRS - blocks * BLOCK + probe
 
 
-def test_asking_again_reads_what_is_kept(
+def test_scoring_again_reads_the_kept_rows(
     tmp_path: Path, matcher: Counting, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = resume(matcher, tmp_path / "m")
@@ -249,7 +249,7 @@ def test_a_matrix_of_one_block_is_not_kept(tmp_path: Path, matcher: Counting) ->
     assert not (tmp_path / "m").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, matcher: Counting) -> None:
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, matcher: Counting) -> None:
     (tmp_path / "m").write_text("a file where the folder should be")
     with pytest.raises(SeesayError, match="cannot be read or written"):
         resume(matcher, tmp_path / "m")
@@ -262,7 +262,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return Run("drawn", tmp_path, recipe, Vocabulary(["a"] * (WORDS - 1)), None, matcher_named("st"))
 
 
-def test_a_run_keeps_a_long_scoring_only_if_told_to(
+def test_a_run_keeps_a_long_scoring_only_with_keep(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`seesay evaluate` keeps it, and measuring val after each epoch does not."""

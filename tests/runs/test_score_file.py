@@ -1,4 +1,4 @@
-"""Kept score matrices: which rows are believed, which matrices are kept, what they are called."""
+"""Kept score matrices: which rows are read again, which matrices are kept, how they are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Algorithm 1: what its mini-batches must hold, whatever is drawn."""
+"""Algorithm 1: its mini-batches keep its rules, whatever is drawn."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbo
     chosen = np.random.default_rng(seed).permutation(12)[:7]
     drawn = sampler.triplets(chosen, neighbours, np.random.default_rng(seed))
     value = overlaps(data, sampler, drawn.regions, drawn.phrases)
-    least = 1.0 if positives == "single" else NEAR
-    assert (value[drawn.matching] >= least - 1e-6).all()
+    min_iou = 1.0 if positives == "single" else NEAR
+    assert (value[drawn.matching] >= min_iou - 1e-6).all()
     assert (value[drawn.other_regions] < FAR).all()
     assert (value[drawn.other_regions] >= 0).all()  # of the same image
     assert (drawn.other_regions.sum(axis=0) <= 5).all()

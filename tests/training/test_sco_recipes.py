@@ -160,6 +160,6 @@ def test_captions_of_a_trained_run(full: Run, corpus: Corpus) -> None:
         write_sentences(full, b"no image", "nothing", 5, 1)
 
 
-def test_a_run_that_never_learned_to_write_is_told() -> None:
+def test_a_run_without_a_decoder_writes_nothing() -> None:
     with pytest.raises(SeesayError, match=r"seesay-small: this run has no decoder; .* sco-ctx-gen"):
         write_sentences(Run.load("seesay-small"), b"", "x", 5, 1)
