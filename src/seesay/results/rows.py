@@ -221,9 +221,9 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     A fine-tuned encoder is not told from others that were tuned with another seed. Concepts have the crops of
     their run, and instances have none.
     """
+    from seesay.encoders import untuned
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
-    from seesay.encoders.names import untuned
 
     networks, crops = [], []
     for name in recipe.encoders:
