@@ -195,6 +195,7 @@ def test_a_closed_pipe_makes_no_noise() -> None:
 def test_sentences_of_an_image(index: Path, photos: Path) -> None:
     rows = json.loads(seesay("sentences", index, photos / "below" / "cmyk.jpg", "--json").stdout)
     assert {row["sentence"] for row in rows} == {"a red circle", "a blue square"}
+    assert "broken.jpg" in seesay("sentences", index, photos / "broken.jpg", code=2).stderr
 
 
 def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path: Path) -> None:
