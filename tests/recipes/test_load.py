@@ -173,8 +173,8 @@ def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "mine: a recipe is a mapping"),
-        ("- a\n- b", "mine: a recipe is a mapping"),
+        ("", "mine: not a mapping"),
+        ("- a\n- b", "mine: not a mapping"),
         ("a: [1", "mine: not YAML"),
         ("a: b: c", "mine: not YAML"),
         ("a: \x00", "mine: not YAML"),

@@ -95,8 +95,8 @@ def test_values_outside_their_range_are_refused(margin: float) -> None:
             "loss={kind: triplet}",
             "triplet needs a matcher with embed_images, embed_sentences, which mcnn lacks",
         ),
-        ("sampler=round", "no sampler 'round'; did you mean 'rounds'?; there are rounds, random"),
-        ("loss={kind: multi-label}", "multi-label is what concepts are learned with"),
+        ("sampler=round", "no sampler 'round'; did you mean 'rounds'? There are: neighbourhood, random"),
+        ("loss={kind: multi-label}", "the multi-label loss is for matchers"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_key(change: str, message: str) -> None:

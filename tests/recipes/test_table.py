@@ -142,8 +142,8 @@ def test_rows_are_chosen_in_the_tables_order() -> None:
         (MINE.replace("[two-branch]", "{A: [7]}"), r"key 'rows\.0"),
         (MINE.replace("[two-branch]", "[{name: x, recipe: vse++, changes: [batch_size=no]}]"), "batch_size"),
         (MINE + "mesures: [mR]\n", "key 'mesures': no such key; did you mean 'measures'"),
-        ("- a list\n", "a table is a mapping"),
-        ("{", "cannot be read"),
+        ("- a list\n", "not a mapping"),
+        ("{", "not YAML"),
     ],
 )
 def test_a_wrong_definition_is_named(tmp_path: Path, text: str, said: str) -> None:

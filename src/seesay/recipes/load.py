@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from seesay.encoders import untuned
 from seesay.errors import SeesayError, did_you_mean
@@ -17,18 +17,23 @@ from seesay.matchers.composed import ComposedSettings
 from seesay.recipes.schema import Recipe
 from seesay.registry import describe
 
-# The changes of a composed matcher that are its own, not its members'.
+M = TypeVar("M", bound=BaseModel)
+Values: TypeAlias = dict[str, Any]
+"""A mapping of YAML that has not been checked yet."""
+
+# The changes to a composed recipe that its members' recipes do not take.
 _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "regions")
 
 
 def list_recipes() -> list[Recipe]:
-    """Every shipped recipe for each of its corpora, sorted by name."""
-    found = []
-    for name, path in sorted(_shipped().items()):
-        values = _yaml(path.read_text(encoding="utf-8"), name)
-        found += [_validate(_for_corpus(values, corpus, name), name) for corpus in values["corpora"]]
-    return found
+    """Return every shipped recipe for each of its corpora, sorted by name."""
+    read = [(name, read_yaml(path, name)) for name, path in sorted(_shipped().items())]
+    return [
+        validated(Recipe, _for_corpus(values, corpus, name), name)
+        for name, values in read
+        for corpus in values["corpora"]
+    ]
 
 
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
@@ -40,11 +45,11 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     Args:
         name: a recipe's name, or the path of a YAML file.
         corpus: the name of the corpus at hand, if known.
-        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. They are also made
-            to the recipes of a composed matcher's members, and those to a matcher to these alone.
+        changes: `key=value`, dots between levels, the value in YAML: `schedule.epochs=5`. The members of a
+            composed matcher take them too, and they alone those of `matcher`.
 
     Raises:
-        SeesayError: no such recipe, or it says something that no recipe may say.
+        SeesayError: there is no such recipe, or a key or value of it is not allowed.
     """
     return _resolved(_load(name, corpus, changes))
 
@@ -89,11 +94,10 @@ def _flow(value: Any) -> str:
 
 
 def member_recipes(composed: Recipe) -> list[Recipe]:
-    """The recipes of a composed matcher's members, for its corpus, with its changes and its seed.
+    """Return the recipes of a composed matcher's members, for its corpus, with its changes and its seed.
 
     Raises:
-        SeesayError: one is missing, named twice, or cannot be, is of another kind of matcher, or reads other
-            inputs.
+        SeesayError: one is missing, invalid or named twice, or cannot be part of it.
     """
     assert isinstance(composed.matcher, ComposedSettings)
     changes = [change for change in composed.changes if not change.startswith((*_OWN, "name="))]
@@ -107,11 +111,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
 
 
 def check_member(composed: Recipe, member: Recipe) -> None:
-    """Check that the member's matcher can be part of the composed one.
-
-    Raises:
-        SeesayError: it is of another kind, or reads other inputs.
-    """
+    """Raise a SeesayError if the member's matcher is of a kind that cannot be part, or reads other inputs."""
     settings = composed.matcher
     assert isinstance(settings, ComposedSettings)
     if not settings.accepts(member.matcher):
@@ -130,7 +130,7 @@ def check_member(composed: Recipe, member: Recipe) -> None:
 
 
 def is_same(there: Recipe, recipe: Recipe) -> bool:
-    """Whether a run's recipe is that recipe: a fine-tuned encoder of the run is that which was fine-tuned."""
+    """Return whether a run's recipe is that recipe, if a fine-tuned encoder counts as the original one."""
     return dump_recipe(_untuned(there)) == dump_recipe(_untuned(recipe))
 
 
@@ -147,7 +147,8 @@ def _resolved(recipe: Recipe) -> Recipe:
     places = [tuple(map(arrays.index, _arrays(member))) for member in members]
     matcher = recipe.matcher.with_members([member.matcher for member in members], places)
     # Validated again: only now is it known whether the loss fits the matcher.
-    return _validate(recipe.model_copy(update={"matcher": matcher}).model_dump(), f"Recipe '{recipe.name}'")
+    values = recipe.model_copy(update={"matcher": matcher}).model_dump()
+    return validated(Recipe, values, f"Recipe '{recipe.name}'")
 
 
 def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
@@ -166,47 +167,66 @@ def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
 
 def parse_recipe(text: str, where: str) -> Recipe:
     """Parse a recipe from YAML text; `where` names it in errors."""
-    return _validate(_for_corpus(_yaml(text, where), None, where), where)
+    return validated(Recipe, _for_corpus(parse_yaml(text, where), None, where), where)
 
 
 def read_recipe(path: Path) -> Recipe:
-    """The recipe in a run's folder.
+    """Read the recipe in a run's folder.
 
     Raises:
-        SeesayError: the file is missing, no UTF-8, or no recipe.
+        SeesayError: the file is missing, not UTF-8, or no recipe.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as failure:
-        raise SeesayError(f"{path}: cannot be read ({failure}).") from failure
-    return parse_recipe(text, str(path))
+    return validated(Recipe, _for_corpus(read_yaml(path, str(path)), None, str(path)), str(path))
 
 
 def dump_recipe(recipe: Recipe) -> str:
-    """The resolved recipe as YAML, every value written out."""
+    """Return the resolved recipe as YAML, with every value."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
 
 
+def read_yaml(path: Path, where: str) -> Values:
+    """Read a YAML file that holds a mapping.
+
+    Raises:
+        SeesayError: it cannot be read, or holds something else; the message begins with `where`.
+    """
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), where)
+    except (OSError, UnicodeDecodeError) as failure:
+        raise SeesayError(f"{where}: cannot be read as UTF-8 text ({failure}).") from failure
+
+
+def parse_yaml(text: str, where: str) -> Values:
+    """Parse YAML text that holds a mapping; `where` names it in errors."""
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as failure:
+        raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
+    if not isinstance(values, dict):
+        raise SeesayError(f"{where}: not a mapping of keys to values.")
+    return values
+
+
+def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
+    """Return the values as a model; `where` names them in the SeesayError if one is not allowed."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as failure:
+        raise SeesayError(f"{where}: {describe(failure, model)}") from failure
+
+
 def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
-    values, where = _find(name, corpus)
-    composed = _is_composed(values)
+    values, where = _find(name, corpus), name
+    matcher = values.get("matcher")
+    kind = matcher.get("kind") if isinstance(matcher, dict) else None
+    composed = kind in MATCHERS and issubclass(MATCHERS[str(kind)].settings, ComposedSettings)
     for change in changes:
-        if not composed or _is_about_all(change):
+        if not composed or not change.startswith("matcher.") or change.startswith(_OWN):
             _apply(values, change)
     if changes:
         values["changes"] = sorted(changes)
-    return _validate(values, where if not changes else f"{where} with {', '.join(changes)}")
-
-
-def _is_composed(values: dict[str, Any]) -> bool:
-    matcher = values.get("matcher")
-    kind = matcher.get("kind") if isinstance(matcher, dict) else None
-    return kind in MATCHERS and issubclass(MATCHERS[str(kind)].settings, ComposedSettings)
-
-
-def _is_about_all(change: str) -> bool:
-    """Of a composed recipe's changes: not one of its members' matchers."""
-    return not change.startswith("matcher.") or change.startswith(_OWN)
+        where = f"{name} with {', '.join(changes)}"
+    return validated(Recipe, values, where)
 
 
 def _shipped() -> dict[str, Path]:
@@ -214,27 +234,24 @@ def _shipped() -> dict[str, Path]:
     return {path.stem: path for path in root.glob("*.yaml")}
 
 
-def _find(name: str, corpus: str | None) -> tuple[dict[str, Any], str]:
-    """The values of the recipe for that corpus, and its name in errors."""
+def _find(name: str, corpus: str | None) -> Values:
+    """The values of the recipe for that corpus."""
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
         if not path.is_file():
             raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the shipped ones.")
-        try:
-            return _for_corpus(_yaml(path.read_text(encoding="utf-8"), name), corpus, name), name
-        except (OSError, UnicodeDecodeError) as failure:
-            raise SeesayError(f"{name}: cannot be read as UTF-8 text ({failure}).") from failure
+        return _for_corpus(read_yaml(path, name), corpus, name)
     named, slash, recipe = name.rpartition("/")
     shipped = _shipped()
     if recipe not in shipped:
         raise SeesayError(f"No recipe '{name}'{did_you_mean(recipe, shipped)}; `seesay recipes` lists them.")
-    values = _yaml(shipped[recipe].read_text(encoding="utf-8"), name)
+    values = read_yaml(shipped[recipe], name)
     if slash and named not in values["corpora"]:
         raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
-    return _for_corpus(values, named or corpus, name), name
+    return _for_corpus(values, named or corpus, name)
 
 
-def _for_corpus(values: dict[str, Any], corpus: str | None, where: str) -> dict[str, Any]:
+def _for_corpus(values: Values, corpus: str | None, where: str) -> Values:
     """The values for one corpus: those of `corpora` laid over the shared ones; `departures` are added."""
     shared = dict(values)
     corpora = shared.pop("corpora", None)
@@ -248,32 +265,18 @@ def _for_corpus(values: dict[str, Any], corpus: str | None, where: str) -> dict[
     return _laid_over(shared | {"corpus": chosen, "departures": departures}, overrides)
 
 
-def _laid_over(values: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]:
+def _laid_over(values: Values, overrides: Values) -> Values:
     """Overrides replace values; mappings are merged key by key unless the override names another `kind`."""
     merged = dict(values)
     for key, value in overrides.items():
-        there = merged.get(key)
-        if (
-            isinstance(there, dict)
-            and isinstance(value, dict)
-            and value.get("kind") in (None, there.get("kind"))
-        ):
-            value = _laid_over(there, value)
-        merged[key] = value
+        there: Any = merged.get(key)
+        both = isinstance(there, dict) and isinstance(value, dict)
+        merge = both and value.get("kind") in (None, there.get("kind"))
+        merged[key] = _laid_over(there, value) if merge else value
     return merged
 
 
-def _yaml(text: str, where: str) -> dict[str, Any]:
-    try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as failure:
-        raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
-    if not isinstance(values, dict):
-        raise SeesayError(f"{where}: a recipe is a mapping of keys to values.")
-    return values
-
-
-def _apply(values: dict[str, Any], change: str) -> None:
+def _apply(values: Values, change: str) -> None:
     key, equals, value = change.partition("=")
     if not equals:
         raise SeesayError(f"--set {change}: write key=value, such as schedule.epochs=5.")
@@ -287,10 +290,3 @@ def _apply(values: dict[str, Any], change: str) -> None:
         at[last] = yaml.safe_load(value)
     except yaml.YAMLError as failure:
         raise SeesayError(f"--set {change}: the value is not YAML.") from failure
-
-
-def _validate(values: dict[str, Any], where: str) -> Recipe:
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as failure:
-        raise SeesayError(f"{where}: {describe(failure, Recipe)}") from failure

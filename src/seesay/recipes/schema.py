@@ -1,4 +1,4 @@
-"""What a recipe may say. Unknown keys are errors; every value's type is checked."""
+"""The keys of a recipe and their types. Unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES
 
 
 class OptimizerSettings(Settings):
-    """Adam (AdamW if `weight_decay` is not zero) or SGD; `grad_clip` is the largest norm of the gradients."""
+    """Adam (AdamW if `weight_decay` is not zero) or SGD; `grad_clip` is the maximum norm of the gradients."""
 
     kind: Literal["adam", "sgd"] = "adam"
     lr: float = Field(1e-3, gt=0)
@@ -34,7 +34,7 @@ class OptimizerSettings(Settings):
 
 
 class ScheduleSettings(Settings):
-    """Epochs, early stopping on val mR after `patience` epochs without a gain, and the rate's course."""
+    """Epochs, early stopping after `patience` epochs without a better val mR, and the shape of the rate."""
 
     epochs: int = Field(30, gt=0)
     patience: int | None = Field(None, gt=0)
@@ -43,13 +43,13 @@ class ScheduleSettings(Settings):
 
 
 class RegionSettings(Settings):
-    """Phrase localization: what a phrase is matched with.
+    """Phrase localization: the regions that a phrase is matched with.
 
     Attributes:
-        proposals: how many an image has.
+        proposals: number of proposals of an image.
         positives: the true box alone, or also proposals that overlap it with IoU >= 0.7.
-        negatives: at most so many proposals with IoU < 0.3 a phrase, drawn anew each time; all without it.
-        geometry: whether a region's place and size stand beside its features.
+        negatives: maximum number of proposals with IoU < 0.3 for a phrase, drawn anew each time; None: all.
+        geometry: whether a region's features include its place and size.
     """
 
     proposals: int = Field(200, gt=0)
@@ -70,11 +70,11 @@ class Recipe(Settings):
         sentence_dim: to how many principal components a fitted one is reduced, at most.
         min_count: how often a word must occur in the train split to be in the vocabulary.
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
-            `neighbourhood` shuffles them and sees to two sentences of each image in the batch.
-        regions: set where the recipe grounds phrases; its encoder then is a region encoder.
+            `neighbourhood` shuffles them and adds a second sentence of each image in the batch.
+        regions: set if the recipe grounds phrases; its encoder then is a region encoder.
         system: the name of the published row that stands beside the measured one.
         departures: how the recipe differs from that paper, a line each.
-        changes: what the command line changed (`--set`); it tells the rows of a table apart.
+        changes: what was changed (`--set`); rows of a table that share a recipe differ by it.
     """
 
     name: str
@@ -97,13 +97,15 @@ class Recipe(Settings):
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
 
-    @field_validator("sentence_encoder")
+    @field_validator("sentence_encoder", "sampler")
     @classmethod
-    def _registered(cls, name: str | None) -> str | None:
-        if name is not None and name not in SENTENCE_ENCODERS:
-            near = did_you_mean(name, SENTENCE_ENCODERS) or "."
-            known = ", ".join(sorted(SENTENCE_ENCODERS))
-            raise ValueError(f"no sentence encoder '{name}'{near} There are: {known}")
+    def _is_registered(cls, name: str | None, info: ValidationInfo) -> str | None:
+        registries = {"sampler": sorted(SAMPLERS), "sentence_encoder": sorted(SENTENCE_ENCODERS)}
+        known = registries[str(info.field_name)]
+        if name is not None and name not in known:
+            near = did_you_mean(name, known) or "."
+            what = str(info.field_name).replace("_", " ")
+            raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")
         return name
 
     @field_validator("matcher")
@@ -118,9 +120,9 @@ class Recipe(Settings):
     def _fits_the_matcher(cls, loss: AnyLossSettings, info: ValidationInfo) -> AnyLossSettings:
         matcher, labels = info.data.get("matcher"), loss.loss_class.learns_concepts
         if matcher is None or (matcher.is_composed and not getattr(matcher, "matchers", ())):
-            return loss  # what it is made of is not known yet
+            return loss  # its members are not known yet
         if labels != matcher.predicts_concepts:
-            raise ValueError("multi-label is what concepts are learned with, and they alone")
+            raise ValueError("the multi-label loss is for matchers that predict concepts; they take no other")
         if labels and len(info.data.get("encoders", ())) > 1:
             raise ValueError("concepts are predicted from the features of one encoder; name a single one")
         if missing := missing_methods(loss.loss_class, matcher.matcher_class):
@@ -128,14 +130,6 @@ class Recipe(Settings):
                 f"{loss.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
             )
         return loss
-
-    @field_validator("sampler")
-    @classmethod
-    def _is_registered(cls, sampler: str) -> str:
-        if sampler not in SAMPLERS:
-            near = did_you_mean(sampler, SAMPLERS)
-            raise ValueError(f"no sampler '{sampler}'{near}; there are {', '.join(SAMPLERS)}")
-        return sampler
 
     @field_validator("regions")
     @classmethod

@@ -1,29 +1,28 @@
 """Tables as data: the recipes of their rows, and the published rows beside them.
 
-One YAML file a paper in `tables/`, and one for the table of several papers that the README shows.
+Each paper has one YAML file in `tables/`, and so has the table of several papers that the README shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import capwords
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.recipes.load import load_recipe
+from seesay.recipes.load import Values, load_recipe, read_yaml, validated
 from seesay.recipes.schema import Recipe
-from seesay.registry import describe
+from seesay.registry import Settings
 
 _YAML = (".yaml", ".yml")
 
 
-class TableRow(BaseModel):
+class TableRow(Settings):
     """One row: a recipe, or two runs combined.
 
     Attributes:
@@ -35,8 +34,6 @@ class TableRow(BaseModel):
         changes: `key=value` changes to the recipe; the row is then a variant with its own run.
         group: the heading above the row.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     recipe: str | None = None
@@ -52,7 +49,7 @@ class TableRow(BaseModel):
         return self.combine or (self.recipe or self.name,)
 
 
-class TableDefinition(BaseModel):
+class TableDefinition(Settings):
     """A table. In YAML a row may be the bare name of a recipe, and `rows` a mapping from headings to rows.
 
     Attributes:
@@ -63,8 +60,6 @@ class TableDefinition(BaseModel):
         protocol: the protocol of rows without their own.
         measures: the columns to show, such as `R@1`; all if empty.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     title: str
@@ -148,7 +143,7 @@ def load_table(name: str) -> TableDefinition:
     if name in _shipped():
         definition = _shipped()[name]
     elif Path(name).suffix in _YAML:
-        definition = _validate(_read(Path(name), name), name)
+        definition = _definition(read_yaml(Path(name), f"Table {name}"), name)
     else:
         near = did_you_mean(name, _shipped()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_shipped()))}.")
@@ -183,15 +178,15 @@ def corpus_title(name: str) -> str:
 def _shipped() -> dict[str, TableDefinition]:
     found = {}
     for path in Path(str(files("seesay.recipes"))).glob("tables/*.yaml"):
-        content = _read(path, path.name)
+        content = read_yaml(path, path.name)
         for table in _of_paper(content) if "tables" in content else [content]:
-            found[table["name"]] = _validate(table, table["name"])
+            found[table["name"]] = _definition(table, table["name"])
     return found
 
 
-def _of_paper(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _of_paper(content: Values) -> list[Values]:
     """The tables of a paper: one for each corpus of `corpora`, which maps these to their protocols."""
-    found: list[Mapping[str, Any]] = []
+    found = []
     for shared in content["tables"]:
         table = dict(shared)
         for number, (corpus, protocol) in enumerate(table.pop("corpora").items()):
@@ -207,18 +202,5 @@ def _rows(rows: Any) -> list[Any]:
     return [{"name": row} if isinstance(row, str) else row for row in listed]
 
 
-def _read(path: Path, name: str) -> Mapping[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as failure:
-        raise SeesayError(f"Table {name}: cannot be read ({' '.join(str(failure).split())}).") from failure
-    if not isinstance(content, dict):
-        raise SeesayError(f"Table {name}: a table is a mapping of keys to values.")
-    return content
-
-
-def _validate(values: Mapping[str, Any], name: str) -> TableDefinition:
-    try:
-        return TableDefinition.model_validate(values)
-    except ValidationError as failure:
-        raise SeesayError(f"Table {name}: {describe(failure, TableDefinition)}") from failure
+def _definition(values: Values, name: str) -> TableDefinition:
+    return validated(TableDefinition, values, f"Table {name}")
