@@ -390,7 +390,7 @@ loss: {kind: margin}
         (MATCHING, "loss={kind: correlation}", "correlation needs a matcher with solve"),
         (MATCHING, "matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),
         (MATCHING, "matcher.at_once=0", r"matcher\.at_once"),
-        (CONCEPTS, "loss={kind: margin}", "multi-label is what concepts are learned with"),
+        (CONCEPTS, "loss={kind: margin}", "the multi-label loss is for matchers"),
         (MATCHING, "loss={kind: multi-label}", "multi-label is what concepts are"),
         (CONCEPTS, "encoders=[efficientnet-lite0, efficientnet-lite1]", "features of one encoder"),
         (CONCEPTS, "encoders=[precomputed]", "can be fine-tuned"),
