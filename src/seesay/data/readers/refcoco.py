@@ -90,12 +90,12 @@ def _box(annotation: Record, where: str) -> tuple[float, float, float, float]:
 
 def _frame(picture: Record, where: str) -> tuple[float, float] | None:
     """Return the size of the image that the boxes were drawn on; None if it is not given."""
-    width, height = picture.get("width"), picture.get("height")
-    if width is None and height is None:
+    sides: list[Any] = [picture.get("width"), picture.get("height")]
+    if sides == [None, None]:
         return None
-    if not all(_is_number(side) and side >= 1 for side in (width, height)):
-        raise SeesayError(f"{where}: the width and height of its image are {width} and {height}.")
-    return float(picture["width"]), float(picture["height"])
+    if not all(_is_number(side) and side >= 1 for side in sides):
+        raise SeesayError(f"{where}: the width and height of its image are {sides[0]} and {sides[1]}.")
+    return float(sides[0]), float(sides[1])
 
 
 def _is_number(value: Any) -> bool:

@@ -90,7 +90,7 @@ class ImageEncoder(Described):
     """A network with its preprocessing.
 
     Args:
-        name: the name that recipes use, crops included.
+        name: the name that recipes use, crop included.
         weights: an identifier that changes with the weights.
         size: side in pixels of the squares that the network takes.
         dims: width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
@@ -160,9 +160,6 @@ def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
     """Load an image encoder by its name, such as "efficientnet-lite0:ten"; `list_encoders` lists them.
 
     On a CPU the packaged networks run in ONNX Runtime, on a GPU in PyTorch.
-
-    Raises:
-        SeesayError: there is no such encoder, or a part of it is not installed.
 
     Example:
         >>> load_image_encoder("efficientnet-lite0").dims

@@ -46,7 +46,7 @@ class StoredHead(NamedTuple):
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
-        """Read the head that a run keeps (`@HASH`), or that of the run named, or raise SeesayError."""
+        """Read the head that a run keeps (`@HASH`), or that of the run that the name ends with."""
         if (kept := TunedName.from_name(name)) is not None:
             path = tuned_file(kept)
             about = metadata(path)
@@ -96,10 +96,7 @@ class StoredHead(NamedTuple):
 
 @register_image_encoder("concepts")
 class ConceptEncoder(ImageEncoder):
-    """Concept scores from the features of another encoder.
-
-    `pooled` are the scores, sigmoids in 0..1 in the order of the run's concepts, `logits` what they are of.
-    """
+    """Concept scores from the features of another encoder: `pooled` are the sigmoids of `logits`, (n, K)."""
 
     variants: ClassVar = {":RUN": "scores of the concepts that the run has learned to predict"}
 
@@ -113,17 +110,14 @@ class ConceptEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load `concepts:RUN`, or `concepts@HASH:RUN` which a run keeps."""
         head = StoredHead.from_name(name)
         return cls(load_image_encoder(head.encoder, device), head)
 
     @property
     def source(self) -> ImageEncoder:
-        """The encoder that the head was trained on."""
         return self._base
 
     def from_source(self, arrays: Arrays) -> Arrays:
-        """Compute scores and logits, (n, K) each."""
         return self._head.scores(arrays)
 
     def encode(self, crops: Pixels) -> Arrays:
@@ -152,7 +146,6 @@ class ConceptRegionsEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load `concepts-regions:RUN`, or `concepts-regions@HASH:RUN` which a run keeps."""
         head = StoredHead.from_name(name)
         network = head.encoder.partition(":")[0]
         lite = kind_of(network) in LITE
@@ -177,10 +170,9 @@ def save_head_inputs(folder: Path, encoder: str, arrays: Sequence[str]) -> None:
 
 
 def keep_concepts(name: str, folder: Path) -> str:
-    """Copy the head of a concept encoder to a run's folder, so that the run needs no other.
+    """Copy the head of a concept encoder to a run's folder, so that the run needs no other run.
 
-    Returns:
-        The encoder's new name; the same one if it is another kind of encoder, or kept already.
+    Returns the encoder's new name; the same one if it is another kind of encoder, or kept already.
     """
     if kind_of(name) not in CONCEPT_ENCODERS or TunedName.from_name(name) is not None:
         return name

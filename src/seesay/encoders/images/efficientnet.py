@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -16,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from seesay.encoders import TunedName, register_image_encoder
+from seesay.encoders import TunedName, package_folder, register_image_encoder
 from seesay.encoders.images.base import CROPS, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.errors import SeesayError, did_you_mean
@@ -77,7 +76,6 @@ class LiteEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str, side: int | None = None) -> ImageEncoder:
-        """Load `NETWORK` or `NETWORK@WEIGHTS`, with an optional `:CROP`, for squares of `side` pixels."""
         where, _, crop = name.partition(":")
         network, _, tuned = where.partition("@")
         if crop and crop not in CROPS:
@@ -128,9 +126,6 @@ def load_lite(name: str) -> PixelsToFeatures:
 
     The package ships a .pth file: it is read only if its hash is the known one, and with PyTorch's restricted
     reader, which builds tensors and nothing else.
-
-    Raises:
-        SeesayError: the weights are missing, or not the known ones.
     """
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -157,10 +152,7 @@ def load_lite(name: str) -> PixelsToFeatures:
 
 def _packaged_file(relative: str) -> Path:
     package, _, inside = relative.partition("/")
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        raise SeesayError(f"The package {package.replace('_', '-')} is missing; pip install it.")
-    path = Path(spec.origin).parent / inside
+    path = package_folder(package) / inside
     if not path.is_file():
         raise SeesayError(f"{path}: missing; reinstall the package {package.replace('_', '-')}.")
     return path

@@ -69,12 +69,11 @@ def encode_images(
     good = [i for i, error in enumerate(errors) if error is None]
     computed: dict[str, Arrays] = {}
     for e, (fingerprint, source) in enumerate(sources.items()):
-        computed[fingerprint] = {
-            n: np.zeros((len(images), dim), np.float32) for n, dim in source.dims.items()
-        }
-        for name, rows in computed[fingerprint].items():
+        found = computed[fingerprint] = {}
+        for name, dim in source.dims.items():
+            found[name] = np.zeros((len(images), dim), np.float32)
             if good:
-                rows[good] = np.concatenate([part.arrays[e][name] for part in parts if part.arrays])
+                found[name][good] = np.concatenate([part.arrays[e][name] for part in parts if part.arrays])
     arrays = [encoder.from_source(computed[encoder.source.fingerprint]) for encoder in encoders]
     for rows in (rows for each in arrays for rows in each.values()):
         rows[[i for i, error in enumerate(errors) if error is not None]] = 0
@@ -82,7 +81,7 @@ def encode_images(
 
 
 def _sources(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
-    """The encoders whose features are computed from pixels, each once, by fingerprint."""
+    """Collect the encoders whose features are computed from pixels, each once, by fingerprint."""
     return {encoder.source.fingerprint: encoder.source for encoder in encoders}
 
 
@@ -114,11 +113,9 @@ class DerivedStore:
         self._encoder, self._store = encoder, store
 
     def __contains__(self, key: str) -> bool:
-        """Return whether the image with that content key is in the store."""
         return key in self._store
 
     def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
-        """Read as `FeatureStore.read` does."""
         stored = {each: self._store.read(keys, each) for each in self._store.dims}
         return self._encoder.from_source(stored)[name]
 
@@ -192,9 +189,9 @@ def fill(
     keep: Callable[[list[Out]], None],
     kept_at_once: int,
 ) -> Filled:
-    """Compute what is missing in threads, `chunk` images at a time, with a bar of that label.
+    """Compute what is missing in threads, `chunk` images at a time, with a progress bar.
 
-    What `work` has computed is kept when there is enough for a write, and whatever happens at the end.
+    The results of `work` are written when `kept_at_once` images are done, and whatever happens at the end.
     """
     filled, waiting, count = Filled(), [], 0
     chunks = [images[i : i + chunk] for i in range(0, len(images), chunk)]
@@ -259,7 +256,7 @@ def bytes_of(image: CorpusImage) -> bytes:
 
 
 def _decoded_side(encoders: Sequence[ImageEncoder]) -> int:
-    """The side down to which JPEGs may be decoded; ten crops are taken from an image 256/224 larger."""
+    """Compute the side down to which JPEGs may be decoded; ten crops come from an image 256/224 larger."""
     sides = [round(e.size * 256 / 224) if e.crop == "ten" else e.size for e in encoders]
     return max(SHARED_SIDE, *sides)
 

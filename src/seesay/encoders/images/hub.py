@@ -32,7 +32,6 @@ class HubEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load `timm:NAME`, `open_clip:NAME/PRETRAINED` or `transformers:REPOSITORY`."""
         library, _, which = name.partition(":")
         load = {"timm": _timm, "open_clip": _open_clip, "transformers": _transformers}[library]
         try:

@@ -39,7 +39,6 @@ class InstanceEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        """Load the encoder."""
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
         dims = {"pooled": COUNT * CLASSES, "boxes": COUNT * 4}
         return cls(name, what, SIDE, dims, lite_network(_NETWORK, device, SIDE), "regions")
@@ -56,19 +55,16 @@ class InstanceEncoder(ImageEncoder):
         classes = np.zeros((len(images), COUNT, CLASSES), np.float32)
         places = np.zeros((len(images), COUNT, 4), np.float32)
         for row, (squares, boxes) in enumerate(images):
-            parts = [
-                self._network(squares[i : i + _AT_ONCE])["logits"] for i in range(0, len(squares), _AT_ONCE)
-            ]
-            classes[row, : len(squares)] = _softmax(np.concatenate(parts))
+            starts = range(0, len(squares), _AT_ONCE)
+            logits = np.concatenate([self._network(squares[i : i + _AT_ONCE])["logits"] for i in starts])
+            classes[row, : len(squares)] = _softmax(logits)
             places[row, : len(boxes)] = boxes
         return {"pooled": classes.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
 
     def crops(self, pixels: Pixels) -> Pixels:
-        """Cut out the i instances of one image, (i, size, size, 3)."""
         return self.prepare(pixels)[0]
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
-    return probabilities
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))

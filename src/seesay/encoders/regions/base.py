@@ -35,7 +35,6 @@ STRIDE_16 = 11  # blocks of the network before its stride becomes 32
 CHANNELS = (112, 320)  # of the maps of stride 16 and 32
 SIDE = 448  # pixels, of the square that the whole image is resized to
 CROPS_AT_ONCE = 32
-GEOMETRY = 5  # numbers that say where a region lies: x1 y1 x2 y2 and the area
 
 
 class RegionEncoder(Described):
@@ -81,9 +80,6 @@ class RegionEncoder(Described):
 def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
     """Load a region encoder by its name, such as "efficientnet-lite0:roi".
 
-    Raises:
-        SeesayError: there is no such region encoder, or a part of it is not installed.
-
     Example:
         >>> import numpy as np
         >>> from seesay.encoders import load_region_encoder
@@ -95,11 +91,7 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
-    """Clip boxes (r, 4) to the image, at least a pixel wide and high.
-
-    Raises:
-        SeesayError: a box has no part in the image, has x1 > x2 or y1 > y2, or is not finite.
-    """
+    """Clip boxes (r, 4) to the image, at least a pixel wide and high; raise SeesayError if one is outside."""
     boxes = np.asarray(boxes, np.float32).reshape(-1, 4)
     x1, y1, x2, y2 = boxes.T
     good = (x1 <= x2) & (y1 <= y2) & (x1 < width) & (y1 < height) & (x2 > 0) & (y2 > 0)
@@ -196,9 +188,8 @@ def load_maps() -> PixelsToMaps:
 
 def onnx_maps() -> MapNetwork:
     """Load the same in ONNX Runtime on one core, for squares of SIDE pixels."""
-    return on_cpu(
-        f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}", load_maps, SIDE, ["fine", "coarse"]
-    )
+    key = f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
+    return on_cpu(key, load_maps, SIDE, ["fine", "coarse"])
 
 
 @register_region_encoder(NETWORK)
@@ -212,7 +203,6 @@ class LiteRegionEncoder(RegionEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
-        """Load `efficientnet-lite0:roi` or `efficientnet-lite0:crops`."""
         known, lite = [line[0] for line in cls.describe(NETWORK)], LITE[NETWORK]
         if name not in known:
             hint = did_you_mean(name, known) or "."

@@ -78,19 +78,10 @@ def fill_regions(
     extra_boxes: Sequence[Boxes] | None = None,
     count: int = 200,
 ) -> RegionFill:
-    """Read regions of every image from the store under `folder`; compute and keep what is missing.
+    """Read at most `count` regions of every image from the store under `folder`; compute what is missing.
 
-    Finished batches are kept whatever happens after them, so an interrupted call resumes.
-
-    Args:
-        encoder: of the regions.
-        folder: of all stores.
-        images: of which regions are wanted.
-        extra_boxes: for each image further boxes (k, 4), such as the true ones: its last k regions.
-        count: of proposals an image, at most.
-
-    Raises:
-        SeesayError: an extra box lies outside its image.
+    `extra_boxes` are for each image further boxes (k, 4), such as the true ones: its last k regions. Finished
+    batches are kept whatever happens after them, so an interrupted call resumes.
     """
     store = RegionStore(folder, encoder)
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
@@ -134,6 +125,6 @@ def _missing_regions(
 
 
 def _key(data: bytes, extra: Boxes, count: int) -> str:
-    """What decides an image's regions: its content, the boxes that come with it, how many are proposed."""
+    """Hash what decides an image's regions: its content, extra boxes, and how many are proposed."""
     what = f"{content_key(data)} {count} ".encode() + np.asarray(extra, "<f4").tobytes()
     return hashlib.blake2b(what, digest_size=16).hexdigest()

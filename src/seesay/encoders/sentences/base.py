@@ -177,7 +177,6 @@ class FittedEncoder(SentenceEncoder):
         return digest.hexdigest()
 
     def tensors(self) -> Tensors:
-        """Return all that was fitted."""
         return self.features.tensors() | {"pca.mean": self.pca.mean, "pca.components": self.pca.components}
 
     def encode(self, texts: Sequence[str]) -> Vectors:

@@ -45,9 +45,9 @@ class Mixture:
         gaussian = np.where(self.laplacian, 0, 1 / np.square(self.scale))
         squares = np.square(x) @ gaussian.T - 2 * x @ (gaussian * self.location).T
         squares += (gaussian * np.square(self.location)).sum(axis=1)
-        logs: Floats = (
-            -0.5 * squares - np.log(_width(self.scale, self.laplacian)).sum(axis=1) + np.log(self.weights)
-        )
+        # 2s normalises a Laplacian, σ√2π a Gaussian.
+        widths = np.where(self.laplacian, 2, np.sqrt(2 * np.pi)) * self.scale
+        logs: Floats = -0.5 * squares - np.log(widths).sum(axis=1) + np.log(self.weights)
         for k in np.flatnonzero(self.laplacian.any(axis=1)):
             dims = self.laplacian[k]
             logs[:, k] -= np.abs(x[:, dims] - self.location[k, dims]) @ (1 / self.scale[k, dims])
@@ -55,24 +55,19 @@ class Mixture:
 
     def log_likelihood(self, x: Floats) -> Floats:
         """Compute the log-likelihood of each point, (n,)."""
-        total: Floats = logsumexp(self.joint(x), axis=1)
-        return total
+        return np.asarray(logsumexp(self.joint(x), axis=1))
 
     def posteriors(self, x: Floats) -> Floats:
         """Compute the probability of each centre given each point, (n, k)."""
         logs = self.joint(x)
-        shares: Floats = np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
-        return shares
+        return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
 
 
 def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixture:
     """Fit a mixture to points (n, d) by expectation-maximisation from a k-means partition.
 
-    Args:
-        x: points.
-        kind: "gmm", "lmm", or "hglmm": each centre and dimension is what its points make likelier.
-        centres: how many, at most one for ten points.
-        seed: of k-means' first centres.
+    There are `centres` centres, at most one for ten points. With "hglmm" each is in each dimension what its
+    points make likelier.
     """
     centres = min(centres, max(len(x) // 10, 1))
     with warnings.catch_warnings():
@@ -98,25 +93,21 @@ def _maximise(
 ) -> Mixture:
     """The M-step; `order` sorts the points in each dimension, for the medians."""
     mass = posteriors.sum(axis=0)[:, None].clip(1e-12)
+    weights = mass[:, 0] / mass.sum()
     mean = posteriors.T @ x / mass
     deviation = np.sqrt((posteriors.T @ np.square(x) / mass - np.square(mean)).clip(0)).clip(min_scale)
     if order is None:
-        return _mixture(mass, mean, deviation, np.zeros(mean.shape, bool))
+        return Mixture(weights, mean, deviation, np.zeros(mean.shape, bool))
     median = _medians(x, posteriors, order)
     spread = np.stack([posteriors[:, k] @ np.abs(x - median[k]) for k in range(len(mass))]) / mass
     spread = spread.clip(min_scale)
     if kind == "lmm":
-        return _mixture(mass, median, spread, np.ones(mean.shape, bool))
+        return Mixture(weights, median, spread, np.ones(mean.shape, bool))
     # A centre's expected log-likelihood in one dimension is -log(width) - 1/2 as the best Gaussian and
     # -log(width) - 1 as the best Laplacian.
     laplacian = np.log(2 * spread) + 1 < np.log(np.sqrt(2 * np.pi) * deviation) + 0.5
-    return _mixture(
-        mass, np.where(laplacian, median, mean), np.where(laplacian, spread, deviation), laplacian
-    )
-
-
-def _mixture(mass: Floats, location: Floats, scale: Floats, laplacian: NDArray[np.bool_]) -> Mixture:
-    return Mixture(mass[:, 0] / mass.sum(), location, scale, laplacian)
+    location, scale = np.where(laplacian, median, mean), np.where(laplacian, spread, deviation)
+    return Mixture(weights, location, scale, laplacian)
 
 
 def _medians(x: Floats, weights: Floats, order: NDArray[np.int64]) -> Floats:
@@ -127,12 +118,6 @@ def _medians(x: Floats, weights: Floats, order: NDArray[np.int64]) -> Floats:
         below = np.cumsum(weights.take(rows, axis=1), axis=1)
         medians[:, d] = x[rows[(below >= below[:, -1:] / 2).argmax(axis=1)], d]
     return medians
-
-
-def _width(scale: Floats, laplacian: NDArray[np.bool_]) -> Floats:
-    """What normalises each density: 2s of a Laplacian, σ√2π of a Gaussian."""
-    width: Floats = np.where(laplacian, 2, np.sqrt(2 * np.pi)) * scale
-    return width
 
 
 # A centre less likely than this, given the word, changes no normalised vector by more than 1e-5.
@@ -228,8 +213,7 @@ def _rotation(white: Floats, seed: int) -> Floats:
 def _orthogonal(matrix: Floats) -> Floats:
     """The nearest orthogonal matrix, (W Wᵀ)^-1/2 W."""
     left, _, right = np.linalg.svd(matrix)
-    nearest: Floats = left @ right
-    return nearest
+    return np.asarray(left @ right)
 
 
 @dataclass(frozen=True)
@@ -242,11 +226,7 @@ class FisherVectors(SentenceFeatures):
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
-        """Fit ICA and mixtures to the distinct words of sentences.
-
-        Raises:
-            SeesayError: too few words have a vector.
-        """
+        """Fit ICA and mixtures to the distinct words of sentences."""
         del images
         vectors = Bags.from_texts(texts).vectors
         if len(vectors) < 2:
@@ -260,12 +240,10 @@ class FisherVectors(SentenceFeatures):
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> Self:
-        """Restore what `tensors` returned."""
         mixtures = (_unpack(Mixture, f"mixture{i}", tensors) for i in range(len(cls.kinds)))
         return cls(_unpack(Ica, "ica", tensors), tuple(mixtures))
 
     def tensors(self) -> Tensors:
-        """Return all that was fitted."""
         parts = {"ica": self.ica} | {f"mixture{i}": mixture for i, mixture in enumerate(self.mixtures)}
         return {
             f"{p}.{field.name}": getattr(part, field.name)

