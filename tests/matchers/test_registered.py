@@ -98,6 +98,7 @@ def test_forward_gives_a_score_for_each_pair(kind: str) -> None:
     assert scores.unique().numel() > 1
     torch.testing.assert_close(matcher(images()[:1], TEXTS), scores[:1], atol=1e-5, rtol=1e-5)
     assert matcher(images(n=0), TEXTS).shape == (0, len(TEXTS))
+    assert matcher(images(), TEXTS.take(torch.arange(0))).shape == (IMAGES, 0)
     assert [each.shape for each in matcher.training_scores(images(), TEXTS)] == [scores.shape] * (
         2 if kind == "projection" else 1
     )

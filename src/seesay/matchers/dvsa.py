@@ -56,7 +56,8 @@ class BRNN(nn.Module):
 
     def forward(self, sentences: Sentences, max_length: int) -> Tensor:
         """Return h_t of each word, (m, max_length, dim); zeros behind the last word."""
-        places = torch.arange(int(sentences.lengths.max()), device=sentences.lengths.device)
+        longest = int(sentences.lengths.max()) if len(sentences) else 1
+        places = torch.arange(longest, device=sentences.lengths.device)
         there = places < sentences.lengths[:, None]
         padded = self.embedding.weight.new_zeros(*there.shape, self.embedding.embedding_dim)
         padded[there] = self.embedding(sentences.words)

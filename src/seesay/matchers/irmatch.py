@@ -50,6 +50,8 @@ class SentenceCNN(nn.Module):
         A word's product with each place of each kernel is computed once, however often the word
         stands in the batch; a window's response is the sum of its words' products.
         """
+        if not len(sentences):
+            return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self._kernels()))
         words, occurrence = torch.unique(sentences.words, return_inverse=True)
         vectors = self.embedding(words)
         places = window_places(sentences.lengths, max(self.widths))

@@ -31,6 +31,8 @@ class WordLSTM(nn.Module):
 
     def forward(self, sentences: Sentences) -> Tensor:
         """Return the states, (m, dim)."""
+        if not len(sentences):
+            return self.embedding.weight.new_zeros(0, self.lstm.hidden_size)
         state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
         return state
 

@@ -56,5 +56,7 @@ class VSEPlusPlus(EmbeddingMatcher):
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
         read = read_words(sentences, self.embedding.num_embeddings)
+        if not len(read):
+            return self.embedding.weight.new_zeros(0, self.gru.hidden_size)
         _, last = self.gru(read.packed(self.embedding(read.words)))
         return functional.normalize(last[0], dim=1)
