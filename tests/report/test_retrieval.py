@@ -15,6 +15,7 @@ from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import Subject
 from seesay.report.queries import best_answers, hardest
 from seesay.report.retrieval import (
+    Measured,
     bins_of,
     equal_bins,
     image_retrieval_of,
@@ -22,7 +23,6 @@ from seesay.report.retrieval import (
     rank_shares,
     recall_curve,
 )
-from seesay.report.subjects import Measured
 from seesay.runs.scores import MatrixScores
 
 RANKS = st.lists(st.integers(-1, 300), min_size=1, max_size=60).filter(lambda r: max(r) >= 0)

@@ -18,8 +18,8 @@ from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
 from seesay.report.internals import concept_scores
 from seesay.report.queries import answer_queries, sample
-from seesay.report.subjects import measure_all, open_entries, short_names
-from seesay.report.write import check_out, write_report
+from seesay.report.retrieval import measure_all
+from seesay.report.write import check_out, open_entries, short_names, write_report
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.training.measured import data_digest

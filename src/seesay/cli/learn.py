@@ -122,8 +122,7 @@ def report(
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
-    from seesay.report.subjects import open_entries
-    from seesay.report.write import check_out, write_report
+    from seesay.report.write import check_out, open_entries, write_report
     from seesay.results.rows import source_commit
     from seesay.runs.corpus import open_corpus_of
     from seesay.runs.run import Run

@@ -47,14 +47,3 @@ def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
         first, *rest = np.argwhere(missing)[0].tolist()
         place = ", ".join(map(str, (first + start, *rest)))
         raise SeesayError(f"{name}: NaN at [{place}]; a rank of it would mean nothing. Check the weights.")
-
-
-def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Rank numbers (n,) in ascending order from 1; equal ones have the mean of their ranks.
-
-    >>> average_ranks(np.array([0.5, 0.1, 0.5])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks: NDArray[np.float64] = (counts.cumsum() - (counts - 1) / 2)[place]
-    return ranks

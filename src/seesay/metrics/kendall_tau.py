@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, average_ranks, refuse_nan
+from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 
 Whole = NDArray[np.int64]
@@ -59,7 +59,9 @@ class TauSample(Sample):
 
     def pooled(self, other: TauSample) -> TauSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
-        ranks = np.concatenate([average_ranks(each.scores) for each in (self, other)])
+        from scipy.stats import rankdata
+
+        ranks = np.concatenate([rankdata(each.scores) for each in (self, other)])
         groups = np.concatenate([self.groups, other.groups + self.size])
         return TauSample(ranks, np.concatenate([self.ratings, other.ratings]), groups)
 

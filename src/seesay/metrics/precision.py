@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, average_ranks, refuse_nan
+from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 
 Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
@@ -61,8 +61,9 @@ class PrecisionSample(Sample):
 
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
-        both = (np.apply_along_axis(average_ranks, 0, each.scores) for each in (self, other))
-        ranks = np.concatenate(list(both))
+        from scipy.stats import rankdata
+
+        ranks = np.concatenate([rankdata(each.scores, axis=0) for each in (self, other)])
         return PrecisionSample(ranks, np.concatenate([self.targets, other.targets]))
 
 
@@ -143,10 +144,12 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
     0.75
     """
+    from scipy.stats import rankdata
+
     found = as_array(values, "values", "n")
     positive = as_array(labels, "labels", len(found), kinds="fiub").astype(bool)
     n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None
-    before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
+    before = rankdata(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))

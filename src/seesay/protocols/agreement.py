@@ -1,10 +1,9 @@
-"""Agreement with human judgements: does a pair score higher if people call it a better description?
+"""Agreement with human judgements: Kendall's τ between scores and judgements of pairs.
 
-Kendall's τ between scores and judgements, as the captioning field reports it. On Flickr8k-Expert each of
-the three experts' scores is a row of its own beside the pair's score, pairs whose sentence is one of the
-image's own are left out, and τ-c counts (Anderson et al., "SPICE", 2016; Hessel et al., "CLIPScore", 2021,
-appendix A: 158 of 5,822 pairs left out). On Flickr8k-CrowdFlower the judgement is the share of yes, all
-47,830 pairs stay, also those of own sentences, and τ-b counts.
+On Flickr8k-Expert each of the three experts' judgements is a row of its own beside the pair's score, pairs
+with one of the image's own sentences are left out, and the field reports τ-c (Anderson et al., "SPICE", 2016;
+Hessel et al., "CLIPScore", 2021, appendix A: 158 of 5,822 pairs left out). On Flickr8k-CrowdFlower the
+judgement is the share of yes, all 47,830 pairs are kept, and the field reports τ-b.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _LISTED = 5  # examples of what is left out
 
 
 class AgreementResult(Result):
-    """Kendall's τ times 100 of `ratings` rows: `pairs`, each beside every one of its judgements."""
+    """Kendall's τ times 100 of `ratings` rows, one for each judgement of each of the `pairs`."""
 
     column_names = ("tau-b", "tau-c")
     identity = ("judgements",)
@@ -51,7 +50,7 @@ class AgreementResult(Result):
 
 @register_protocol
 class Agreement(Protocol):
-    """Kendall's τ between the scores of judged pairs, which alone are scored, and their judgements."""
+    """Kendall's τ between the scores and the judgements of judged pairs; no other pair is scored."""
 
     name = "agreement"
     summary = "agreement with human judgements of pairs: Kendall's τ"
@@ -59,11 +58,7 @@ class Agreement(Protocol):
     options = ("judgements",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
-        """Measure τ-b and τ-c.
-
-        Raises:
-            SeesayError: there are no judgements, a score is NaN, or all scores or judgements are equal.
-        """
+        """Measure τ-b and τ-c."""
         if options.judgements is None:
             raise SeesayError(
                 f"protocol '{self.name}': name the file of human judgements with --judgements FILE, such as "
@@ -103,23 +98,14 @@ class Agreement(Protocol):
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Judged pairs of a corpus.
-
-    Attributes:
-        kind: of the judgements.
-        images: (p,), positions in the corpus.
-        sentences: (p,), positions in the corpus.
-        ratings: (p, r), r people or one share.
-        left_out: how many pairs were left out, by reason.
-        examples: the first of them, `image sentence`.
-    """
+    """Judged pairs of a corpus, by positions in it, and those left out by reason."""
 
     kind: Kind
-    images: NDArray[np.int64]
-    sentences: NDArray[np.int64]
-    ratings: NDArray[np.float64]
+    images: NDArray[np.int64]  # (p,)
+    sentences: NDArray[np.int64]  # (p,)
+    ratings: NDArray[np.float64]  # (p, r), of r people, or one share
     left_out: dict[str, int]
-    examples: dict[str, list[str]]
+    examples: dict[str, list[str]]  # the first of those left out, as `image sentence`
 
 
 def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:

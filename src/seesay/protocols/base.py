@@ -281,7 +281,7 @@ class Protocol(ABC):
         """Measure the subject.
 
         Raises:
-            SeesayError: the protocol cannot measure it.
+            SeesayError: the protocol cannot measure it, or a score is NaN.
         """
 
     def result(

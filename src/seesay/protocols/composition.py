@@ -1,8 +1,8 @@
-"""Composition: does the true order of a sentence's words match its image better than another order?
+"""Composition: how often the true order of a sentence's words scores higher than another order.
 
-Table 4 of the m-CNN paper (Ma et al. 2015) scores one image with its sentence and with three random
-reshuffles of its words. Here every pair of a split is scored, with two reorderings: all words reshuffled, and
-two nouns exchanged. A bag of words cannot tell them apart; all its pairs are ties.
+Table 4 of the m-CNN paper (Ma et al. 2015) scores one image with its sentence and three random shuffles of
+its words. Here every pair of a split is scored, with two kinds of reorderings: all words shuffled, and two
+nouns exchanged. To a bag of words all orders are ties.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _AT_ONCE = 512  # sentences scored at a time
 
 
 class TrueOrder(Part):
-    """How often the true order of words scores higher than another, and by how much.
+    """How often, and by how much, the true order of words scores higher than another.
 
     Attributes:
         true_order: percent of the `n` reorderings, a tie counting half; scores tie if they differ by less
             than 1e-4 standard deviations, which rounding reaches when a sum is in another order.
-        standard_error: of that, in percent, over images: orders of one image's sentences are not
-            independent; None for one image.
+        standard_error: of that, in percent, over images, as an image's sentences are not independent; None
+            for one image.
         ties: percent.
         difference: the mean of true minus other, in standard deviations of the true scores; None if those
             are all equal.
@@ -63,7 +63,7 @@ class TrueOrder(Part):
 
 
 class CompositionResult(Result):
-    """How the true order of words does against each kind of reordering, drawn with `order_seed`."""
+    """The true order of words against each kind of reordering, drawn with `order_seed`."""
 
     images: int = Field(gt=0)
     sentences: int = Field(gt=0)
@@ -78,17 +78,11 @@ class CompositionResult(Result):
 
 @dataclass(frozen=True)
 class Reordered:
-    """Sentences with their words in another order.
+    """Sentences with their words in another order."""
 
-    Attributes:
-        texts: n sentences.
-        source: for each the number of the true sentence, (n,).
-        left_out: true sentences that cannot be reordered this way.
-    """
-
-    texts: list[str]
-    source: NDArray[np.int64]
-    left_out: int
+    texts: list[str]  # (n,)
+    source: NDArray[np.int64]  # number of each one's true sentence, (n,)
+    left_out: int  # true sentences that cannot be reordered this way
 
 
 @register_protocol
@@ -105,11 +99,7 @@ class Composition(Protocol):
     result_type = CompositionResult
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
-        """Measure each kind of reordering that some sentence allows.
-
-        Raises:
-            SeesayError: no sentence has two different words, or a score is not finite.
-        """
+        """Measure each kind of reordering that some sentence allows."""
         texts, owners = subject.corpus.texts(), subject.owners
         kinds = {"shuffle": shuffles(texts, _SHUFFLES, _SEED), "swap": noun_swaps(texts, _SEED)}
         if not kinds["shuffle"].texts:
@@ -211,20 +201,16 @@ def noun_swaps(texts: Sequence[str], seed: int) -> Reordered:
 
 
 def _nouns(text: str) -> list[int]:
-    """Positions, among the tokenizer's words, of the nouns that noun phrases end with."""
-    upto = [tokenize(text[: chunk.end]) for chunk in noun_phrases(text)]
-    return [len(words) - 1 for words in upto if words and _is_noun(words[-1])]
-
-
-def _is_noun(word: str) -> bool:
-    return "noun" in word_class(word).classes and "'" not in word  # no "man's"
+    """Find the positions, among the tokenizer's words, of the nouns that noun phrases end with."""
+    found = []
+    for words in (tokenize(text[: chunk.end]) for chunk in noun_phrases(text)):
+        if words and "noun" in word_class(words[-1]).classes and "'" not in words[-1]:  # no "man's"
+            found.append(len(words) - 1)
+    return found
 
 
 def _error_over_images(won: NDArray[np.float64], images: NDArray[np.int64]) -> float | None:
-    """Standard error of the mean of `won` when images are what is drawn, each with all its orders.
-
-    The mean is a ratio of two sums over images, so its error is that of the ratio, linearised.
-    """
+    """Compute the standard error of the mean of `won` over images, as the linearised error of a ratio."""
     _, image = np.unique(images, return_inverse=True)
     count = int(image.max()) + 1
     if count < 2:
@@ -234,7 +220,7 @@ def _error_over_images(won: NDArray[np.float64], images: NDArray[np.int64]) -> f
 
 
 class _SentenceScorer:
-    """Scores of any sentences with the images of a split, which are encoded once."""
+    """Scores sentences with the images of a split, which are encoded once."""
 
     def __init__(self, subject: RunSubject) -> None:
         self._run, self._scorer = subject.run, PairScorer(subject.run)

@@ -51,11 +51,7 @@ class Concepts(Protocol):
     result_type = ConceptResult
 
     def measure(self, subject: RunSubject, options: Options) -> Result:  # type: ignore[override]
-        """Measure mean average precisions.
-
-        Raises:
-            SeesayError: the run predicts no concepts, or no sentence of the split names one.
-        """
+        """Measure mean average precisions."""
         from seesay.runs.concepts import run_concepts
 
         run, corpus = subject.run, subject.corpus

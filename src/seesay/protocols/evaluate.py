@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,7 +26,7 @@ from seesay.runs.run import Run
 Entry: TypeAlias = Run | ExternalScores
 
 NO_OPTIONS = Options()
-_FEW = 20.0  # percent of chance, above which there are too few images to tell
+_FEW = 20.0  # percent: above this a recall by chance says nothing
 
 
 def evaluate(
@@ -65,7 +66,7 @@ def evaluate(
         The result of the protocol, which prints itself; `to_dict` makes it JSON.
 
     Raises:
-        SeesayError: these cannot be combined, or not measured by the protocol on the corpus.
+        SeesayError: the runs cannot be combined, or not be measured by the protocol on the corpus.
 
     Example:
         >>> from pathlib import Path
@@ -109,7 +110,7 @@ def evaluate(
     if other is None:
         return result
     baseline = subject_of(other, corpus, split, chosen)
-    theirs = measure(baseline, chosen, Options(**vars(options) | {"resamples": 0}))
+    theirs = measure(baseline, chosen, replace(options, resamples=0))
     return result.model_copy(update={"against": result.compare(theirs, baseline.name)})
 
 
@@ -125,16 +126,14 @@ def open_entry(entry: Entry | str) -> Entry:
 
 
 def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
-    """Return the protocol of that name; without one, what such runs are measured by.
+    """Return the protocol of that name, or the default of such runs.
 
     Raises:
         SeesayError: there is none of that name.
     """
-    first = entries[0]
-    alone = isinstance(first, Run) and len(entries) == 1
-    return PROTOCOLS[
-        name or (default_protocol(first.recipe) if alone and isinstance(first, Run) else "standard")
-    ]
+    first, *others = entries
+    default = default_protocol(first.recipe) if isinstance(first, Run) and not others else "standard"
+    return PROTOCOLS[name or default]
 
 
 def default_protocol(recipe: Recipe) -> str:
@@ -150,7 +149,7 @@ def subject_of(
     """Prepare a run or external scores on a split for a protocol.
 
     Raises:
-        SeesayError: they, the corpus and the protocol do not go together.
+        SeesayError: the corpus or the protocol does not fit them.
     """
     if isinstance(corpus, PhraseCorpus):
         if protocol.needs != "phrases":
@@ -183,7 +182,7 @@ def measure(
 
 
 def measure_inputs(run: Run, inputs: Inputs | PhraseInputs, split: str) -> Result:
-    """Measure a run on prepared inputs by its recipe's own protocol, as training does after each epoch."""
+    """Measure a run on prepared inputs by the default protocol of its recipe, as after each epoch."""
     subject = (
         PhraseSubject(run, inputs, split)
         if isinstance(inputs, PhraseInputs)
@@ -200,7 +199,7 @@ def _options(
     boxes: Boxes | None,
     resamples: int,
 ) -> Options:
-    """Read the options, once the protocol takes those that there are."""
+    """Read the options; raise if the protocol does not take one."""
     found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes}
     for name, value in found.items():
         if value is not None and name not in protocol.options:
@@ -229,10 +228,16 @@ def _measure_entries(
         return result if isinstance(subject, RunSubject) else _with_hint(result)
     if isinstance(corpus, PhraseCorpus):
         raise SeesayError(f"{corpus.root}: holds phrases; --combine is for whole images and sentences.")
-    val = _subjects(_on_val(entries), corpus, "val", protocol) if how == LEARNED else []
+    for entry in entries if how == LEARNED else ():
+        if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
+            raise SeesayError(
+                f"{entry.name}: --combine learned chooses weights on val, and this is of one split; name the "
+                f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
+            )
+    val = _subjects(entries, corpus, "val", protocol) if how == LEARNED else []
     members = _subjects(entries, corpus, split, protocol)
     result = measure(combine(members, how, val), protocol, options)
-    alone = Options(**vars(options) | {"resamples": 0})
+    alone = replace(options, resamples=0)
     names = distinct([member.name for member in members])
     measured = {n: measure(m, protocol, alone).to_dict() for n, m in zip(names, members, strict=True)}
     return result.model_copy(update={"members": measured})
@@ -243,19 +248,8 @@ def _subjects(entries: Sequence[Entry], corpus: Corpus, split: str, protocol: Pr
     return [each for each in found if isinstance(each, Subject)]
 
 
-def _on_val(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Raise unless all entries have scores of val, by which weights are chosen."""
-    for entry in entries:
-        if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
-            raise SeesayError(
-                f"{entry.name}: --combine learned chooses weights on val, and this is of one split; name the "
-                f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
-            )
-    return entries
-
-
 def _with_hint(result: Result) -> Result:
-    """Note of external scores that find no more than chance does that their order may be another."""
+    """Add a note to a result of external scores that is no better than chance: their order may be wrong."""
     if not isinstance(result, RetrievalResult):
         return result
     chance = 100 * 10 / result.images  # R@10 of image retrieval

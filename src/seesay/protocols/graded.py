@@ -1,10 +1,10 @@
-"""Graded relevance: are the first answers good ones, even if they are not the one right answer?
+"""Graded relevance and several right answers.
 
-nDCG, where an image is as relevant to a sentence, and the sentence to the image, as ROUGE-L of the sentence
-against the image's sentences says (Messina et al., "Transformer Reasoning Network", 2020: the first 25
-answers, gains of 2^relevance - 1). An image's own sentences have relevance 1. And R-precision and mAP@R over
-several right answers (Musgrave et al., "A Metric Learning Reality Check", 2020; for images and sentences
-Chun et al., ECCV 2022): the image's own sentences, the sentence's own image, or what a file says.
+nDCG: the relevance of an image and a sentence is ROUGE-L of the sentence against the image's sentences
+(Messina et al., "Transformer Reasoning Network", 2020: the first 25 answers, gains of 2^relevance - 1). An
+image's own sentences have relevance 1. R-precision and mAP@R (Musgrave et al., "A Metric Learning Reality
+Check", 2020; for images and sentences Chun et al., ECCV 2022): right answers are the image's own sentences,
+the sentence's own image, or those of a file.
 """
 
 from __future__ import annotations
@@ -93,9 +93,6 @@ class Graded(Protocol):
         Without `options.answers` the right answers are an image's own sentences and a sentence's own image;
         then R-precision and mAP@R of sentence queries are their R@1. With them, queries that are not named
         have none.
-
-        Raises:
-            SeesayError: a score is NaN, or no query has an answer.
         """
         corpus, owners, n = subject.corpus, subject.owners, subject.n_images
         external = options.answers is not None

@@ -1,14 +1,13 @@
-"""K-shot matching: recalls of the images and sentences with a word that training hardly ever saw.
+"""K-shot matching: recalls of the images and sentences with a word that is rare in training.
 
-Huang, Long and Wang (AAAI 2019) call a test word uncommon that occurs at most K times in the training
-sentences. Their K-shot test set is the sentences that hold such a word, and the images of these; N is the
-number of uncommon words ("N indicates the numbers of uncommon words in K-shot test sets").
+Huang, Long and Wang (AAAI 2019) call a test word uncommon if it occurs at most K times in the training
+sentences. Their K-shot test set is the sentences with such a word, and the images of these; N is the number
+of uncommon words.
 
-The queries are those images and sentences, and the candidates the whole split. The paper says only that
-part of the test set is selected, but its figures leave no other reading: VSE++, mR 54.6 at K = 0 on COCO,
-has 58.9 among all 5,000 images and 79.4 among 1,000, and the images with one of 516 words are fewer still.
-As in the standard protocol any sentence of an image answers it. What the selected images and sentences
-score among themselves stands beside, as `alone`.
+These are the queries, and the whole split is the gallery. The paper says only that part of the test set is
+selected, but its figures leave no other reading: VSE++, mR 54.6 at K = 0 on COCO, has 58.9 among all 5,000
+images and 79.4 among 1,000, and the images with one of 516 words are fewer still. The recalls with the
+selected images and sentences as the gallery are reported as `alone`.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ Mask = NDArray[np.bool_]
 
 
 class ChosenQueries(Part):
-    """The recalls of some of a split's queries, if there are both images and sentences among them."""
+    """The recalls of some of a split's queries; None unless both images and sentences are among them."""
 
     images: int = Field(ge=0)
     sentences: int = Field(ge=0)
@@ -66,7 +65,7 @@ class ChosenQueries(Part):
 
 
 class FewShot(ChosenQueries):
-    """The test set of one K, with its N uncommon words; `alone` if it is the gallery too."""
+    """The test set of one K, with N uncommon words; `alone` if it is the gallery too."""
 
     n: int = Field(alias="N", ge=0)
     alone: ChosenQueries | None = None
@@ -79,7 +78,7 @@ class KShotResult(Result):
         words: see `figure_1`.
         by_k: by K = 0 to 3.
         by_frequency: by band of BANDS, sentences and images by their rarest word.
-        gate_auc: of a gated fusion: how well its t tells the images and sentences of K = 3 from the others.
+        gate_auc: of a gated fusion: the AUC of its t for the images and sentences of K = 3.
     """
 
     images: int = Field(gt=0)
@@ -106,15 +105,11 @@ class KShot(Protocol):
     """The K-shot test sets of K = 0 to 3, and the recalls by the frequency of the rarest word."""
 
     name = "k-shot"
-    summary = "recalls of images and sentences with words that training hardly ever saw"
+    summary = "recalls of images and sentences with words that are rare in training"
     result_type = KShotResult
 
     def measure(self, subject: Subject, options: Options) -> Result:
-        """Measure every K and every band.
-
-        Raises:
-            SeesayError: the corpus has no train split, or a score is NaN.
-        """
+        """Measure every K and every band."""
         rare, found = RareWords.from_subject(subject), subject.retrieval_sample()
         by_k: dict[str, FewShot] = {}
         samples: list[tuple[Keys, list[RetrievalSample]]] = []
@@ -145,17 +140,12 @@ class OneShot(Protocol):
         self.summary = f"recalls of queries with words seen at most {k} times"  # type: ignore[misc]
 
     def measure(self, subject: Subject, options: Options) -> Result:
-        """Measure this K.
-
-        Raises:
-            SeesayError: no word of the split is as uncommon, or as `KShot`.
-        """
+        """Measure this K."""
         rare, found = RareWords.from_subject(subject), subject.retrieval_sample()
         measured, folds = few_shot(subject, found, rare, self.k, options.resamples)
         if not measured.n:
-            raise SeesayError(
-                f"protocol '{self.name}': each word of split '{subject.split}' occurs more often in training."
-            )
+            often = f"training has every word of split '{subject.split}' more than {self.k} times"
+            raise SeesayError(f"protocol '{self.name}': {often}.")
         values = measured.model_dump(by_alias=True, exclude_unset=True)
         return self.result(subject, Options(), [((), folds)] if folds else [], **values)
 
@@ -166,13 +156,9 @@ for _k in SHOTS:
 
 @dataclass(frozen=True)
 class RareWords:
-    """The texts of a split, how often training has each word, and the frequency of the rarest.
+    """The m texts of a split and the training count of each word.
 
-    Attributes:
-        texts: of the m sentences.
-        counts: by word.
-        rarest: of each sentence, (m,).
-        of_image: of any sentence of each image, (n,).
+    `rarest` is the count of the rarest word of each sentence, (m,), and `of_image` of each image, (n,).
     """
 
     texts: Sequence[str]
@@ -197,7 +183,7 @@ class RareWords:
 def few_shot(
     subject: Subject, found: RetrievalSample, rare: RareWords, k: int, resamples: int = 0
 ) -> tuple[FewShot, list[RetrievalSample]]:
-    """Measure one K of a split whose ranks were `found`; also return the sample, if there are queries."""
+    """Measure one K; also return the sample of its queries, if there are any."""
     images, sentences = rare.between(0, k)
     values: dict[str, object] = {"N": len(uncommon_words(rare.texts, rare.counts, k))}
     values |= recalls(found, images, sentences, resamples).model_dump(by_alias=True, exclude_unset=True)
@@ -211,7 +197,7 @@ def few_shot(
 
 
 def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: int = 0) -> ChosenQueries:
-    """Measure the chosen queries of a split, all of it being the gallery."""
+    """Measure the chosen queries of a split against the whole split."""
     values: dict[str, object] = {"images": int(images.sum()), "sentences": int(sentences.sum())}
     if sample := chosen_sample(found, images, sentences):
         values |= rounded_figures([sample]) | rounded_intervals([((), [sample])], resamples)
@@ -219,7 +205,7 @@ def recalls(found: RetrievalSample, images: Mask, sentences: Mask, resamples: in
 
 
 def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> RetrievalSample | None:
-    """Return the sample of the chosen queries alone; None without images or without sentences."""
+    """Return the sample of the chosen queries; None without images or without sentences."""
     if not (images.any() and sentences.any()):
         return None
     ranks = found.ranks
@@ -228,7 +214,7 @@ def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> Retr
 
 
 def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, object]:
-    """Compute how well the gates of a fusion tell the chosen from the rest; nothing for other matchers."""
+    """Compute the AUC of the gates of a fusion for the chosen queries; nothing for other matchers."""
     from seesay.matchers.gvse import GVSE, gate_values
 
     if not isinstance(subject, RunSubject):

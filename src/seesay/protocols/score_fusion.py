@@ -1,13 +1,13 @@
-"""Ensembles: several score matrices of one split combined to one.
+"""Ensembles: several score matrices of one split combined into one.
 
-mean     the mean of standardised scores: each matrix less its mean, by its standard deviation
+mean     the mean of standardised scores: each matrix less its mean, divided by its standard deviation
 rank     reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009): a candidate's score is the sum of
          1 / (60 + its rank) over the members' rankings of a query's candidates, ranks counted from one
 learned  the mean with weights: shares of one, chosen on val by mR
 
-The shares start equal; each member's in turn is tried from 0 to 1 in steps of 0.05, the others keeping their
-proportions, and the best is kept, until no share gains any more. Each member alone is tried too, so on val
-the ensemble is never worse.
+The shares start equal. Each member's share in turn is tried from 0 to 1 in steps of 0.05, the others keeping
+their proportions, and the best is kept, until none improves mR. So on val the ensemble is never worse than a
+member.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ _CELLS = 1 << 22  # scores ranked at a time
 
 
 def check_combination(how: str | None, members: int) -> None:
-    """Raise if so many members cannot be combined that way.
-
-    Raises:
-        SeesayError: they cannot.
-    """
+    """Raise a SeesayError if so many members cannot be combined that way."""
     if how is not None and how not in COMBINATIONS:
         near = did_you_mean(how, COMBINATIONS) or "."
         raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
@@ -81,11 +77,7 @@ def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -
 
 
 def check_same(subjects: Sequence[Subject]) -> None:
-    """Raise unless all score the same images and sentences, in the same order.
-
-    Raises:
-        SeesayError: two do not.
-    """
+    """Raise a SeesayError unless all score the same images and sentences, in the same order."""
     first = subjects[0]
     for other in subjects[1:]:
         mine, theirs = (([i.name for i in s.corpus.images], s.corpus.sentences) for s in (first, other))
@@ -98,7 +90,7 @@ def check_same(subjects: Sequence[Subject]) -> None:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Number the names that occur more than once."""
+    """Number names that occur more than once."""
     return [
         f"{name} ({names[: i + 1].count(name)})" if names.count(name) > 1 else name
         for i, name in enumerate(names)
@@ -142,7 +134,7 @@ def weighted(members: Sequence[tuple[Matrix, Matrix]], weights: ArrayLike) -> Ma
 
 
 def chosen_weights(val: Sequence[Subject]) -> NDArray[np.float64]:
-    """Find the members' shares, (k,), with the highest mR on val, as described above."""
+    """Find the members' shares, (k,), with the highest mR on val, see above."""
     check_same(val)
     matrices = [standardised(member) for member in val]
     owners = val[0].owners
@@ -175,8 +167,8 @@ def _with_share(shares: NDArray[np.float64], member: int, share: float) -> NDArr
 class ReciprocalRanks(SplitScores):
     """Reciprocal rank fusion of the rankings by several members' score matrices of both directions.
 
-    The rankings are of the candidates of the part that is ranked. Equal scores have the rank of the last
-    of them, so that a constant member adds nothing.
+    Only candidates of the ranked part count. Equal scores have the rank of the last of them, so a constant
+    member adds nothing.
     """
 
     members: Sequence[tuple[Matrix, Matrix]]
@@ -209,24 +201,13 @@ def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
     Raises:
         SeesayError: a score is NaN.
     """
+    from scipy.stats import rankdata
+
     found = np.empty(scores.shape)
     step = max(1, _CELLS // scores.shape[1])
     for start in range(0, len(scores), step):
         block = np.asarray(scores[start : start + step])
         if block.dtype.kind == "f" and np.isnan(block).any():
             raise SeesayError("score matrix: a score is NaN; ranks of it would mean nothing.")
-        found[start : start + step] = 1 / (_CONSTANT + _last_ranks(block))
+        found[start : start + step] = 1 / (_CONSTANT + rankdata(-block, "max", axis=1))
     return found
-
-
-def _last_ranks(block: Matrix) -> NDArray[np.int64]:
-    """Rank each score in its row, from one for the highest; equal ones have the rank of their last."""
-    order = np.argsort(block, axis=1)  # the lowest first
-    rising = np.take_along_axis(block, order, axis=1)
-    n = block.shape[1]
-    starts = np.ones(block.shape, bool)
-    starts[:, 1:] = rising[:, 1:] != rising[:, :-1]
-    lowest = np.maximum.accumulate(np.where(starts, np.arange(n), 0), axis=1)
-    ranked = np.empty(block.shape, np.int64)
-    np.put_along_axis(ranked, order, n - lowest, axis=1)
-    return ranked

@@ -27,11 +27,7 @@ class Standard(Protocol):
     fold: int | None = None
 
     def measure(self, subject: Subject, options: Options) -> Result:
-        """Measure R@1, R@5, R@10 and Med r in both directions, and mR.
-
-        Raises:
-            SeesayError: the split has another number of images, no query has an answer, or a score is NaN.
-        """
+        """Measure R@1, R@5, R@10 and Med r in both directions, and mR."""
         n = subject.n_images
         owners = owners_of(subject.owners, n, len(subject.owners))
         if self.images is not None and n != self.images:

@@ -1,4 +1,4 @@
-"""What protocols measure: a split of a corpus with its scores, of a run or from elsewhere."""
+"""Subjects, which protocols measure: a split of a corpus with its scores, of a run or from elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class About(TypedDict, total=False):
-    """What else a result says of its subject; fields of `Result`."""
+    """Fields of `Result` that describe the subject."""
 
     notes: list[str]
     combined: str
@@ -34,11 +34,11 @@ class Subject:
     """Images and sentences of a split with their scores.
 
     Args:
-        name: of the run, the files or the ensemble.
-        split: the split's name.
-        corpus: its images and sentences that have scores, in the scores' order.
-        scores: of all its images and sentences.
-        about: what a result says of it.
+        name: the name of the run, the files or the ensemble.
+        split: the name of the split.
+        corpus: the images and sentences that have scores, in the same order.
+        scores: the scores of all pairs.
+        about: further fields of its results.
         whole: the corpus with its train split, for protocols that count words in it.
     """
 
@@ -70,7 +70,7 @@ class Subject:
 
     @property
     def n_images(self) -> int:
-        """How many images have scores."""
+        """The number of images with scores."""
         return len(self.corpus.images)
 
     def embeddings(self) -> EmbeddingScores:
@@ -86,13 +86,13 @@ class Subject:
         return scores
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
-        """Return the scores (p,) of those pairs, the images being the queries."""
+        """Return the scores (p,) of pairs, with the images as queries."""
         return self.scores.pairs(images, sentences)
 
     def retrieval_sample(
         self, images: Part = slice(None), sentences: Part = slice(None), own: NDArray[np.int64] | None = None
     ) -> RetrievalSample:
-        """Rank a part of the split: its images, its sentences, and for each of these which of its images."""
+        """Rank a part of the split; `own` is the image of each of its sentences, counted in the part."""
         owners = self.owners if own is None else own
         return RetrievalSample(self.scores.ranks(images, sentences, owners), owners)
 
@@ -112,14 +112,14 @@ class Subject:
 
 
 class RunSubject(Subject):
-    """A split that a run scores, when a protocol needs its scores.
+    """A split that a run of whole images scores once a protocol needs the scores.
 
     Args:
-        run: of whole images and sentences.
+        run: the run.
         inputs: the split, prepared for the run.
-        split: its name.
+        split: the name of the split.
         whole: see `Subject`.
-        keep: keep the scores of all pairs in the cache, see `score_matrix`.
+        keep: True to cache the scores of all pairs, see `score_matrix`.
     """
 
     run: Run
@@ -148,7 +148,7 @@ class RunSubject(Subject):
 
     @property
     def n_images(self) -> int:
-        """How many images have scores."""
+        """See `Subject`."""
         return len(self.inputs.features)
 
     def embeddings(self) -> EmbeddingScores:
@@ -157,7 +157,7 @@ class RunSubject(Subject):
         return super().embeddings()
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
-        """See `Subject`; no other pair is scored, and what is in several pairs is encoded once."""
+        """See `Subject`; only these pairs are scored, and each image and sentence is encoded once."""
         import torch
 
         from seesay.progress import progress
@@ -172,13 +172,7 @@ class RunSubject(Subject):
 
 
 class PhraseSubject:
-    """Phrases of a split and the proposals that a run ranks for them.
-
-    Args:
-        run: that grounds phrases.
-        inputs: the split, prepared for the run.
-        split: its name.
-    """
+    """Phrases of a split, prepared for a run that grounds them."""
 
     def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
         self.run, self.inputs, self.split, self.name = run, inputs, split, run.folder.name

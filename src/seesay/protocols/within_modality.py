@@ -61,11 +61,7 @@ class ImageToImage(Protocol):
     result_type = ImageToImageResult
 
     def measure(self, subject: Subject, options: Options) -> Result:
-        """Measure R@K and Med r of every image that shares a sentence, and nDCG@25 of all.
-
-        Raises:
-            SeesayError: a score is NaN, or no two images share a sentence.
-        """
+        """Measure R@K and Med r of every image that shares a sentence, and nDCG@25 of all."""
         corpus, embedded = subject.corpus, subject.embeddings()
         alike = images_alike(corpus)
         answered = sum(bool(len(some)) for some in alike)
@@ -151,11 +147,7 @@ class SentenceToSentence(Protocol):
     result_type = RecallResult
 
     def measure(self, subject: Subject, options: Options) -> Result:
-        """Measure R@1, R@5, R@10 and Med r.
-
-        Raises:
-            SeesayError: no image has two sentences, or a score is NaN.
-        """
+        """Measure R@1, R@5, R@10 and Med r."""
         ranks = sentence_ranks(subject.embeddings().sentences, subject.owners)
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:

@@ -18,8 +18,7 @@ from seesay.protocols.subject import PhraseSubject
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import recall_curves
 from seesay.report.queries import SEED
-from seesay.report.retrieval import recall_curve
-from seesay.report.subjects import Tell
+from seesay.report.retrieval import Tell, recall_curve
 from seesay.results.tables import number
 from seesay.runs.run import Run
 

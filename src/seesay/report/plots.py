@@ -55,17 +55,8 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
             for way, line in lines.items():
                 label = f"{name}, {way}" if len(ways) > 1 else name
                 marked = [k - 1 for k in _TICKS if k <= len(line)]
-                style = ("-", "--")[ways.index(way)]
-                k = np.arange(1, len(line) + 1)
-                axes.plot(
-                    k,
-                    line,
-                    style,
-                    color=_colour(number),
-                    marker=_marker(number),
-                    markevery=marked,
-                    label=label,
-                )
+                style, k = ("-", "--")[ways.index(way)], np.arange(1, len(line) + 1)
+                axes.plot(k, line, style, **_look(number, markevery=marked, label=label))
         axes.set_xscale("log")
         axes.set_xticks(_TICKS, map(str, _TICKS))
         axes.minorticks_off()
@@ -98,17 +89,8 @@ def estimates_by_bin(
             aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
             value, low, high = np.array(values).T
             x, ends = np.arange(len(bins)) + aside, [value - low, high - value]
-            axes.errorbar(
-                x,
-                value,
-                ends,
-                color=_colour(number),
-                marker=_marker(number),
-                linewidth=1.2,
-                elinewidth=1,
-                capsize=2,
-                label=name,
-            )
+            look = _look(number, linewidth=1.2, elinewidth=1, capsize=2, label=name)
+            axes.errorbar(x, value, ends, **look)
         axes.set_xticks(range(len(bins)), list(bins))
         axes.set(xlabel=xlabel, ylabel=ylabel, xlim=(-0.5, len(bins) - 0.5))
         axes.set_ylim(bottom=0)
@@ -124,7 +106,7 @@ def training_curves(
     with _plot(2.7, columns=len(panels)) as (figure, every):
         for axes, (ylabel, lines) in zip(every, panels.items(), strict=True):
             for number, (name, line) in enumerate(lines.items()):
-                axes.plot(x, line, color=_colour(number), marker=_marker(number), label=name)
+                axes.plot(x, line, **_look(number, label=name))
             axes.axvline(kept, color=_INK, linewidth=0.8, linestyle=":")
             axes.set(xlabel=xlabel, ylabel=ylabel)
             if xlabel == "epoch":
@@ -147,8 +129,8 @@ def histograms(values: Series, xlabel: str, alt: str) -> Html:
         return _svg(figure, axes, alt)
 
 
-def _marker(number: int) -> str:
-    return _MARKERS[number % len(_MARKERS)]
+def _look(number: int, **more: object) -> Mapping[str, Any]:
+    return {"color": _colour(number), "marker": _MARKERS[number % len(_MARKERS)], **more}
 
 
 def _colour(number: int) -> str:

@@ -5,33 +5,29 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import version
 
 import numpy as np
-from pydantic import ValidationError
 
 from seesay import __version__
 from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.errors import SeesayError
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
-from seesay.report.plots import Series, training_curves
+from seesay.report.plots import training_curves
 from seesay.results.rows import differences, encoder_and_crops
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
-from seesay.training.history import METRICS, Epoch
+from seesay.training.history import read_history, val_curves
 from seesay.training.measured import data_digest
 
-_CURVES = ("mR", "mAP", "R@1", "R@10")  # of the measures of val, where they have them
-_DIRECTIONS = {"sentence_retrieval": "S", "image_retrieval": "I"}
 _PACKAGES = ("torch", "onnxruntime", "numpy")
 
 
 def add_training(page: Page, run: Run) -> None:
     """Add the curves of training, if the run keeps any."""
-    history, summary = _history(run), _summary(run)
+    history, summary = read_history(run.folder), _summary(run)
     if len(history) < 2:
         if summary is not None and summary.members:
             page.text(f"Composed of {', '.join(summary.members)}, each trained by itself.")
@@ -44,7 +40,11 @@ def add_training(page: Page, run: Run) -> None:
     x = np.array(ridges or [epoch.epoch for epoch in history], np.float64)
     kept = [e.epoch for e in history].index(summary.best_epoch) if summary and summary.best_epoch else -1
     order = np.argsort(x, kind="stable")
-    curves = _curves([history[i] for i in order])
+    measures = val_curves([history[i] for i in order])
+    alone = "" if len(measures) > 1 else f"{next(iter(measures))} "  # a single line has no legend
+    val = {name: np.array(line, np.float64) for name, line in measures.items()}
+    losses = np.array([history[i].loss for i in order], np.float64)
+    curves = {"loss": {"train": losses}, f"{alone}on val, %": val}
     last = "; ".join(f"{name} {line[-1]:.1f}" for name, line in [*curves.values()][-1].items())
     page.figure(
         f"{what}: the mean loss, and measures of val. Dotted: {xlabel} {x[kept]:g}, which was kept.",
@@ -72,34 +72,6 @@ def split_size(corpus: Corpus | PhraseCorpus, split: str) -> str:
     phrases = isinstance(part, PhraseCorpus)
     texts = len(part.phrases if isinstance(part, PhraseCorpus) else part.sentences)
     return f"{len(part.images):,} images, {texts:,} {'phrases' if phrases else 'sentences'}"
-
-
-def _curves(history: Sequence[Epoch]) -> dict[str, Series]:
-    lines: dict[str, list[float]] = {}
-    for epoch in history:
-        for name, value in epoch.val.items():
-            if name in _CURVES and isinstance(value, float | int):
-                lines.setdefault(name, []).append(value)
-            elif name in _DIRECTIONS and isinstance(value, dict):
-                for measure in ("R@1", "R@10"):
-                    lines.setdefault(f"{_DIRECTIONS[name]} {measure}", []).append(float(str(value[measure])))
-    known = {name: np.array(line, np.float64) for name, line in lines.items()}
-    losses = {"train": np.array([epoch.loss for epoch in history], np.float64)}
-    alone = "" if len(known) > 1 else f"{next(iter(known))} "  # a single line has no legend
-    return {"loss": losses, f"{alone}on val, %": known}
-
-
-def _history(run: Run) -> list[Epoch]:
-    """The epochs of training; empty if the run keeps none, as shipped weights."""
-    path = run.folder / METRICS
-    try:
-        return [Epoch.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except OSError:
-        return []
-    except ValidationError as failure:
-        raise SeesayError(
-            f"{path}: not the history of a training ({str(failure).splitlines()[0]})."
-        ) from None
 
 
 def _summary(run: Run) -> TrainingSummary | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
 from seesay.report.page import Page, Pictures
-from seesay.report.subjects import Measured
+from seesay.report.retrieval import Measured
 
 SEED = 0
 _SAMPLED = 6  # queries of each direction

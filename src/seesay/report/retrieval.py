@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,23 +12,79 @@ from numpy.typing import NDArray
 from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, RankSample, figures, intervals
+from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import MEASURES
-from seesay.protocols.base import Difference
+from seesay.protocols.base import PROTOCOLS, Difference, Options, Result
+from seesay.protocols.evaluate import Entry, measure, subject_of
 from seesay.protocols.k_shot import BANDS
+from seesay.protocols.score_fusion import check_same
+from seesay.protocols.subject import RunSubject, Subject
 from seesay.report.page import Page
 from seesay.report.plots import Estimate, estimates_by_bin, rank_histograms, recall_curves
-from seesay.report.subjects import Measured
 from seesay.results.published import find_published
 from seesay.results.rows import differences
 from seesay.results.tables import number
+from seesay.runs.run import Run
 from seesay.text.vocabulary import rarest_words, tokenize, word_counts
 
+Tell = Callable[[str], None]
 Whole = NDArray[np.int64]
 Bins = dict[str, NDArray[np.bool_]]  # sentences that have something in common, (m,), by a name
 
 _SENTENCE, _IMAGE = "sentence retrieval", "image retrieval"
 _MAX_K = 100
 _BINNED = "R@10"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run, or external scores, on a split of captioned images."""
+
+    name: str  # unique in the report
+    subject: Subject
+    result: Result  # of the standard protocol, with intervals
+
+    @property
+    def run(self) -> Run | None:
+        """The run; None for external scores."""
+        return self.subject.run
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        """The ranks of all queries."""
+        return self.subject.retrieval_sample().ranks
+
+    def notes(self) -> list[str]:
+        """What was left out or cut."""
+        notes = list(self.result.notes or ())
+        if cut := self.result.cut_sentences:
+            notes.append(f"{self.name} reads {self.result.max_length} words of a sentence; {cut} are longer.")
+        if isinstance(self.subject, RunSubject) and (broken := self.subject.inputs.broken):
+            first = "; ".join(str(error) for error in broken[:3])
+            notes.append(
+                f"{self.name}: {len(broken)} images could not be read and are left out, such as {first}"
+            )
+        if without := self.result.to_dict().get("images_without_sentences"):
+            notes.append(f"{without} images have no sentence and are candidates only.")
+        return notes
+
+
+def measure_all(
+    entries: Sequence[Entry], names: Sequence[str], corpus: Corpus, split: str, tell: Tell
+) -> list[Measured]:
+    """Measure entries that match images with sentences on a split of a corpus.
+
+    Raises:
+        SeesayError: one does not fit the corpus, or they score different images or sentences.
+    """
+    found = []
+    for at, (entry, name) in enumerate(zip(entries, names, strict=True), start=1):
+        tell(f"{at}/{len(entries)} {name}")
+        subject = subject_of(entry, corpus, split, PROTOCOLS["standard"])
+        assert isinstance(subject, Subject)
+        found.append(Measured(name, subject, measure(subject, "standard", Options(resamples=RESAMPLES))))
+    check_same([each.subject for each in found])
+    return found
 
 
 def add_recalls(page: Page, runs: Sequence[Measured], corpus: str) -> None:

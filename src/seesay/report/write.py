@@ -11,7 +11,8 @@ from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.concepts import ConceptResult
-from seesay.protocols.evaluate import Entry, measure, subject_of
+from seesay.protocols.evaluate import Entry, measure, open_entry, protocol_for, subject_of
+from seesay.protocols.score_fusion import distinct
 from seesay.protocols.subject import RunSubject
 from seesay.recipes.table import corpus_title
 from seesay.report.grounding import add_boxes, add_grounding, ground_all
@@ -19,14 +20,30 @@ from seesay.report.internals import add_internals
 from seesay.report.page import Page, Pictures
 from seesay.report.provenance import add_provenance, add_training, split_size
 from seesay.report.queries import Gallery, answer_queries, sample
-from seesay.report.retrieval import add_by_sentence, add_recalls
-from seesay.report.subjects import Tell, measure_all, protocol_of, short_names
+from seesay.report.retrieval import Tell, add_by_sentence, add_recalls, measure_all
 from seesay.results.tables import number
 from seesay.runs.run import Run
 
-SUFFIX = ".html"
 _MAX_NAMED = 4  # runs in the title
 _CONCEPTS = "concepts"
+
+
+def open_entries(names: Sequence[str]) -> list[Entry]:
+    """Open runs and external scores by their names.
+
+    Raises:
+        SeesayError: one does not exist, or is named twice.
+    """
+    entries = [open_entry(name) for name in names]
+    known = [entry.name for entry in entries]
+    if twice := [name for name in known if known.count(name) > 1]:
+        raise SeesayError(f"{twice[0]}: named twice.")
+    return entries
+
+
+def short_names(entries: Sequence[Entry]) -> list[str]:
+    """Return distinct names; for a run, the name of its folder."""
+    return distinct([entry.folder.name if isinstance(entry, Run) else entry.name for entry in entries])
 
 
 def check_out(out: Path) -> None:
@@ -35,8 +52,8 @@ def check_out(out: Path) -> None:
     Raises:
         SeesayError: the suffix is not `.html`, or the folder does not exist.
     """
-    if out.suffix.lower() != SUFFIX:
-        raise SeesayError(f"{out}: a report is an HTML file; choose a name that ends in {SUFFIX}.")
+    if out.suffix.lower() != ".html":
+        raise SeesayError(f"{out}: a report is an HTML file; choose a name that ends in .html.")
     if not out.parent.is_dir():
         raise SeesayError(f"{out.parent}: no such folder to write {out.name} to; create it first.")
 
@@ -75,7 +92,7 @@ def write_report(
     else:
         _add_matching(page, entries, names, corpus, split, tell)
         for name, run in runs.items():
-            if protocol_of(run) == _CONCEPTS:
+            if protocol_for([run]).name == _CONCEPTS:
                 tell(name)
                 _add_concepts(page, run, name, corpus, split)
     tell("hash of the data")
@@ -91,7 +108,7 @@ def _add_matching(
 ) -> None:
     """Add the entries that match images with sentences."""
     both = zip(entries, names, strict=True)
-    matching = [(entry, name) for entry, name in both if protocol_of(entry) != _CONCEPTS]
+    matching = [(entry, name) for entry, name in both if protocol_for([entry]).name != _CONCEPTS]
     if not matching:
         return
     measured = measure_all([e for e, _ in matching], [n for _, n in matching], corpus, split, tell)

@@ -50,8 +50,8 @@ def results_table(
 ) -> str:
     """Return measured rows of a corpus, each above the published row of its system, as a Markdown table.
 
-    Rows that differ only in their seed become one: mean ± standard deviation. `recipes` are shown in their
-    order, and all by falling figure by default; `beside` is another corpus whose published rows to show.
+    Rows that differ only in their seed become one: mean ± standard deviation. By default all recipes are
+    shown, the best first; `beside` is another corpus whose published rows to show.
 
     Raises:
         SeesayError: no row is left, or one of `recipes` has none.
@@ -129,7 +129,7 @@ def _table(spec: str, results: Path, document: Path) -> str:
 def _groups(
     rows: Sequence[Row], corpus: str, split: str, protocol: str, recipes: Sequence[str]
 ) -> list[list[Row]]:
-    """The rows to show, in their order, grouped by all but the seed."""
+    """Return the rows to show, in their order, grouped by all but the seed."""
     chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
     missing = set(recipes) - {row.provenance.recipe for row in chosen}
     if missing or not chosen:
@@ -167,10 +167,7 @@ SUMMARY, MISSING = "summary", "missing"
 
 
 def published_block(of: str) -> str:
-    """Return a Markdown block of the page.
-
-    `summary` counts the papers' rows that have a recipe, `missing` lists the systems without one and why, and
-    the name of a paper's file gives all of its rows.
+    """Return the Markdown of `published of=...`, see above.
 
     Raises:
         SeesayError: there is no such block.
@@ -193,7 +190,7 @@ def _summary() -> str:
     lines, totals = [], [0, 0, 0]
     for paper in papers().values():
         tables = sorted({row.table for row in paper.rows})
-        expressed = sum(_recipe(row) is not None for row in paper.rows)
+        expressed = sum(row.expressed_by is not None for row in paper.rows)
         counts = [len(paper.rows), expressed, len(paper.rows) - expressed]
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
         lines.append([paper.source, ", ".join(map(str, tables)), *map(str, counts)])
@@ -202,10 +199,10 @@ def _summary() -> str:
 
 
 def _missing() -> str:
-    """Systems printed under several names, or in several papers, are one line."""
+    """List the systems without a recipe; one line for those that lack the same."""
     systems: dict[str, list[PublishedRow]] = {}
     for row in published_rows():
-        if row.missing and _recipe(row) is None:
+        if row.missing and row.expressed_by is None:
             systems.setdefault(row.missing, []).append(row)
     lines = [
         [", ".join(dict.fromkeys(row.system for row in rows)), sources(rows), missing]
@@ -242,11 +239,6 @@ def _scores(scores: PublishedScores) -> str:
 
 
 def _in_seesay(row: PublishedRow) -> str:
-    recipe = _recipe(row)
-    if recipe is None:
+    if row.expressed_by is None:
         return "–"
-    return f"`{recipe}`, without {row.missing}" if row.missing else f"`{recipe}`"
-
-
-def _recipe(row: PublishedRow) -> str | None:
-    return row.recipe or row.counterpart
+    return f"`{row.expressed_by}`" + (f", without {row.missing}" if row.missing else "")

@@ -1,4 +1,4 @@
-"""A table as a terminal shows it, and in the formats that people paste: Markdown, LaTeX, CSV, JSON."""
+"""A table on a terminal, and as Markdown, LaTeX, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _LATEX = str.maketrans(
 
 
 def as_markdown(table: PaperTable) -> str:
-    """A title, the table with the rows' names in the paper, and the notes."""
+    """Return a title, the table with the rows' names in the paper, and the notes."""
     return f"## {table.definition.title}\n\n{markdown_table(table)}"
 
 
 def markdown_table(table: PaperTable, names: bool = True) -> str:
-    """The table and the notes; with `names`, also the rows' names in the paper."""
+    """Return the table and the notes; with `names`, also the rows' names in the paper."""
     lines = []
     headings = [*table.headings(), *(["in the paper"] if names else [])]
     for group, sources, below in table.groups():
@@ -60,7 +60,7 @@ def markdown_table(table: PaperTable, names: bool = True) -> str:
 
 
 def as_latex(table: PaperTable) -> str:
-    """A LaTeX table with booktabs' rules, the notes as comments above it."""
+    """Return a LaTeX table with the rules of booktabs, below the notes as comments."""
     headings = table.headings()
     body = []
     for group, sources, below in table.groups():
@@ -81,7 +81,7 @@ def as_latex(table: PaperTable) -> str:
 
 
 def as_csv(table: PaperTable) -> str:
-    """A line for each row: mean, deviation and the paper's figure of every column, not rounded."""
+    """Return a line for each row: mean, deviation and the paper's figure of every column, not rounded."""
     kinds = [(column, what) for column in table.all_columns for what in ("", "deviation", PAPER)]
     about = ["group", "recipe", "changes", "seeds", "in the paper", "source", "table", "paper's corpus"]
     written = io.StringIO()
@@ -95,16 +95,11 @@ def as_csv(table: PaperTable) -> str:
     return written.getvalue()
 
 
-def as_json(table: PaperTable) -> str:
-    """What `seesay table --json` prints."""
-    return json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n"
-
-
 FORMATS: dict[str, Callable[[PaperTable], str]] = {
     ".md": as_markdown,
     ".tex": as_latex,
     ".csv": as_csv,
-    ".json": as_json,
+    ".json": lambda table: json.dumps(table.to_dict(), ensure_ascii=False, indent=1) + "\n",
 }
 
 
@@ -140,7 +135,7 @@ def write_table(table: PaperTable, path: Path) -> None:
 
 
 def for_terminal(table: PaperTable) -> Group:
-    """The table for a terminal; the best of each column is bold."""
+    """Return the table for a terminal; the best of each column is bold."""
     shown = Table(
         title=Text(table.definition.title), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
     )

@@ -26,12 +26,12 @@ Figures = Mapping[str, float | None]  # by column, as `Result.columns` names the
 
 
 def number(value: float | None) -> str:
-    """One decimal; a dash for None."""
+    """Format with one decimal; a dash for None."""
     return "–" if value is None else f"{value:.1f}"
 
 
 def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation, or the value if there is one; a dash for none."""
+    """Format as mean ± standard deviation; a single value alone, and a dash for none."""
     if not values:
         return number(None)
     mean = number(fmean(values))
@@ -39,12 +39,12 @@ def spread(values: Sequence[float]) -> str:
 
 
 def values_of(rows: Iterable[Figures], column: str) -> list[float]:
-    """The known values of a column."""
+    """Return the known values of a column."""
     return [value for row in rows if (value := row.get(column)) is not None]
 
 
 def conventions(results: Iterable[Result]) -> str:
-    """How boxes were compared, as a sentence; empty for results without boxes."""
+    """Describe how boxes were compared; empty for results without boxes."""
     used = {
         f"{r.convention}, IoU as in {EVALUATORS[r.iou]}" for r in results if isinstance(r, GroundingResult)
     }
@@ -52,7 +52,7 @@ def conventions(results: Iterable[Result]) -> str:
 
 
 def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]], left: Iterable[str]) -> str:
-    """A Markdown table; columns not in `left` are right-aligned."""
+    """Return a Markdown table; columns not in `left` are right-aligned."""
     rules = ["---" if column in left else "---:" for column in columns]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (columns, rules, *lines))
 
@@ -80,13 +80,12 @@ class Outcome:
 
 @dataclass
 class Line:
-    """A row of the table: its measured rows with their figures, one a seed, the published row, failures."""
+    """A row of the table: the published row, its measured rows, one a seed, and failures."""
 
     row: TableRow
     published: PublishedRow | None
     rows: list[Row] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
-    figures: list[Figures] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -100,7 +99,7 @@ class Line:
 
     def measured(self, column: str) -> list[float]:
         """The column's values, one for each seed."""
-        return values_of(self.figures, column)
+        return values_of((row.result.columns() for row in self.rows), column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,6 @@ class PaperTable:
         line = next(line for line in self.lines if line.name == outcome.row)
         if outcome.measured is not None:
             line.rows.append(outcome.measured)
-            line.figures.append(outcome.measured.result.columns())
         if outcome.failure is not None:
             line.failures.append(f"{outcome.row} seed {outcome.seed} failed: {outcome.failure}")
 
@@ -158,7 +156,7 @@ class PaperTable:
     @property
     def all_columns(self) -> list[str]:
         """Every column that ours or the papers' rows have."""
-        ours = [column for line in self.lines for figures in line.figures for column in figures]
+        ours = [column for line in self.lines for row in line.rows for column in row.result.columns()]
         return list(dict.fromkeys([*ours, *(column for line in self.lines for column in line.printed)]))
 
     @property
@@ -333,7 +331,7 @@ def recorded_table(
 
 
 def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> list[Row]:
-    """The recorded rows of a row, which differ only in their seed."""
+    """Return the recorded rows of a row, which differ only in their seed."""
     recipe = row.name if row.combine else row.recipes[0]
     wanted = (recipe, protocol, split, sorted(row.changes))
     found = [
@@ -354,7 +352,7 @@ def _published_as(published: PublishedRow | None) -> JsonValue:
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:
-    """Which values, rounded as they are shown, are the best; none if there is only one."""
+    """Mark the best values, rounded as they are shown; none if there is only one."""
     shown = [None if value is None else round(value, 1) for value in values]
     known = [value for value in shown if value is not None]
     if len(known) < 2:

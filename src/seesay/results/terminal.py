@@ -64,7 +64,7 @@ def print_result(
 
 
 def what_differs(result: Result, published: PublishedRow, differences: Sequence[str] = ()) -> list[str]:
-    """Return what is known to differ between a measured and a published row, as lines."""
+    """Describe the known differences between a measured and a published row, as lines."""
     named = list(differences)
     for name, here, there in (
         ("protocol", result.protocol, published.protocol),
@@ -91,7 +91,7 @@ def _title(result: Result) -> str:
 def _figures_table(
     result: Result, more: Details, system: str | None, published: PublishedRow | None
 ) -> Table:
-    """Rows of members and baselines, of the result, of the published row and of what else it holds."""
+    """Return a table of members and baselines, the result, the published row and further parts."""
     columns, weights = result.columns(), result.weights or {}
     rows: dict[str, Figures] = {}
     for name, member in (result.members or {}).items():
@@ -121,7 +121,7 @@ def _figures_table(
 
 
 def _uncertainty_table(result: Result) -> Table:
-    """A row for each column: its interval, and how it differs from the result compared with."""
+    """Return a row for each column: its interval, and its difference from the result compared with."""
     compared = result.against
     title = "95 % intervals, the images drawn with all their queries"
     if compared is not None:
@@ -143,7 +143,7 @@ def _uncertainty_table(result: Result) -> Table:
 
 
 def _figures_of(row: Part, columns: Figures) -> Figures:
-    """The figures of another row, under the columns of the result."""
+    """Return the figures of another row, under the columns of the result."""
     if isinstance(row, Result):
         return row.columns()
     values = row.model_dump(by_alias=True)
@@ -151,7 +151,7 @@ def _figures_of(row: Part, columns: Figures) -> Figures:
 
 
 def _by_direction(columns: Mapping[str, T]) -> dict[str, dict[str, T]]:
-    """Split columns into those of sentence and of image retrieval; others, such as mR, go with the first."""
+    """Split columns by direction of retrieval; others, such as mR, go with the first."""
     ways: dict[str, dict[str, T]] = {}
     for column, value in columns.items():
         way, _, name = column.partition(" ")
@@ -163,7 +163,7 @@ def _by_direction(columns: Mapping[str, T]) -> dict[str, dict[str, T]]:
 
 
 def _plain(value: float | None, sign: str = "") -> str:
-    """One decimal, or two for figures that are not percentages."""
+    """Format with one decimal, or two below 1."""
     if value is None:
         return "–"
     return f"{value:{sign}.1f}" if abs(value) >= 1 or value == 0 else f"{value:{sign}.2f}"
@@ -178,7 +178,7 @@ _JUDGEMENTS = {"expert": "three rows a pair", "crowdflower": "the share of yes"}
 
 @dataclass(frozen=True)
 class Details:
-    """What is shown beside the columns of a result."""
+    """Parts of a result that are shown beside its columns."""
 
     before: Mapping[str, Part] = field(default_factory=dict)  # rows above it, by their label
     after: Mapping[str, Part] = field(default_factory=dict)  # rows below it
@@ -189,7 +189,7 @@ class Details:
 
 @singledispatch
 def details(_: Result) -> Details:
-    """Return what a result shows beside its columns."""
+    """Return the details of a result."""
     return Details()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, JsonValue, ValidationError
 
+from seesay.errors import SeesayError
 from seesay.paths import replace_text
 
 METRICS = "metrics.jsonl"
@@ -31,13 +32,30 @@ def write_history(folder: Path, history: Sequence[Epoch]) -> None:
     replace_text(folder / METRICS, "".join(lines))
 
 
+def read_history(folder: Path) -> list[Epoch]:
+    """Read the epochs of a run; none if its folder keeps none, as shipped weights.
+
+    Raises:
+        SeesayError: the file is not a history.
+    """
+    path = folder / METRICS
+    try:
+        return [Epoch.model_validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        return []
+    except ValidationError as failure:
+        raise SeesayError(
+            f"{path}: not the history of a training ({str(failure).splitlines()[0]})."
+        ) from None
+
+
 def draw_curves(history: Sequence[Epoch], folder: Path) -> None:
     """Draw `loss.png` and `recall.png`: the loss and the measures of the val split by epoch."""
     from matplotlib.figure import Figure
 
     epochs = [epoch.epoch for epoch in history]
     losses = {"train": [epoch.loss for epoch in history]}
-    for name, curves, unit in (("loss", losses, "loss"), ("recall", _recalls(history), "val, %")):
+    for name, curves, unit in (("loss", losses, "loss"), ("recall", val_curves(history), "val, %")):
         figure = Figure(figsize=(8, 4), layout="constrained")
         axes = figure.add_subplot()
         for label, values in curves.items():
@@ -48,7 +66,8 @@ def draw_curves(history: Sequence[Epoch], folder: Path) -> None:
         figure.savefig(folder / f"{name}.png", dpi=110)
 
 
-def _recalls(history: Sequence[Epoch]) -> dict[str, list[float]]:
+def val_curves(history: Sequence[Epoch]) -> dict[str, list[float]]:
+    """Return the measures of the val split that curves show, each by epoch, named as in a table."""
     curves: dict[str, list[float]] = {}
     for epoch in history:
         for name, value in epoch.val.items():
@@ -57,5 +76,5 @@ def _recalls(history: Sequence[Epoch]) -> dict[str, list[float]]:
             elif isinstance(value, dict) and name.endswith("_retrieval"):
                 for k in ("R@1", "R@10"):
                     if isinstance(found := value.get(k), int | float):
-                        curves.setdefault(f"{name.replace('_', ' ')} {k}", []).append(found)
+                        curves.setdefault(f"{name[0].upper()} {k}", []).append(found)
     return {name: values for name, values in curves.items() if len(values) == len(history)}

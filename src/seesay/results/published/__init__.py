@@ -1,7 +1,7 @@
-"""Published rows: what papers print for a system on a corpus, as data beside this file.
+"""Published rows: the figures that papers print for a system on a corpus.
 
-One YAML file a paper, and `systems.yaml` for the systems of others that they compare with. Numbers are as
-printed; `note` marks those that cannot be right.
+The data are beside this file, a YAML file a paper, and `systems.yaml` for the systems of others that they
+compare with. Numbers are as printed; `note` marks those that cannot be right.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ class PublishedRow:
 
     Attributes:
         figures: by column, named as in `Result.columns`; None where the paper prints no number.
-        own: True for the paper's own systems and the baselines that it ran itself; False for systems that
-            it compares with by others' numbers.
+        own: True if the paper ran the system itself; False if it quotes the numbers of others.
         recipe: seesay's recipe of the system, beside which the row is shown.
         counterpart: a recipe of the same system beside which another row is shown.
-        missing: what seesay lacks to express the system, or to express all of it.
+        missing: what seesay lacks to express the system fully.
         encoder: with `crops`, the paper's image features, if known.
     """
 
@@ -50,6 +49,11 @@ class PublishedRow:
     encoder: str | None = None
     crops: str | None = None
     note: str | None = None
+
+    @property
+    def expressed_by(self) -> str | None:
+        """The recipe of the system, or None."""
+        return self.recipe or self.counterpart
 
     @property
     def images(self) -> str:
@@ -132,7 +136,7 @@ def corpora() -> list[str]:
 
 
 def sources(rows: Iterable[PublishedRow], corpus: str | None = None) -> str:
-    """Name the papers and tables that rows are from, and their corpus unless it is `corpus`."""
+    """Name the papers and tables of rows, and their corpus unless it is `corpus`."""
     tables: dict[tuple[str, str | None], set[int]] = {}
     for row in rows:
         other = row.corpus if corpus not in (None, row.corpus) else None
@@ -172,7 +176,7 @@ def _paper(name: str, content: Mapping[str, Any], others: Mapping[str, dict[str,
 
 
 def _figures(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Numbers by column: the recalls of one direction, or of both, which may have Med r too."""
+    """Return numbers by column: the recalls of one direction, or of both, which may have Med r too."""
     if len(numbers) == len(RECALLS):
         return dict(zip(RECALLS, numbers, strict=True))
     half = len(numbers) // 2
