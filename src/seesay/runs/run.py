@@ -353,9 +353,11 @@ def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
     """Read the weights of a run, and the widths of the image arrays that they take."""
     try:
         with safe_open(path, "pt") as file:
-            dims = json.loads((file.metadata() or {})[_IMAGE_DIMS])
+            dims = json.loads((file.metadata() or {}).get(_IMAGE_DIMS, "null"))
+            if dims is None:
+                raise ValueError(f"no '{_IMAGE_DIMS}' in its metadata")
             return {key: file.get_tensor(key) for key in file.keys()}, dims  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, ValueError) as failure:
+    except (OSError, SafetensorError, ValueError) as failure:
         raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
 
 
