@@ -64,5 +64,5 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
 def test_a_damaged_file_is_named(keep: int) -> None:
     path = export()
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; remove it"):
+    with pytest.raises(SeesayError, match=r"soft\.onnx: damaged; delete it"):
         onnx_session(path, threads=1)

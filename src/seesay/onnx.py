@@ -1,4 +1,4 @@
-"""Networks for ONNX Runtime: exported once from PyTorch, cached, loaded."""
+"""Export networks from PyTorch for ONNX Runtime, once, and load them from the cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def exported(
     outputs: list[str],
     axes: dict[str, dict[int, str]] | None = None,
 ) -> Path:
-    """Return the cached ONNX file `name`; export the module that `build` returns if it is missing.
+    """Return the cached ONNX file `name`, exported from the module that `build` returns if it is missing.
 
     The first axis of every input and output is dynamic; `axes` names others.
 
@@ -36,36 +36,24 @@ def exported(
     free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as beside:
-            _export(build().eval(), example, beside, inputs, outputs, free)
+        with replacing(path) as beside, warnings.catch_warnings():
+            # The tracing exporter is the one without further dependencies; it warns that it is deprecated.
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                build().eval(),
+                example,
+                str(beside),
+                input_names=inputs,
+                output_names=outputs,
+                dynamic_axes=free,
+                opset_version=17,
+                dynamo=False,
+            )
     except OSError as error:
         raise SeesayError(
             f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
         ) from error
     return path
-
-
-def _export(
-    module: nn.Module,
-    example: tuple[Tensor, ...],
-    path: Path,
-    inputs: list[str],
-    outputs: list[str],
-    free: dict[str, dict[int, str]],
-) -> None:
-    with warnings.catch_warnings():
-        # The tracing exporter is the one without further dependencies; it warns of its age.
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            module,
-            example,
-            str(path),
-            input_names=inputs,
-            output_names=outputs,
-            dynamic_axes=free,
-            opset_version=17,
-            dynamo=False,
-        )
 
 
 def onnx_session(path: Path, threads: int) -> Any:
@@ -76,4 +64,4 @@ def onnx_session(path: Path, threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        raise SeesayError(f"{path}: damaged; remove it and it is made again.") from error
+        raise SeesayError(f"{path}: damaged; delete it, and it is exported again.") from error

@@ -14,16 +14,16 @@ from seesay.errors import SeesayError
 
 
 def cache_dir() -> Path:
-    """The cache folder: $SEESAY_CACHE, or the operating system's place for caches."""
+    """Return the cache folder: $SEESAY_CACHE, or the operating system's place for caches."""
     chosen = os.environ.get("SEESAY_CACHE")
     return Path(chosen) if chosen else Path(user_cache_dir("seesay"))
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to, renamed to it at the end: a kill leaves the old file or the new.
+    """Yield a temporary path beside `path` and rename it to `path` at the end, or delete it on an error.
 
-    The name is this process's and thread's own; whatever fails, nothing is left under it.
+    A kill leaves the old file or the new one, never a part.
     """
     beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
@@ -47,7 +47,7 @@ def check_output(out: Path, suffixes: Collection[str]) -> None:
 
 @contextmanager
 def writing(out: Path) -> Iterator[Path]:
-    """Do as `replacing`, for a file that the user named: what the system refuses is a `SeesayError`."""
+    """Do as `replacing`, but raise a `SeesayError` if the system refuses: for files that a user named."""
     try:
         with replacing(out) as beside:
             yield beside
@@ -56,6 +56,6 @@ def writing(out: Path) -> Iterator[Path]:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file so that a kill leaves the old one or the new one."""
+    """Write a text file as `replacing` does."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")

@@ -71,7 +71,7 @@ def _lines(what: str, total: int, unit: str) -> Advance:
 
 @contextmanager
 def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    """The same for work that says itself how much is done and how much there is: (done, total)."""
+    """Show the progress of work that calls the given function with (done, total)."""
     with ExitStack() as stack:
         advance: Advance | None = None
         shown = 0

@@ -1,4 +1,4 @@
-"""Registries: named implementations of one kind, shipped ones and those that installed packages add."""
+"""Registries of implementations by name: shipped ones and those that installed packages add."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 class Settings(BaseModel):
-    """What a recipe may say of one implementation; unknown keys are errors.
+    """Settings of one implementation in a recipe; unknown keys are errors.
 
     A subclass stands beside its implementation and gives `kind` its default, a `Literal`.
     """

@@ -17,7 +17,7 @@ Positions: TypeAlias = NDArray[np.int64]
 
 
 class Sampler(Protocol):
-    """A function of the data and the epoch."""
+    """A function that yields the batches of an epoch."""
 
     def __call__(
         self, image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
@@ -108,5 +108,5 @@ def neighbourhood(
 
 
 def _has_negatives(images: Positions) -> bool:
-    """Whether there are two images: one alone has no negatives, and nothing to normalise a batch by."""
+    """Whether a batch has two images or more; one alone has no negatives and cannot be batch-normalised."""
     return len(np.unique(images)) > 1

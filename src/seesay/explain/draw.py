@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +20,7 @@ from PIL import Image
 
 from seesay import html
 from seesay.data.images import decode
-from seesay.explain.explain import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, Window, tint
+from seesay.explain.explain import AGAINST, FAINT, FOR, LEGEND, Explanation, Reading, tint
 from seesay.paths import check_output, writing
 
 FORMATS = (".html", ".png")
@@ -211,26 +211,21 @@ def _piece(text: str, strength: float | None) -> str:
     return f'<mark class="{side}" style="--s: {abs(strength):.2f}">{escape(text)}</mark>'
 
 
-def _rows(explanation: Explanation, reading: Reading) -> list[str]:
+def _rows(explanation: Explanation, reading: Reading) -> Iterator[str]:
     windows = reading.drawn()
     values = [window.contribution for window in windows]
     low, high = min(0.0, *values), max(0.0, *values)
     scale = 100 / (high - low or 1.0)
-    largest = max(-low, high)
-    return [_row(explanation.text(window), window, -low * scale, scale, largest) for window in windows]
-
-
-def _row(text: str, window: Window, zero: float, scale: float, largest: float) -> str:
-    value = window.contribution
-    return _ROW.format(
-        text=escape(text),
-        faint=' class="faint"' if abs(value) < FAINT * largest else "",
-        zero=zero,
-        side="for" if value > 0 else "against",
-        left=zero + min(value, 0.0) * scale,
-        width=abs(value) * scale,
-        value=value,
-    )
+    for window, value in zip(windows, values, strict=True):
+        yield _ROW.format(
+            text=escape(explanation.text(window)),
+            faint=' class="faint"' if abs(value) < FAINT * max(-low, high) else "",
+            zero=-low * scale,
+            side="for" if value > 0 else "against",
+            left=(min(value, 0.0) - low) * scale,
+            width=abs(value) * scale,
+            value=value,
+        )
 
 
 def _jpeg(picture: Image.Image) -> str:

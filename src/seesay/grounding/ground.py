@@ -98,7 +98,7 @@ def can_ground(name: str) -> bool:
 
 
 class Grounder:
-    """Finds what phrases name in an image, by a run of a grounding recipe. Any thread may use it.
+    """Finds the regions of an image that phrases name, by a run of a grounding recipe. Thread-safe.
 
     Raises:
         SeesayError: the run matches whole images.
@@ -122,8 +122,8 @@ class Grounder:
         Args:
             image: encoded; the regions of the last few images are kept.
             name: of the image, for messages.
-            text: a phrase, or a sentence, whose noun phrases are found; all of it if it has none.
-            best: number of places of each phrase, at most; they overlap by IoU 0.5 at most.
+            text: a phrase, or a sentence whose noun phrases are found; the whole text if it has none.
+            best: maximum number of places of a phrase; they overlap by IoU 0.5 at most.
 
         Raises:
             ImageError: the image cannot be decoded.
@@ -167,12 +167,9 @@ class Grounder:
 
 
 def best_places(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> tuple[Place, ...]:
-    """Return at most `count` boxes after non-maximum suppression, best first.
+    """Return at most `count` of boxes (r, 4) after non-maximum suppression by scores (r,), best first.
 
-    Args:
-        boxes: x1 y1 x2 y2, (r, 4).
-        scores: (r,); of equal ones the first counts as better.
-        count: number of boxes.
+    Of boxes with equal scores the first counts as better.
     """
     left = np.argsort(-scores, kind="stable")
     places: list[Place] = []
@@ -205,7 +202,7 @@ def _known(texts: Sequence[str], sentences: Sentences) -> list[bool]:
 
 
 def colour(number: int) -> str:
-    """Return the colour of the phrase with that number, `#rrggbb`; they repeat."""
+    """Return the colour `#rrggbb` of the phrase with that number; colours repeat."""
     return COLOURS[number % len(COLOURS)]
 
 
@@ -249,22 +246,22 @@ def _draw_box(draw: ImageDraw.ImageDraw, box: Box, fill: str, line: int) -> None
 
 
 class _Labels:
-    """Writes labels on coloured grounds, without overlap if there is room."""
+    """Writes labels on coloured backgrounds, without overlap if there is room."""
 
     def __init__(self, draw: ImageDraw.ImageDraw, size: tuple[int, int], line: int) -> None:
         self._draw, self._size, self._pad = draw, size, line
         self._font = ImageFont.load_default(size=max(11, 9 * line // 2))
         self._taken: list[Box] = []
 
-    def draw(self, text: str, box: Box, ground: str) -> None:
+    def draw(self, text: str, box: Box, background: str) -> None:
         text = self._fitting(text)
         left, top, right, bottom = self._draw.textbbox((0, 0), text, font=self._font)
         room = self._room(box, right - left + 2 * self._pad, bottom - top + 2 * self._pad)
         self._taken.append(room)
         x1, y1, x2, y2 = room
-        self._draw.rectangle((x1, y1, x2 - 1, y2 - 1), fill=ground)
+        self._draw.rectangle((x1, y1, x2 - 1, y2 - 1), fill=background)
         at = x1 + self._pad - left, y1 + self._pad - top
-        self._draw.text(at, text, fill=text_colour(ground), font=self._font)
+        self._draw.text(at, text, fill=text_colour(background), font=self._font)
 
     def _room(self, box: Box, width: float, height: float) -> Box:
         """Above the box, within its top, within its bottom or below it, and within the image."""
@@ -287,9 +284,9 @@ def _meet(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def text_colour(ground: str) -> str:
+def text_colour(background: str) -> str:
     """Return "black" or "white", whichever has more contrast (WCAG 2) on `#rrggbb`."""
-    shares = [int(ground[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    shares = [int(background[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return "black" if (luminance + 0.05) / 0.05 >= 1.05 / (luminance + 0.05) else "white"

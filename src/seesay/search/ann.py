@@ -38,8 +38,8 @@ class Neighbours:
         kind: of the items.
         cache: the file that keeps inverted lists.
         exact_up_to: number of items up to which search is exact.
-        probe_divisor: one list in so many is searched; with 8, recall@10 stays above 0.98 for sentences too,
-            which lie far from all images.
+        probe_divisor: one in so many lists is searched; with 8, recall@10 stays above 0.98, also for
+            sentences, which lie far from all images.
 
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
@@ -57,7 +57,7 @@ class Neighbours:
         self.generation, self.trained = -1, 0
 
     def refresh(self) -> None:
-        """Take up what was written to the store since the last call."""
+        """Read what was written to the store since the last call."""
         if self.generation == self._store.generation():
             return
         if self._index is None:
@@ -82,7 +82,7 @@ class Neighbours:
         return ids[order], scores[order]
 
     def save(self) -> None:
-        """Write inverted lists to the cache; an exact index is built faster than it is read."""
+        """Write inverted lists to the cache; an exact index is built faster than it would be read."""
         if not self.trained:
             self._cache.unlink(missing_ok=True)
             return

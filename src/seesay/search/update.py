@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ Progress = Callable[[int, int], None]
 """Called with the number of files or sentences done, and of all to do."""
 
 MAX_FILE_BYTES = 256 * 2**20
-"""Larger files are skipped: they are no photographs, and a batch of them would fill the memory."""
+"""Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
@@ -42,11 +41,6 @@ class UpdateReport:
     unchanged: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
-
-
-class _Embedded(NamedTuple):
-    vector: NDArray[np.float32]
-    size: tuple[int, int]
 
 
 def update_images(
@@ -135,7 +129,7 @@ class _Update:
         self._before = {item.path: item for item in store.items().values()}
         self._gone: dict[str, list[Item]] = defaultdict(list)  # by content key, for files that moved
         for path, item in self._before.items():
-            if path is not None and path not in there.files and there.knows_of(path):
+            if path is not None and path not in there.files and there.is_gone(path):
                 self._gone[item.key].append(item)
 
     def run(self, progress: Progress) -> None:
@@ -172,7 +166,7 @@ class _Update:
         return False
 
     def _take(self, batch: Batch) -> None:
-        contents: dict[str, tuple[FoundFile, bytes]] = {}
+        contents: dict[str, tuple[str, bytes]] = {}
         keyed: list[tuple[FoundFile, str]] = []
         for file, data in batch:
             if isinstance(data, OSError):  # may be temporary: its item stays, and the file is tried again
@@ -180,12 +174,14 @@ class _Update:
                 continue
             key = content_key(data)
             keyed.append((file, key))
-            contents.setdefault(key, (file, data))
-        known = self._store.known("image", contents)
-        new, broken = self._embed({key: value for key, value in contents.items() if key not in known})
+            contents.setdefault(key, (file.path, data))
+        for key in self._store.known("image", contents):
+            del contents[key]
+        broken: dict[str, str] = {}
+        vectors = self._embed(contents, broken)
         with self._store.write() as writer:
-            for key, embedded in new.items():
-                writer.put_vector("image", key, embedded.vector, embedded.size)
+            for key, (vector, size) in vectors.items():
+                writer.put_vector("image", key, vector, size)
             for file, key in keyed:
                 if key in broken:
                     self._skip(writer, file, broken[key])
@@ -202,10 +198,8 @@ class _Update:
             self.report.moved += 1
         else:
             writer.put_image(file.path, key, file.mtime_ns, file.size)
-            if former is None:
-                self.report.added += 1
-            else:
-                self.report.changed += 1
+            self.report.added += former is None
+            self.report.changed += former is not None
 
     def _skip(self, writer: Writer, file: FoundFile, reason: str) -> None:
         writer.put_skipped(file.path, file.mtime_ns, file.size, reason)
@@ -213,26 +207,24 @@ class _Update:
         self.report.deleted += file.path in self._before
 
     def _embed(
-        self, contents: dict[str, tuple[FoundFile, bytes]]
-    ) -> tuple[dict[str, _Embedded], dict[str, str]]:
-        """Return vectors by content key, and the reasons why others have none."""
+        self, contents: dict[str, tuple[str, bytes]], broken: dict[str, str]
+    ) -> dict[str, tuple[NDArray[np.float32], tuple[int, int]]]:
+        """Return vector and size by content key; add to `broken` why a content has none."""
         if not contents:
-            return {}, {}
-        names = [file.path for file, _ in contents.values()]
-        data = [data for _, data in contents.values()]
+            return {}
+        names, data = zip(*contents.values(), strict=True)
+        found = {}
         vectors, errors = self._embedder.embed_image_files(data, names)
-        new: dict[str, _Embedded] = {}
-        broken: dict[str, str] = {}
         for key, name, image, vector, error in zip(contents, names, data, vectors, errors, strict=True):
             try:
                 if error is not None:
                     raise error
                 if not np.isfinite(vector).all() or not vector.any():
                     raise ImageError(f"{name}: the matcher gave no embedding of it.")
-                new[key] = _Embedded(vector, upright_size(image, name))
-            except ImageError as error_:
-                broken[key] = str(error_).removeprefix(f"{name}: ")
-        return new, broken
+                found[key] = vector, upright_size(image, name)
+            except ImageError as failure:
+                broken[key] = str(failure).removeprefix(f"{name}: ")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +238,14 @@ class FoundFile:
 
 @dataclass
 class Walk:
-    """Usable files by path, (path, reason) of skipped ones, and paths that could not be read."""
+    """Files by path, (path, reason) of skipped ones, and paths that could not be read."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
-    def knows_of(self, path: str) -> bool:
-        """Return whether a path that was not found is certainly gone."""
+    def is_gone(self, path: str) -> bool:
+        """Return True if a path that was not found does not exist, rather than could not be read."""
         return not any(place in (".", path) or path.startswith(f"{place}/") for place in self.unread)
 
 

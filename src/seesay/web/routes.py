@@ -21,7 +21,7 @@ from seesay.web.service import Service
 
 _Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description="a sentence that describes the images")]
 _Phrases = Annotated[
-    str, Query(max_length=MAX_CHARACTERS, description="a phrase, or a sentence whose noun phrases to find")
+    str, Query(max_length=MAX_CHARACTERS, description="a phrase, or a sentence whose noun phrases are found")
 ]
 _Count = Annotated[int, Query(ge=1, le=MAX_ANSWERS, description="number of results")]
 _Boxes = Annotated[int, Query(ge=1, le=20, description="number of boxes of each phrase, at most")]
@@ -32,17 +32,8 @@ _Id = Annotated[int, PathParameter(ge=1, le=2**63 - 1)]
 _DEFAULT_COUNT = 40
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _UNKNOWN_TYPE = "application/octet-stream"
-_MEDIA_TYPES = {
-    "JPEG": "image/jpeg",
-    "MPO": "image/jpeg",  # several JPEGs in one file; browsers show the first
-    "PNG": "image/png",
-    "GIF": "image/gif",
-    "WEBP": "image/webp",
-    "AVIF": "image/avif",
-    "BMP": "image/bmp",
-    "TIFF": "image/tiff",
-    "JPEG2000": "image/jp2",
-}
+# Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
+_SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
 
 
 def query_routes(service: Service) -> APIRouter:
@@ -174,7 +165,8 @@ def image_routes(service: Service) -> APIRouter:
 def _media_type(file: Path) -> str:
     """The type by content, since suffixes lie; one that browsers save if they cannot show the format."""
     try:
-        with Image.open(file, formats=[name for name in _MEDIA_TYPES if name in Image.OPEN]) as image:
-            return _MEDIA_TYPES.get(image.format or "", _UNKNOWN_TYPE)
+        with Image.open(file, formats=[name for name in _SHOWN if name in Image.OPEN]) as image:
+            kind = "JPEG" if image.format == "MPO" else str(image.format)
+            return Image.MIME[kind]
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         return _UNKNOWN_TYPE
