@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -67,6 +67,7 @@ recipes = st.builds(
 
 
 @given(recipes)
+@settings(deadline=None)
 def test_any_recipe_is_itself_after_a_round_trip(recipe: Recipe) -> None:
     assert parse_recipe(dump_recipe(recipe), "again") == recipe
 
