@@ -1,4 +1,4 @@
-"""Where seesay keeps what it can make again: exported networks and features."""
+"""The cache folder, and files that a kill never leaves half written."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class SettingsRegistry(Registry[Registered]):
 
 
 def describe(failure: ValidationError, model: type[BaseModel]) -> str:
-    """Describe the first thing wrong with some settings: the key, what is wrong, and the nearest known key.
+    """Describe the first error of some settings: its key, what is wrong, and the nearest known key.
 
     >>> class Example(Settings):
     ...     kind: str = "example"
@@ -205,7 +205,7 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
 
 
 def _fields(model: type[BaseModel], parents: list[str]) -> list[str]:
-    """The keys of the settings below those parents; none if they cannot be told."""
+    """The keys of the settings below those parents; none if their class is not certain."""
     for parent in parents:
         field = model.model_fields.get(parent)
         found = _types(field.annotation) if field else []

@@ -222,7 +222,7 @@ def print_skipped(broken: Sequence[str]) -> None:
 
 def _tell_fewer(concepts: int, wanted: int) -> None:
     if concepts < wanted:
-        tell(f"Fewer than the {wanted} wanted: no other word stands in enough training sentences.")
+        tell(f"Fewer than the {wanted} wanted: no other word occurs in enough training sentences.")
 
 
 def _print_some(lines: Sequence[str], how: str = "") -> None:

@@ -56,7 +56,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Words `start` to `end` (exclusive), and what the score falls by without them."""
+    """Words `start` to `end` (exclusive), and by how much the score falls without them."""
 
     start: int
     end: int
@@ -118,7 +118,7 @@ class Explanation:
         return [word.text for word in self.words if not word.known]
 
     def notes(self) -> list[str]:
-        """Return what of the sentence could not be read, a line each."""
+        """Return a line for each kind of words that could not be read."""
         notes = []
         if self.unknown:
             notes.append(f"Unknown to the run: {', '.join(self.unknown)}.")
@@ -229,7 +229,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
 
 
 def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequence[Word]) -> Reading:
-    """How one matcher reads those words of a text, with the image of those features (1, d)."""
+    """Explain one matcher's score of image features (1, d) and those words of a text."""
     level, spans = WORDS, []
     if isinstance(matcher, WindowMatcher):
         level, spans = matcher.level, matcher.windows(len(words))
@@ -246,11 +246,7 @@ def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequen
 
 
 def _words(run: Run, sentence: str) -> list[Word]:
-    """The tokenizer's words and where each stands.
-
-    Raises:
-        SeesayError: there are none.
-    """
+    """The tokenizer's words and where each stands; at least one."""
     tokens = tokenize(sentence)
     if not tokens:
         raise SeesayError(f"'{sentence}': there are no words; describe what the image shows.")

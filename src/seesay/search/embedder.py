@@ -1,4 +1,4 @@
-"""What an index needs of a run: images and sentences as vectors of one space."""
+"""The interface of a run to an index: images and sentences as vectors of one space."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SHIPPED = "seesay-small"
 class Embedder(Protocol):
     """A trained matcher with everything it needs to embed encoded images and sentences.
 
-    `query=True` asks for the embeddings of queries, which differ from those of gallery items if the matcher
-    is asymmetric.
+    With `query=True` embeddings are those of queries, which differ from those of gallery items if the
+    matcher is asymmetric.
     """
 
     @property

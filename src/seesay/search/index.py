@@ -54,7 +54,7 @@ class Hit:
     shortlist_rank: int | None = None
 
     def to_dict(self, root: Path | None = None) -> dict[str, object]:
-        """Return what a program needs of the hit; a path is joined to `root`."""
+        """Return score and path or sentence for JSON; a path is joined to `root`."""
         values: dict[str, object] = {"score": round(self.score, 4)}
         if self.shortlist_score is not None:
             values |= {
@@ -139,7 +139,7 @@ class Index:
         return cls.create(folder, SHIPPED if run is None else run)
 
     def __enter__(self) -> Self:
-        """Return the index; it is closed at the end of the block."""
+        """Return the index, to be closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,8 +187,8 @@ class Index:
         """Make the images of the index those of the folder `root`; only new contents are embedded.
 
         Raises:
-            SeesayError: no such folder, no image in it, an index of another folder, or another process is
-                updating the index.
+            SeesayError: the folder does not exist, holds no image, or is not the one that the index is of; or
+                another process is updating the index.
         """
         run = self.run
         with self._sole_writer():
@@ -263,9 +263,11 @@ class Index:
             near.refresh()
             ids, scores = near.search(query, k)
         items = self.store.items(ids.tolist())
-        # What another process deleted since the refresh is left out.
-        pairs = ((items.get(id_), score) for id_, score in zip(ids.tolist(), scores.tolist(), strict=True))
-        return [Hit(it.id, score, it.path, it.text, it.width, it.height) for it, score in pairs if it]
+        return [
+            Hit(item.id, score, item.path, item.text, item.width, item.height)
+            for id_, score in zip(ids.tolist(), scores.tolist(), strict=True)
+            if (item := items.get(id_)) is not None  # another process may have deleted it since the refresh
+        ]
 
     def _refresh_and_save(self, kind: Kind) -> None:
         with self._searching:

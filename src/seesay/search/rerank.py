@@ -27,11 +27,11 @@ class Reranked:
     """A re-ranked shortlist.
 
     Attributes:
-        hits: the re-ranked ones, best first; behind them, in their old order, those that could not be.
-        compared: how many of the shortlist were re-ranked.
-        encoded: images whose features were computed for it; they are kept for the next query.
+        hits: the re-ranked ones, best first, and then the others in their old order.
+        compared: number of hits that were re-ranked.
+        encoded: number of images whose features were computed; they are kept for the next query.
         issues: why the other images could not be re-ranked.
-        seconds: the re-ranking took, without the search for the shortlist.
+        seconds: time of the re-ranking, without the search for the shortlist.
     """
 
     hits: list[Hit]
@@ -42,12 +42,12 @@ class Reranked:
 
 
 class Reranker:
-    """Orders an index's shortlists by the scores of a run. Any thread may use it.
+    """Orders an index's shortlists by the scores of a run. Thread-safe.
 
     Args:
         run: usually of a pair matcher, but any that scores whole images will do, such as an embedding
             whose features are too costly to compute for all images.
-        shortlist: number of hits that are re-ranked, or more if more are asked for.
+        shortlist: minimum number of hits that are re-ranked.
 
     Raises:
         SeesayError: the run grounds phrases, was trained on features whose encoder is missing, or its
@@ -75,7 +75,11 @@ class Reranker:
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)
-            features = self._read(list(keys.values()))
+            names, contents = self.run.recipe.arrays, list(keys.values())
+            stored: list[Arrays] = [
+                {name: store.read(contents, name) for name in names} for store in self._stores
+            ]
+        features = join_features(self.run.recipe, stored)
         hits = reordered(shortlist, list(keys), self._scores(features, [sentence])[:, 0])
         return Reranked(hits[:k], len(keys), encoded, issues, time.perf_counter() - started)
 
@@ -127,13 +131,6 @@ class Reranker:
         keys |= {place: key for place, key in zip(unseen, report.keys, strict=True) if key is not None}
         return dict(sorted(keys.items())), report.encoded, issues + report.errors
 
-    def _read(self, keys: Sequence[str]) -> NDArray[np.float32]:
-        """The stored features of those contents, (n, d)."""
-        arrays: list[Arrays] = [
-            {name: store.read(keys, name) for name in self.run.recipe.arrays} for store in self._stores
-        ]
-        return join_features(self.run.recipe, arrays)
-
 
 def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
     """Load the run of that name as a re-ranker."""
@@ -141,11 +138,7 @@ def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
 
 
 def check_reranks(name: str) -> None:
-    """Check that a run of that name can re-rank, without reading its weights.
-
-    Raises:
-        SeesayError: there is none, it grounds phrases, or its encoder is missing.
-    """
+    """Raise a SeesayError if there is no such run, it grounds phrases, or its encoder is missing."""
     recipe_encoders(run_recipe(run_folder(name)))
 
 

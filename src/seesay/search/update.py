@@ -117,7 +117,7 @@ def _checked_root(root: Path, store: Store) -> Path:
 
 
 class _Update:
-    """One update; it compares what the store held before with what the walk found."""
+    """One update: the difference between the store and the files of the folder."""
 
     def __init__(self, store: Store, root: Path, embedder: Embedder, there: Walk) -> None:
         self.report = UpdateReport(skipped=list(there.skipped))
@@ -145,7 +145,7 @@ class _Update:
             progress(done, len(todo))
 
     def finish(self) -> list[str]:
-        """Delete what is gone, only now, since it could have moved; return the content keys nothing uses."""
+        """Delete the files that are gone and have not moved; return the content keys that became unused."""
         gone = [item.id for items in self._gone.values() for item in items]
         with self._store.write() as writer:
             writer.delete(gone)

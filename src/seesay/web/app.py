@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import socket
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -50,7 +49,7 @@ def create_app(
         hosts: names that the server answers to, besides numeric addresses.
         limits: of one request.
         ground_run: the run that grounds phrases.
-        rerank_run: the run that re-ranks results for those who ask for it.
+        rerank_run: the run that re-ranks results on request.
 
     Raises:
         SeesayError: no such run to re-rank with.
@@ -123,8 +122,8 @@ def serve(
         index: to serve; its run is loaded at once.
         host: address to listen on.
         port: to listen on; 0 is any free one.
-        ground_run: the run that grounds phrases, if there is one.
-        rerank_run: the run that re-ranks results.
+        ground_run: as in `create_app`.
+        rerank_run: as in `create_app`.
         ready: called with the page's address.
 
     Raises:
@@ -151,24 +150,19 @@ def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise SeesayError(f"There is no port {port}; choose one from 1 to 65535.")
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise SeesayError(f"{host}: not an address of this machine; try --host 127.0.0.1.") from error
-    listening = socket.socket(family, kind, protocol)
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
     try:
-        if os.name == "posix":  # elsewhere it would let two servers share a port
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(256)
+        return socket.create_server(address, family=family, backlog=256, dualstack_ipv6=both)
     except OSError as error:
-        listening.close()
         refusals = {
             errno.EADDRINUSE: f"is taken; stop what runs there, or try --port {port % 65535 + 1}.",
             errno.EACCES: "needs more privileges; choose one above 1023, such as --port 8000.",
         }
         why = refusals.get(error.errno or 0, f"cannot be used ({error.strerror}); try --host 127.0.0.1.")
         raise SeesayError(f"Port {port} on {host} {why}") from error
-    return listening
 
 
 def _docs_page(schema: _Schema) -> str:

@@ -59,7 +59,7 @@ class Service:
         self._rerankings = CapacityLimiter(1)
 
     async def run(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
-        """Do blocking work in a thread; a request that has run out of time does not wait for its end."""
+        """Do blocking work in a thread, which a request that has run out of time does not wait for."""
         return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter or self._queries)
 
     async def timed(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> tuple[T, float]:
@@ -90,7 +90,7 @@ class Service:
         return data
 
     def image(self, id_: int) -> tuple[Item, Path]:
-        """Return an image of the index and its file; 404 if there is none, or it is gone."""
+        """Return an image of the index and its file; 404 if either does not exist."""
         item = self.index.item(id_)
         if item is None or item.kind != "image":
             raise HTTPException(404, f"No image {id_} in the index.")
