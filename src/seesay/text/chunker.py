@@ -116,7 +116,7 @@ def _closed_class(word: str) -> str:
 
 
 def _guess(word: str) -> str:
-    """The class of a word that the dictionary lacks, from its ending."""
+    """Guess the class of a word that the dictionary lacks from its ending."""
     if word.endswith("ing"):
         return "verb"
     return "adj" if word.endswith(("ed", "less")) else "noun"
@@ -190,7 +190,7 @@ def _word(match: re.Match[str]) -> _Word:
 
 
 class _Phrase:
-    """A noun phrase, read word by word from `start`; `_roles` are those of the words read so far."""
+    """A noun phrase, read word by word from `start`; `_roles` holds the roles of the words read so far."""
 
     def __init__(self, words: list[_Word], start: int) -> None:
         self._words = words

@@ -1,11 +1,11 @@
 """Content words of sentences, and the semantic concepts that they make (SCO, section 3.2).
 
-Content words are nouns, adjectives, verbs and numbers, as lemmas. A word's part of speech follows from what
-the dictionary says it may be and from whether it stands in a noun phrase; its lemma from the dictionary, so
-that the tenses of a verb are one word, and so are the singular and plural of a noun.
+Content words are nouns, adjectives, verbs and numbers, as lemmas from a dictionary: the tenses of a verb are
+one word, and so are the singular and plural of a noun. The part of speech of a word follows from what the
+dictionary allows and from whether it stands in a noun phrase.
 
-Concepts are the content words that describe the train split most often. A concept is a lemma whatever it is
-in a sentence: "a skateboard" and "skateboarding" are one, named by what it is most often.
+Concepts are the content words that occur most often in the train split. A concept is a lemma regardless of
+its part of speech in a sentence: "a skateboard" and "skateboarding" are one.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ FILE = "concepts.json"  # in a run's folder
 MAX_CONCEPTS = 256  # the paper's K
 MIN_COUNT = 5  # sentences; a rarer word is no concept
 
-# Compounds stay whole ("t-shirt"); what stands behind an apostrophe is no word of its own.
+# Compounds stay whole ("t-shirt"); what follows an apostrophe is no word of its own.
 _WORD = re.compile(r"(?<!['’])\b[^\W_]+(?:-[^\W_]+)*")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _UPOS = {"noun": "NOUN", "adjective": "ADJ", "verb": "VERB"}
-# Plurals that are another word than their singular: a man in shorts is not short.
+# Plurals with another meaning than their singular: a man in shorts is not short.
 _PLURAL_ONLY = listed("""
     pants shorts jeans trousers overalls tights clothes leggings pajamas glasses sunglasses goggles binoculars
     headphones stairs woods sports
@@ -92,7 +92,7 @@ def _place(match: re.Match[str], phrase: Chunk | None) -> _Place:
 
 @lru_cache(1 << 16)
 def _content_word(word: str, place: _Place) -> ContentWord | None:
-    """The content word that a word is at such a place, if it is one."""
+    """Return the content word that a word is at such a place; None if it is none."""
     if number := _number(word):
         return ContentWord(number, "number")
     known = word_class(word)
@@ -154,19 +154,12 @@ class Concept:
 
 @dataclass(frozen=True)
 class ConceptVocabulary:
-    """The concepts of a train split, most frequent first.
-
-    Attributes:
-        concepts: at most `wanted`.
-        wanted: how many were asked for; a small corpus has fewer.
-        sentences: number of sentences of the train split.
-        without: number of these without a content word.
-    """
+    """The concepts of a train split, most frequent first."""
 
     concepts: tuple[Concept, ...]
-    wanted: int
-    sentences: int
-    without: int
+    wanted: int  # the maximum size; a small corpus has fewer
+    sentences: int  # of the train split
+    without: int  # of these, sentences without a content word
 
     @classmethod
     def from_texts(
@@ -174,10 +167,7 @@ class ConceptVocabulary:
     ) -> ConceptVocabulary:
         """Take the `max_size` most frequent content words that occur in at least `min_count` sentences.
 
-        Ties are broken alphabetically.
-
-        Raises:
-            SeesayError: there are no such words.
+        Ties are broken alphabetically. Raises SeesayError if there are no such words.
         """
         counts: Counter[str] = Counter()
         parts: defaultdict[str, Counter[PartOfSpeech]] = defaultdict(Counter)
@@ -215,11 +205,7 @@ class ConceptVocabulary:
 
     @classmethod
     def load(cls, path: Path) -> ConceptVocabulary:
-        """Read what `save` wrote.
-
-        Raises:
-            SeesayError: the file is missing or something else.
-        """
+        """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             rows = found["concepts"]

@@ -1,4 +1,4 @@
-"""Words of a sentence, the same in training and in search, and numbers for those of the train split."""
+"""Tokenizer, vocabulary, and word frequencies (Huang, Long, Wang, AAAI 2019: few-shot matching)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Vocabulary:
         self._number = {word: i for i, word in enumerate(self.words, start=1)}
 
     def __len__(self) -> int:
-        """Return the number of words, the unknown word included: rows that an embedding needs."""
+        """Return the number of words, the unknown word included: the rows of an embedding."""
         return len(self.words) + 1
 
     @classmethod
@@ -47,7 +47,7 @@ class Vocabulary:
         return cls(word for _, word in sorted(kept))
 
     def encode(self, text: str) -> list[int]:
-        """Return the sentence's word numbers; a sentence without words is one unknown word.
+        """Look up the word numbers of a sentence; a sentence without words is one unknown word.
 
         >>> Vocabulary(["dog", "a"]).encode("A dog, a xylophone")
         [2, 1, 2, 0]
@@ -60,11 +60,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
-        """Read what `save` wrote.
-
-        Raises:
-            SeesayError: the file is missing or something else.
-        """
+        """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
         try:
             words = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as failure:
@@ -81,7 +77,7 @@ _RARE, _ONCE = 10, 1  # Figure 1: below ten times, and once or never
 
 
 def word_counts(texts: Iterable[str]) -> Counter[str]:
-    """Count each word of those sentences."""
+    """Count the words of some sentences."""
     return Counter(word for text in texts for word in tokenize(text))
 
 
@@ -96,15 +92,14 @@ def rarest_words(texts: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.
 
 
 def uncommon_words(texts: Iterable[str], counts: Mapping[str, int], k: int) -> set[str]:
-    """Collect the words of those sentences whose count is at most `k`."""
+    """Collect the words of some sentences whose count is at most `k`."""
     return {word for text in texts for word in tokenize(text) if counts.get(word, 0) <= k}
 
 
 def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float]:
-    """Compute the paper's Figure 1: the distinct words of a split, by their frequency in training.
+    """Compute the paper's Figure 1 from the distinct words of a split and their frequency in training.
 
-    Returns:
-        `words`, how many there are, and the percentage that occurs `below 10` times, and `at most 1`.
+    Returns `words`, their number, and the percentages that occur `below 10` times, and `at most 1`.
     """
     words = uncommon_words(texts, counts, NO_WORDS)
     frequencies = np.array([counts.get(word, 0) for word in words], np.int64)
@@ -118,9 +113,8 @@ def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float
 def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, int]]]:
     """Compute Figure 1 of a corpus's test split and the sizes of its K-shot test sets.
 
-    Returns:
-        What `figure_1` returns, and `uncommon`: for each K `N`, the words that occur at most K times in the
-        train split, the `sentences` that hold one, and the `images` of these. Empty without train or test.
+    Beside what `figure_1` returns, `uncommon` has for each K the numbers of words that occur at most K times in
+    the train split (`N`), of `sentences` with such a word, and of their `images`. Empty without both splits.
     """
     if not {"train", "test"} <= {image.split for image in corpus.images}:
         return {}
@@ -139,21 +133,15 @@ def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, i
 
 
 def vocabulary_summary(corpus: Corpus) -> dict[str, float]:
-    """Count the words of the train split.
+    """Count the `words` of the train split, and those that occur `once`; empty without a train split.
 
-    Returns:
-        `words`, how many there are, how many occur `once`, and `unseen_test`, the percentage of test words
-        that are not among them. Empty without a train split.
+    `unseen_test` is the percentage of words in test sentences that are not among them.
     """
     splits = {image.split for image in corpus.images}
     if "train" not in splits:
         return {}
     counts = word_counts(corpus.split("train").texts())
-    test = corpus.split("test").texts() if "test" in splits else []
-    words = [word for text in test for word in tokenize(text)]
-    unseen = sum(word not in counts for word in words)
-    return {
-        "words": len(counts),
-        "once": sum(n == 1 for n in counts.values()),
-        "unseen_test": 100 * unseen / max(len(words), 1),
-    }
+    test = word_counts(corpus.split("test").texts() if "test" in splits else [])
+    unseen = sum(n for word, n in test.items() if word not in counts)
+    once = sum(n == 1 for n in counts.values())
+    return {"words": len(counts), "once": once, "unseen_test": 100 * unseen / max(test.total(), 1)}

@@ -1,10 +1,9 @@
-"""Readers of the field's formats, one module each.
-
-Every module of this package is imported, and registers its reader.
-"""
+"""Readers of the field's formats; every module of this package is imported, and registers its readers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -43,10 +42,8 @@ def read_corpus(path: str | Path, format: str | None = None) -> Corpus:
         'a small blue square is to the left of a small yellow circle'
     """
     path = _existing(path)
-    try:
+    with _reading(path):
         return choose_reader(READERS, path, format).read(path)
-    except OSError as error:
-        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
 
 
 def read_phrases(
@@ -68,17 +65,14 @@ def read_phrases(
         >>> from seesay.data.scenes import write_scenes
         >>> folder = mkdtemp()
         >>> write_scenes(folder, images=10, seed=0)
-        >>> import seesay
-        >>> phrases = seesay.read_phrases(folder)
+        >>> phrases = read_phrases(folder)
         >>> len(phrases.images), phrases.phrases[0].text
         (10, 'a small blue square')
     """
     path = _existing(path)
     images = _existing(images) if images is not None else path if path.is_dir() else path.parent
-    try:
+    with _reading(path):
         return choose_reader(PHRASE_READERS, path, format).read(path, images)
-    except OSError as error:
-        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
 
 
 def open_corpus(
@@ -86,6 +80,14 @@ def open_corpus(
 ) -> Corpus | PhraseCorpus:
     """Read what a recipe learns from: captioned images, or with `phrases` phrases with boxes."""
     return read_phrases(path, images, format) if phrases else read_corpus(path, format)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
 
 
 def _existing(path: str | Path) -> Path:

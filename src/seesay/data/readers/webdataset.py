@@ -38,9 +38,8 @@ class WebDatasetReader(CorpusReader):
     order = 70
 
     def files(self, path: Path) -> list[Path]:
-        return sorted(
-            file for file in ([path] if path.is_file() else walk_files(path)) if file.suffix.lower() == ".tar"
-        )
+        files = [path] if path.is_file() else walk_files(path)
+        return sorted(file for file in files if file.suffix.lower() == ".tar")
 
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))

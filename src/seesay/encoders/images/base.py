@@ -77,8 +77,7 @@ def resize(pixels: Pixels, height: int, width: int) -> Pixels:
         return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
     image = torch.from_numpy(np.require(pixels, requirements=["C", "W"])).permute(2, 0, 1)[None]
     resized = functional.interpolate(image, size=(height, width), mode="bicubic", antialias=True)
-    result: Pixels = resized[0].permute(1, 2, 0).numpy()
-    return result
+    return np.asarray(resized[0].permute(1, 2, 0).numpy())
 
 
 Arrays = dict[str, NDArray[np.float32]]

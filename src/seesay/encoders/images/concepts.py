@@ -1,9 +1,8 @@
 """Concept scores as features of an image: the multi-label CNN of SCO as an encoder (section 3.2).
 
-`concepts:RUN` is the concept head of a run on the features that it was trained on, which are taken from the
-feature store; `concepts-regions:RUN` shows the network 50 regions and takes each concept's highest score, and
-is stored itself. A run that is trained on either keeps the head (`keep_concepts`), and its recipe names the
-encoder by it: `concepts@HASH:RUN`.
+`concepts:RUN` applies the concept head of a run to the features that it was trained on, read from the feature
+store. `concepts-regions:RUN` takes each concept's highest score over 50 regions, and is stored itself. A run
+that is trained on either keeps the head (`keep_concepts`): its recipe names the encoder `concepts@HASH:RUN`.
 """
 
 from __future__ import annotations

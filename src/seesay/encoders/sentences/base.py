@@ -1,4 +1,4 @@
-"""Sentence encoders: sentences to vectors, by something that is frozen while a matcher trains."""
+"""Sentence encoders: sentences to vectors, by a model that is frozen while a matcher trains."""
 
 from __future__ import annotations
 
@@ -113,18 +113,15 @@ class Pca:
 
     def project(self, rows: Vectors) -> Vectors:
         """Project rows (n, D) to (n, d)."""
-        projected: Vectors = rows @ self.components
-        projected -= self.mean @ self.components
-        return projected
+        return np.asarray(rows @ self.components - self.mean @ self.components)
 
 
 def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
     """Fit the first `dim` principal components of all batches' rows (n_i, D), fewer if the rank is less.
 
-    No more than one batch and four matrices of (D, D) are held: the covariance is added up batch by batch, at
-    n·D² flops. At the dimensions kept here (a third of D and more, as in the paper's 18,000 to 6,000) that is
-    less work than a randomised range finder, whose two products cost 4·n·D·d, and it is exact. Without rows
-    ValueError is raised.
+    The covariance is added up batch by batch, at n·D² flops. At the dimensions kept here (a third of D and
+    more, as in the paper's 18,000 to 6,000) that is exact and less work than a randomised range finder, whose
+    two products cost 4·n·D·d. ValueError is raised if there are no rows.
     """
     mean, covariance = _moments(batches)
     # All eigenvectors by divide and conquer take a third of the time of most of them by their number.

@@ -25,10 +25,8 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
     """Look up GloVe vectors of lower-case words (Pennington et al. 2014, 6 B tokens, 400,000 words).
 
     A word with an apostrophe that GloVe does not know is looked up without what follows it: GloVe's corpus
-    was split there ("man's" is "man", "'s").
-
-    Returns:
-        Vectors (n, 50), zeros for an unknown word, and which words are known (n,).
+    was split there ("man's" is "man", "'s"). Returns vectors (n, 50), zeros for an unknown word, and which
+    words are known (n,).
     """
     numbers, table = _glove()
     rows = np.array(
@@ -93,8 +91,7 @@ class MeanVectors(SentenceFeatures):
 
     def rows(self, texts: Sequence[str]) -> Vectors:
         bags = Bags.from_texts(texts)
-        means: Vectors = bags.shares() @ bags.vectors
-        return means
+        return np.asarray(bags.shares() @ bags.vectors)
 
 
 _MIN_COUNT = 2  # occurrences of a word
