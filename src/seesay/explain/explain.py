@@ -20,7 +20,8 @@ from torch import Tensor
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.matchers.base import Matcher, PairMatcher, as_matcher
+from seesay.matchers.base import Matcher, as_matcher
+from seesay.matchers.composed import Ensemble
 from seesay.matchers.sentences import Sentences
 from seesay.runs.run import Run, join_features
 from seesay.text.vocabulary import UNKNOWN, tokenize
@@ -189,15 +190,6 @@ class WindowMatcher(Protocol):
         ...
 
 
-@runtime_checkable
-class SumOfMatchers(Protocol):
-    """A matcher whose score is the sum of its members' scores (an ensemble)."""
-
-    def pair_matchers(self) -> list[PairMatcher]:
-        """Return the members."""
-        ...
-
-
 def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     """Explain the score of an image and a sentence.
 
@@ -212,7 +204,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
         SeesayError: the sentence has no words, or the run grounds phrases.
     """
     matcher = run.matcher
-    members = matcher.pair_matchers() if isinstance(matcher, SumOfMatchers) else [as_matcher(matcher)]
+    members = matcher.pair_matchers() if isinstance(matcher, Ensemble) else [as_matcher(matcher)]
     if len(sentence.lower()) != len(sentence):  # one of its letters is two in lower case
         sentence = sentence.lower()
     words = _words(run, sentence)
