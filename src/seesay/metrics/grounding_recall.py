@@ -106,7 +106,7 @@ def region_overlaps(
             raise SeesayError(f"{name}: '{value}' is not known; use {' or '.join(known)}.")
     if not len(true_boxes) or len(regions) != len(true_boxes):
         raise SeesayError(
-            f"regions: {len(regions)} lists; there must be one for each of {len(true_boxes)} phrases."
+            f"regions: {len(regions)} lists; there must be {len(true_boxes)}, one for each phrase."
         )
     overlaps: list[NDArray[np.float32]] = []
     for start in range(0, len(true_boxes), _BLOCK):
@@ -120,9 +120,7 @@ def first_right(scores: Sequence[ArrayLike], overlaps: Overlaps) -> NDArray[np.f
     """Return the zero-based rank of each phrase's first right region, (p,); infinity where none is right."""
     ranks = np.full(len(overlaps), np.inf)
     if len(scores) != len(overlaps):
-        raise SeesayError(
-            f"scores: {len(scores)} lists; there must be one for each of {len(overlaps)} phrases."
-        )
+        raise SeesayError(f"scores: {len(scores)} lists; there must be {len(overlaps)}, one for each phrase.")
     for phrase, overlap in enumerate(overlaps):
         mine = as_array(scores[phrase], f"scores[{phrase}]", len(overlap))
         refuse_nan(mine, f"scores[{phrase}]")

@@ -1,4 +1,4 @@
-"""Kendall's τ, also of weighted rows, as the bootstrap needs it: SciPy's, without repeating the rows."""
+"""Kendall's τ, also of weighted rows for the bootstrap."""
 
 from __future__ import annotations
 

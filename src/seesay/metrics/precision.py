@@ -107,9 +107,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
     """
     values = as_array(scores, "scores", "q", "c")
     if len(answers) != len(values):
-        raise SeesayError(
-            f"answers: {len(answers)} lists; there must be one for each of {len(values)} queries."
-        )
+        raise SeesayError(f"answers: {len(answers)} lists; there must be {len(values)}, one for each query.")
     refuse_nan(values, "scores")
     measures = np.full((len(values), 3), np.nan)
     for row, right in enumerate(answers):

@@ -102,9 +102,7 @@ def retrieval_metrics(scores: ArrayLike, image_of_sentence: ArrayLike) -> Retrie
 
 def metrics_of(found: Ranks) -> RetrievalMetrics:
     """Summarize the ranks of both directions."""
-    return RetrievalMetrics(
-        DirectionMetrics.from_ranks(found.sentence), DirectionMetrics.from_ranks(found.image)
-    )
+    return RetrievalMetrics(*map(DirectionMetrics.from_ranks, (found.sentence, found.image)))
 
 
 def recall_at_k(ranks: ArrayLike, k: int) -> float:

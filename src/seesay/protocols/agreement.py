@@ -85,9 +85,7 @@ class Agreement(Protocol):
     def _check(self, values: NDArray[np.floating], judged: JudgedPairs) -> None:
         if np.isnan(values).any():
             at = int(np.argmax(np.isnan(values)))
-            raise SeesayError(
-                f"protocol '{self.name}': the score of judged pair {at} is NaN; check the weights."
-            )
+            raise SeesayError(f"protocol '{self.name}': the score of judged pair {at} is NaN.")
         for name, column in (("judgement", judged.ratings), ("score", values)):
             if column.min() == column.max():
                 raise SeesayError(

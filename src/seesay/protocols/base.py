@@ -18,7 +18,7 @@ from seesay.registry import Registry, describe
 
 if TYPE_CHECKING:
     from seesay.data.judgements import Judgements
-    from seesay.protocols.subject import PhraseSubject, Subject
+    from seesay.protocols.subject import AnySubject, Subject
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Interval = Annotated[tuple[float, float], Field(strict=False)]
@@ -130,11 +130,8 @@ class Result(Part):
     def interval(self, column: str) -> tuple[float, float] | None:
         """Return the interval of a column, or None."""
         keys, values = self.column_keys()[column], self.to_dict()
-        for at in range(len(keys)):
-            found = _at(values, (*keys[:at], "intervals", *keys[at:]))
-            if found is not None:
-                return found[0], found[1]
-        return None
+        places = (_at(values, (*keys[:at], "intervals", *keys[at:])) for at in range(len(keys)))
+        return next((tuple(found) for found in places if found is not None), None)
 
     def difference(self, column: str) -> Difference | None:
         """Return the difference of a column from the result compared with, or None."""
@@ -284,9 +281,7 @@ class Protocol(ABC):
             SeesayError: the protocol cannot measure it, or a score is NaN.
         """
 
-    def result(
-        self, subject: Subject | PhraseSubject, options: Options, samples: Samples, **values: object
-    ) -> Result:
+    def result(self, subject: AnySubject, options: Options, samples: Samples, **values: object) -> Result:
         """Make a result of `values`, by alias or field, of figures of samples without keys, and intervals."""
         found: dict[str, object] = {"protocol": self.name, "split": subject.split}
         for prefix, folds in samples:

@@ -110,9 +110,8 @@ class Composition(Protocol):
         scorer = _SentenceScorer(subject)
         found: dict[str, TrueOrder] = {}
         samples: list[tuple[Keys, list[MeanSample]]] = []
-        with progress(
-            "Scoring", len(true) + sum(len(k.texts) for k in kinds.values()), "sentences"
-        ) as advance:
+        total = len(true) + sum(len(kind.texts) for kind in kinds.values())
+        with progress("Scoring", total, "sentences") as advance:
             true_scores = scorer.score(true, owners, advance)
             for name, kind in kinds.items():
                 if kind.texts:
@@ -226,9 +225,7 @@ class _SentenceScorer:
         self._run, self._scorer = subject.run, PairScorer(subject.run)
         self._images = self._scorer.encode_images(np.asarray(subject.inputs.features))
 
-    def score(
-        self, texts: Sequence[str], images: NDArray[np.int64], advance: Advance
-    ) -> NDArray[np.floating]:
+    def score(self, texts: Sequence[str], rows: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
         """Score n sentences, each with the image of that row, (n,)."""
         from seesay.runs.sentences import prepare_sentences
 
@@ -236,6 +233,6 @@ class _SentenceScorer:
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
             prepared = prepare_sentences(some, self._run.vocabulary, self._run.sentence_encoder)
-            read, rows = self._scorer.encode_sentences(prepared), images[start : start + _AT_ONCE]
+            read, rows = self._scorer.encode_sentences(prepared), rows[start : start + _AT_ONCE]
             blocks.append(self._scorer.score(self._images, read, rows, np.arange(len(some)), advance))
         return np.concatenate(blocks)

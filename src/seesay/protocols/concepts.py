@@ -1,4 +1,4 @@
-"""How well concepts are predicted: mean average precision, beside the concepts' own frequency."""
+"""The prediction of concepts: mean average precision, beside that of the concepts' frequency."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Precisions(Part):
 class ConceptResult(Result, Precisions):
     """The prediction of the `concepts` that occur on a split.
 
-    `mAP` is the mean over concepts: each ranks the images. `image mAP` is the mean over the images that have
-    any: each ranks the concepts. The baseline predicts how frequent a concept is in the train split.
+    `mAP` is the mean over concepts, each of which ranks the images, and `image mAP` over images,
+    each of which ranks the concepts. The baseline predicts a concept's frequency in the train split.
     """
 
     monitor_column = "mAP"
@@ -58,11 +58,11 @@ class Concepts(Protocol):
         vocabulary = run_concepts(run)
         targets = concept_targets([concept.word for concept in vocabulary.concepts], corpus)
         if not targets.any():
-            raise SeesayError(
-                f"{corpus.root}: split '{subject.split}' names none of the concepts of {run.name}."
-            )
+            raise SeesayError(f"{corpus.root}: no concept of {run.name} is named on {subject.split}.")
         scores = self._scores(subject)
-        samples: Samples = [((), [PrecisionSample(scores, targets)]), ((), [_image_sample(scores, targets)])]
+        of_images = 100 * average_precision(scores.T, targets.T)
+        image_sample = MeanSample([("image mAP",)], of_images[:, None], np.arange(len(targets)))
+        samples: Samples = [((), [PrecisionSample(scores, targets)]), ((), [image_sample])]
         return self.result(subject, options, samples, **concept_figures(scores, targets, vocabulary))
 
     def _scores(self, subject: RunSubject) -> Scores:
@@ -116,11 +116,6 @@ def concept_figures(scores: Scores, targets: Targets, vocabulary: ConceptVocabul
         },
         "by kind": {f"{part}s": {"mAP": _mean(kinds[part])} for part in PARTS_OF_SPEECH if len(kinds[part])},
     }
-
-
-def _image_sample(scores: Scores, targets: Targets) -> MeanSample:
-    of_images = 100 * average_precision(scores.T, targets.T)
-    return MeanSample([("image mAP",)], of_images[:, None], np.arange(len(targets)))
 
 
 def _mean(precisions: NDArray[np.float64]) -> float | None:

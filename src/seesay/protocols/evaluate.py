@@ -17,7 +17,7 @@ from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, Retrieva
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.rerank import measure_reranked
 from seesay.protocols.score_fusion import LEARNED, check_combination, combine, distinct
-from seesay.protocols.subject import PhraseSubject, RunSubject, Subject
+from seesay.protocols.subject import AnySubject, PhraseSubject, RunSubject, Subject
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
@@ -143,9 +143,7 @@ def default_protocol(recipe: Recipe) -> str:
     return "concepts" if recipe.matcher.predicts_concepts else "standard"
 
 
-def subject_of(
-    entry: Entry, corpus: Corpus | PhraseCorpus, split: str, protocol: Protocol
-) -> Subject | PhraseSubject:
+def subject_of(entry: Entry, corpus: Corpus | PhraseCorpus, split: str, protocol: Protocol) -> AnySubject:
     """Prepare a run or external scores on a split for a protocol.
 
     Raises:
@@ -166,9 +164,7 @@ def subject_of(
     return RunSubject(entry, inputs, split, corpus, keep=True)
 
 
-def measure(
-    subject: Subject | PhraseSubject, protocol: Protocol | str, options: Options = NO_OPTIONS
-) -> Result:
+def measure(subject: AnySubject, protocol: Protocol | str, options: Options = NO_OPTIONS) -> Result:
     """Measure a prepared subject by a protocol.
 
     Raises:

@@ -1,8 +1,8 @@
 """External scores: a split's score matrix in a NumPy file, or two files of embeddings.
 
-Rows and columns are in the corpus's order: images as the split lists them, `corpus.split("test").images`, and
-sentences as `corpus.split("test").texts()`. Two habits of published evaluators are understood, and noted:
-images repeated once for each sentence, and the first k sentences of each image where some have more.
+Rows and columns are in the corpus's order: `corpus.split("test").images` and `corpus.split("test").texts()`.
+Two habits of published evaluators are accepted, with a note: images repeated once for each sentence, and only
+the first k sentences of each image.
 """
 
 from __future__ import annotations
@@ -49,28 +49,23 @@ class ExternalScores:
 
 
 def _matrix(path: Path, part: Corpus, split: str, whole: Corpus) -> Subject:
-    scores = _load(
-        path, "a score matrix is (images, sentences); two files of embeddings are IMAGES.npy,SENTENCES.npy"
-    )
+    scores = _load(path, "a score matrix is (images, sentences), embeddings are IMAGES.npy,SENTENCES.npy")
     rows, columns = scores.shape
     n = len(part.images)
     if rows != n and columns == n and _sentences(part, rows) is not None:
-        raise SeesayError(
-            f"{path}: shape {scores.shape} is transposed: rows are images, columns sentences; save scores.T."
-        )
+        raise SeesayError(f"{path}: shape {scores.shape} is transposed: rows must be images; save scores.T.")
     kept, notes = _chosen_sentences(path, part, split, columns)
     first, more = _one_row_an_image(path, scores, kept, split)
-    return Subject(str(path), split, kept, MatrixScores(first), _about(notes + more), whole)
+    about = About(notes=notes + more) if notes or more else None
+    return Subject(str(path), split, kept, MatrixScores(first), about, whole)
 
 
 def _embeddings(images: Path, sentences: Path, part: Corpus, split: str, whole: Corpus) -> Subject:
-    rows, columns = (
-        _load(path, "embeddings are (images, d) and (sentences, d)") for path in (images, sentences)
-    )
+    wanted = "embeddings are (images, d) and (sentences, d)"
+    rows, columns = _load(images, wanted), _load(sentences, wanted)
     if rows.shape[1] != columns.shape[1]:
         raise SeesayError(
-            f"{images} and {sentences}: shapes {rows.shape} and {columns.shape}; embeddings must have one "
-            "width d."
+            f"{images} and {sentences}: shapes {rows.shape} and {columns.shape}; they must have one width d."
         )
     n = len(part.images)
     if len(rows) != n and len(columns) == n and _sentences(part, len(rows)) is not None:
@@ -82,7 +77,8 @@ def _embeddings(images: Path, sentences: Path, part: Corpus, split: str, whole: 
             raise SeesayError(f"{path}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
     name = f"{images},{sentences}"
     scores = EmbeddingScores(first, np.asarray(columns))
-    return Subject(name, split, kept, scores, _about(notes + more), whole)
+    about = About(notes=notes + more) if notes or more else None
+    return Subject(name, split, kept, scores, about, whole)
 
 
 def _load(path: Path, wanted: str) -> Matrix:
@@ -102,7 +98,7 @@ def _load(path: Path, wanted: str) -> Matrix:
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
-    """Find which sentences of a split a file of so many has: all, or the first k of each image; else None."""
+    """Find the sentences that a file of so many holds: all, or the first k of each image; None if neither."""
     owners = part.image_of_sentence()
     if count == len(owners):
         return np.arange(count)
@@ -151,10 +147,4 @@ def _one_row_an_image(path: Path, rows: Matrix, part: Corpus, split: str) -> tup
                 f"{path}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
                 f"first sentence, row {first[owners[at]]}; one row an image is wanted, in the corpus' order."
             )
-    return np.asarray(rows[first]), [
-        f"{path}: its rows are images repeated for each sentence; one of each counts."
-    ]
-
-
-def _about(notes: list[str]) -> About:
-    return About(notes=notes) if notes else About()
+    return np.asarray(rows[first]), [f"{path}: images repeated for each sentence; one of each counts."]

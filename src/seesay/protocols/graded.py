@@ -96,7 +96,9 @@ class Graded(Protocol):
         """
         corpus, owners, n = subject.corpus, subject.owners, subject.n_images
         external = options.answers is not None
-        own = _groups(owners, n), [np.array([owner]) for owner in owners]
+        order = np.argsort(owners, kind="stable")
+        of_image = np.split(order, np.searchsorted(owners[order], np.arange(1, n)))
+        own = of_image, [np.array([owner]) for owner in owners]
         answers, left_out = named_answers(options.answers, corpus) if options.answers else (own, 0)
         texts = [tokenize(text) for text in corpus.texts()]
         relevance = rouge_l(texts, texts, owners, n)
@@ -125,29 +127,21 @@ class Graded(Protocol):
         return self.result(subject, options, samples, **values)
 
 
-def named_answers(
-    answers: Mapping[str, Sequence[str]], corpus: Corpus
-) -> tuple[tuple[Answers, Answers], int]:
-    """Find the right answers of images and of sentences by position, and how many names are unknown."""
+def named_answers(named: Mapping[str, Sequence[str]], corpus: Corpus) -> tuple[tuple[Answers, Answers], int]:
+    """Find the right answers of images and of sentences by position, and the number of unknown names."""
     names = Names(corpus)
     of_images: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.images)
     of_sentences: list[NDArray[np.int64]] = [np.zeros(0, np.int64)] * len(corpus.sentences)
     left_out = 0
-    for query, named in answers.items():
+    for query, right in named.items():
         is_image = sentence_number(query) is None
         at = names.image(query) if is_image else names.sentence(query)
-        found = {names.sentence(name) if is_image else names.image(name) for name in set(named)}
+        found = {names.sentence(name) if is_image else names.image(name) for name in set(right)}
         positions = np.array(sorted(one for one in found if one is not None), np.int64)
-        left_out += (at is None) + len(set(named)) - len(positions)
+        left_out += (at is None) + len(set(right)) - len(positions)
         if at is not None:
             (of_images if is_image else of_sentences)[at] = positions
     return (of_images, of_sentences), left_out
-
-
-def _groups(owners: NDArray[np.int64], n_images: int) -> list[NDArray[np.int64]]:
-    """Return the sentences of each image."""
-    order = np.argsort(owners, kind="stable")
-    return np.split(order, np.searchsorted(owners[order], np.arange(1, n_images)))
 
 
 def _of_queries(scores: Matrix, relevance: NDArray[np.float32], answers: Answers) -> NDArray[np.float64]:

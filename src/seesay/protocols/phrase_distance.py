@@ -38,10 +38,8 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
     """
     name = f"{sentence_run.folder.name} + {phrase_run.folder.name}"
 
-    def measured(
-        part: Corpus, distances: tuple[Matrix, Matrix], of_split: str, alpha: float
-    ) -> RetrievalResult:
-        subject = Subject(name, of_split, part, MatrixScores(-combined(*distances, alpha)))
+    def measured(part: Corpus, distances: tuple[Matrix, Matrix], on: str, alpha: float) -> RetrievalResult:
+        subject = Subject(name, on, part, MatrixScores(-combined(*distances, alpha)))
         result = PROTOCOLS["standard"].measure(subject, Options())
         assert isinstance(result, RetrievalResult)
         return result
@@ -60,15 +58,11 @@ def combined(distance: Matrix, phrase_distance: Matrix, alpha: float) -> Matrix:
 
 
 def both_distances(
-    sentence_run: Run, phrase_run: Run, corpus: Corpus, split: str
+    run: Run, phrase_run: Run, corpus: Corpus, split: str
 ) -> tuple[Corpus, tuple[Matrix, Matrix]]:
     """Return the usable part of a split, and the distances d and d_rp of all its pairs, (n, m)."""
-    inputs = split_inputs(
-        sentence_run.recipe, corpus, split, sentence_run.vocabulary, sentence_run.sentence_encoder
-    )
-    cosines = sentence_run.embed_features(np.asarray(inputs.features)) @ (
-        sentence_run.embed_prepared(inputs.sentences).T
-    )
+    inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
+    cosines = run.embed_features(np.asarray(inputs.features)) @ run.embed_prepared(inputs.sentences).T
     phrases = [[chunk.text for chunk in noun_phrases(text)] for text in inputs.corpus.texts()]
     unique = sorted({phrase for some in phrases for phrase in some})
     nearest = nearest_regions(phrase_run, inputs.corpus, unique)

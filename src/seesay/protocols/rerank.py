@@ -43,9 +43,7 @@ def measure_reranked(
             retrieval.
     """
     if not issubclass(protocol.result_type, RetrievalResult):
-        raise SeesayError(
-            f"protocol '{protocol.name}': re-ranking is measured by retrieval, such as standard."
-        )
+        raise SeesayError(f"protocol '{protocol.name}': re-ranking is measured by retrieval, as standard.")
     for each in (run, other):
         check_one_score(each)
     inputs, others = _both_inputs(run, other, corpus, split)

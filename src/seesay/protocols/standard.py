@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics.bootstrap import RetrievalSample
 from seesay.metrics.ranks import owners_of
 from seesay.protocols.base import Options, Protocol, Result, RetrievalResult, register_protocol
 from seesay.protocols.subject import Subject
-from seesay.runs.scores import Part
 
 
 @register_protocol
 class Standard(Protocol):
     """Every image and every sentence is a query, and the whole split the gallery.
 
-    A subclass may set `images`, the number of images that it is defined for, and `fold`: sequential folds of
-    so many images are measured each by itself, and the figures averaged.
+    With `fold`, sequential folds of so many images are measured each by itself, and the figures averaged.
     """
 
     name = "standard"
@@ -35,15 +31,18 @@ class Standard(Protocol):
                 f"protocol '{self.name}': {self.summary}; split '{subject.split}' has {n} images with scores."
             )
         size = self.fold or n
-        folds = [self._fold(subject, owners, start, start + size) for start in range(0, n, size)]
+        folds = []
+        for start in range(0, n, size):
+            chosen = np.flatnonzero((owners >= start) & (owners < start + size))
+            # A slice copies nothing.
+            together = chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size
+            sentences = slice(int(chosen[0]), int(chosen[-1]) + 1) if together else chosen
+            images = slice(start, start + size)
+            folds.append(subject.retrieval_sample(images, sentences, owners[sentences] - start))
         without = n - len(np.unique(owners))
         counts = {"images": n, "sentences": len(owners)}
         counts |= {"images_without_sentences": without} if without else {}
         return self.result(subject, options, [((), folds)], **counts)
-
-    def _fold(self, subject: Subject, owners: NDArray[np.int64], start: int, stop: int) -> RetrievalSample:
-        chosen = _sentences_of(owners, start, stop)
-        return subject.retrieval_sample(slice(start, stop), chosen, owners[chosen] - start)
 
 
 @register_protocol
@@ -63,11 +62,3 @@ class Coco5K(Standard):
     name = "coco-5k"
     summary = "all 5,000 test images of COCO"
     images = 5000
-
-
-def _sentences_of(owners: NDArray[np.int64], start: int, stop: int) -> Part:
-    """Find the sentences of images start to stop; a slice where they stand together, which copies nothing."""
-    chosen = np.flatnonzero((owners >= start) & (owners < stop))
-    if chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size:
-        return slice(int(chosen[0]), int(chosen[-1]) + 1)
-    return chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,9 +80,7 @@ class Subject:
             SeesayError: there are none.
         """
         if not isinstance(scores := self.scores, EmbeddingScores):
-            raise SeesayError(
-                f"{self.name}: the protocol compares embeddings, and these are scores of pairs."
-            )
+            raise SeesayError(f"{self.name}: the protocol compares embeddings, these are scores of pairs.")
         return scores
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
@@ -131,9 +129,8 @@ class RunSubject(Subject):
 
         cut = count_cut(run.recipe.matcher, inputs.sentences)
         about = About(cut_sentences=cut["cut_sentences"], max_length=cut["max_length"]) if cut else About()
-        super().__init__(
-            run.folder.name, split, inputs.corpus, None, about if any(cut.values()) else None, whole
-        )
+        about = about if any(cut.values()) else About()
+        super().__init__(run.folder.name, split, inputs.corpus, None, about, whole)
         self.run, self.inputs, self._keep = run, inputs, keep
 
     @cached_property
@@ -177,3 +174,6 @@ class PhraseSubject:
     def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
         self.run, self.inputs, self.split, self.name = run, inputs, split, run.folder.name
         self.about: About = {}
+
+
+AnySubject: TypeAlias = Subject | PhraseSubject

@@ -151,9 +151,7 @@ class SentenceToSentence(Protocol):
         ranks = sentence_ranks(subject.embeddings().sentences, subject.owners)
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:
-            raise SeesayError(
-                f"protocol '{self.name}': no image has two sentences, so no query has an answer."
-            )
+            raise SeesayError(f"protocol '{self.name}': no image has two sentences: no query has an answer.")
         samples = [((), [RankSample(ranks, subject.owners)])]
         return self.result(subject, options, samples, sentences=len(ranks), queries=queries)
 

@@ -34,8 +34,8 @@ class Grounded:
     run: Run
     corpus: PhraseCorpus  # the split
     result: GroundingResult
-    first: NDArray[np.float64]  # zero-based rank of each phrase's first right region, infinite without one
-    best: Sequence[tuple[NDArray[np.float32], float] | None]  # its best region, if there is any, and the IoU
+    first: NDArray[np.float64]  # see `first_right`
+    best: Sequence[tuple[NDArray[np.float32], float] | None]  # the first region of each phrase and its IoU
 
 
 def ground_all(
@@ -68,7 +68,7 @@ def ground_all(
 
 
 def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
-    """Add the recalls, beside those that need no run, at every K, and by kind of phrase."""
+    """Add the recalls, with baselines, at every K, and by kind of phrase."""
     page.section("Recall")
     first = runs[0].result
     rows: dict[str, Part] = {**{each.name: each.result for each in runs}, **(first.baselines or {})}
@@ -79,7 +79,10 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
         ["", *MEASURES],
         [[name, *_cells(row)] for name, row in rows.items()],
     )
-    curves = {each.name: {"phrases": recall_curve(_finite(each.first), _MAX_K)} for each in runs}
+    curves = {
+        each.name: {"phrases": recall_curve(np.minimum(each.first, _MAX_K).astype(np.int64), _MAX_K)}
+        for each in runs
+    }
     ends = "; ".join(
         f"{name} {ways['phrases'][0]:.0f} at 1, {ways['phrases'][-1]:.0f} at {_MAX_K}"
         for name, ways in curves.items()
@@ -125,8 +128,3 @@ def _card(grounded: Grounded, pictures: Pictures, number: int) -> Html:
 def _cells(row: Part) -> list[str]:
     values = row.model_dump(by_alias=True)
     return [number(values[name]) for name in MEASURES]
-
-
-def _finite(first: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Ranks as whole numbers; phrases without a right region rank behind every K."""
-    return np.where(np.isfinite(first), first, _MAX_K).astype(np.int64)

@@ -61,9 +61,7 @@ class Measured:
             notes.append(f"{self.name} reads {self.result.max_length} words of a sentence; {cut} are longer.")
         if isinstance(self.subject, RunSubject) and (broken := self.subject.inputs.broken):
             first = "; ".join(str(error) for error in broken[:3])
-            notes.append(
-                f"{self.name}: {len(broken)} images could not be read and are left out, such as {first}"
-            )
+            notes.append(f"{self.name}: {len(broken)} images cannot be read and are left out: {first}")
         if without := self.result.to_dict().get("images_without_sentences"):
             notes.append(f"{without} images have no sentence and are candidates only.")
         return notes
@@ -181,7 +179,7 @@ def bins_of(values: Whole, named: Mapping[str, tuple[int, int]]) -> Bins:
 
 
 def span(low: int, high: int) -> str:
-    """Return a range as text: 4–7."""
+    """Format a range, such as 4–7."""
     return str(low) if low == high else f"{low}–{high}"
 
 
@@ -190,8 +188,12 @@ def _add_table(page: Page, runs: Sequence[Measured], corpus: str) -> None:
     rows: list[Sequence[str]] = []
     notes = []
     for each in runs:
-        cells = each.result.columns().items()
-        rows.append([each.name, *(_with_interval(value, each.result.interval(c)) for c, value in cells)])
+        cells = []
+        for column, value in each.result.columns().items():
+            ends = each.result.interval(column)
+            below = [tag("small", f"{ends[0]:.1f}–{ends[1]:.1f}")] if ends else []
+            cells.append(joined([number(value), *below]))
+        rows.append([each.name, *cells])
         notes += each.notes()
         recipe = each.run.recipe if each.run is not None else None
         published = find_published(recipe.system, corpus, "standard") if recipe and recipe.system else None
@@ -254,11 +256,6 @@ def image_retrieval_of(
     ends = intervals([sample], resamples)[_BINNED,]
     assert ends is not None  # there is a sentence
     return {name: round(value, 3) for (name,), value in figures([sample]).items()}, *ends
-
-
-def _with_interval(value: float | None, ends: tuple[float, float] | None) -> Html:
-    below = [tag("small", f"{ends[0]:.1f}–{ends[1]:.1f}")] if ends else []
-    return joined([number(value), *below])
 
 
 def _difference(found: Difference | None) -> Html:

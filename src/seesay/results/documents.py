@@ -96,9 +96,7 @@ def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
         SeesayError: a block names something that does not exist.
     """
     before = document.read_text(encoding="utf-8")
-    after = _BLOCK.sub(
-        lambda block: f"{block[1]}\n{_table(block['spec'], results, document)}\n{block[4]}", before
-    )
+    after = _BLOCK.sub(lambda b: f"{b[1]}\n{_table(b['spec'], results, document)}\n{b[4]}", before)
     if after == before:
         return False
     if not check:
@@ -135,7 +133,7 @@ def _groups(
     if missing or not chosen:
         what = f"recipe '{min(missing)}'" if missing else "any recipe"
         raise SeesayError(
-            f"Results of {corpus}: no row of {what} on split '{split}' by '{protocol}'; measure it first."
+            f"Results of {corpus}: no row of {what} on {split} by '{protocol}'; measure it first."
         )
     groups = repetitions(row for row in chosen if not recipes or row.provenance.recipe in recipes)
     if recipes:

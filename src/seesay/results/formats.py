@@ -110,9 +110,7 @@ def check_format(path: Path) -> None:
         SeesayError: the suffix is none of the formats'.
     """
     if path.suffix.lower() not in FORMATS:
-        raise SeesayError(
-            f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these suffixes."
-        )
+        raise SeesayError(f"{path}: tables are written as {', '.join(FORMATS)}; choose one of these.")
 
 
 def write_table(table: PaperTable, path: Path) -> None:
@@ -136,9 +134,8 @@ def write_table(table: PaperTable, path: Path) -> None:
 
 def for_terminal(table: PaperTable) -> Group:
     """Return the table for a terminal; the best of each column is bold."""
-    shown = Table(
-        title=Text(table.definition.title), title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False
-    )
+    title = Text(table.definition.title)
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings()
     shown.add_column(first, no_wrap=True)
     for heading in others:

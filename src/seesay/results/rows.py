@@ -138,9 +138,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
         SeesayError: the corpus' name is not a file name, or the file there is invalid.
     """
     if not re.fullmatch(r"[\w][\w.+-]*", corpus):
-        raise SeesayError(
-            f"corpus '{corpus}': not a name for a results file; use letters, digits, '-', '+' and '.'."
-        )
+        raise SeesayError(f"corpus '{corpus}': not a name for a results file; use letters, digits, - or +.")
     path = folder / f"{corpus}.jsonl"
     lines = {tuple(earlier.identity.values()): line for earlier, line in _read(path)}
     lines[tuple(row.identity.values())] = json.dumps(row.to_dict(), ensure_ascii=False)
@@ -192,9 +190,7 @@ def _combined(rows: Sequence[Provenance], how: str) -> Provenance:
     seeds = {row.seed for row in rows}
     names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
     name = f"{how} of {' + '.join(names)}"
-    joined = {
-        key: " + ".join(dict.fromkeys(getattr(row, key) for row in rows)) for key in ("encoder", "crops")
-    }
+    joined = {key: " + ".join(dict.fromkeys(getattr(r, key) for r in rows)) for key in ("encoder", "crops")}
     return _joined(rows, rows[0], {"recipe": name, "system": name, **joined})
 
 

@@ -45,9 +45,8 @@ def values_of(rows: Iterable[Figures], column: str) -> list[float]:
 
 def conventions(results: Iterable[Result]) -> str:
     """Describe how boxes were compared; empty for results without boxes."""
-    used = {
-        f"{r.convention}, IoU as in {EVALUATORS[r.iou]}" for r in results if isinstance(r, GroundingResult)
-    }
+    grounded = (result for result in results if isinstance(result, GroundingResult))
+    used = {f"{result.convention}, IoU as in {EVALUATORS[result.iou]}" for result in grounded}
     return f"Right at IoU ≥ 0.5; several boxes: {'; '.join(sorted(used))}." if used else ""
 
 
@@ -279,9 +278,7 @@ class PaperTable:
         if len(seen) < 2:
             return []
         usual = max(seen, key=lambda features: len(seen[features]))
-        others = [
-            f"{features} in {', '.join(names)}" for features, names in seen.items() if features != usual
-        ]
+        others = [f"{features} in {', '.join(rows)}" for features, rows in seen.items() if features != usual]
         return [f"Images seen by {usual}; by {'; by '.join(others)}."]
 
     def _published(self, row: TableRow) -> PublishedRow | None:
@@ -346,9 +343,8 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
 def _published_as(published: PublishedRow | None) -> JsonValue:
     if published is None:
         return None
-    return {
-        key: getattr(published, key) for key in ("system", "source", "table", "corpus", "protocol", "note")
-    }
+    keys = ("system", "source", "table", "corpus", "protocol", "note")
+    return {key: getattr(published, key) for key in keys}
 
 
 def _best(values: Sequence[float | None], column: str) -> list[bool]:

@@ -88,9 +88,7 @@ def _title(result: Result) -> str:
     return title
 
 
-def _figures_table(
-    result: Result, more: Details, system: str | None, published: PublishedRow | None
-) -> Table:
+def _figures_table(result: Result, more: Details, system: str | None, paper: PublishedRow | None) -> Table:
     """Return a table of members and baselines, the result, the published row and further parts."""
     columns, weights = result.columns(), result.weights or {}
     rows: dict[str, Figures] = {}
@@ -100,8 +98,8 @@ def _figures_table(
     rows |= {name: _figures_of(row, columns) for name, row in more.before.items()}
     label = result.combined or more.label
     rows[f"{system}, {label}" if system else label] = columns
-    if published is not None:
-        rows[f"{published.system}, {published.source}"] = published.figures
+    if paper is not None:
+        rows[f"{paper.system}, {paper.source}"] = paper.figures
     rows |= {name: _figures_of(row, columns) for name, row in more.after.items()}
     ways = _by_direction(columns)
     table = Table()
