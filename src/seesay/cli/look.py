@@ -78,7 +78,7 @@ def features(
 def explain(
     run: opt.Run,
     image: opt.ImageFile,
-    sentence: Annotated[str, typer.Argument(help="What the image shows, or does not.")],
+    sentence: Annotated[str, typer.Argument(help="The sentence whose score is explained.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a figure: an HTML or PNG file.")] = None,
     as_json: opt.Json = False,
@@ -110,13 +110,13 @@ def concepts(
     ] = None,
     k: Annotated[
         int | None,
-        typer.Option("-k", min=1, help="Number of concepts; by default 256 of a corpus, 10 of an image."),
+        typer.Option("-k", min=1, help="Number of concepts; by default 256 for a corpus, 10 for an image."),
     ] = None,
     min_count: Annotated[
-        int, typer.Option(min=1, help="Of a corpus: only words in at least so many sentences.")
+        int, typer.Option(min=1, help="For a corpus: the minimum number of sentences with the word.")
     ] = 5,
     regions: Annotated[
-        bool, typer.Option("--regions", help="Also look at 50 regions of the image; takes a second.")
+        bool, typer.Option("--regions", help="Also score 50 regions of the image, which takes a second.")
     ] = False,
     data_format: opt.Format = None,
     as_json: opt.Json = False,

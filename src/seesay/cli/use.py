@@ -50,7 +50,7 @@ def index(
 @opt.app.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
 def search(
     folder: opt.IndexFolder,
-    sentence: Annotated[str, typer.Argument(help="What the images show.")],
+    sentence: Annotated[str, typer.Argument(help="A description of the images.")],
     k: opt.Count = 10,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
@@ -128,13 +128,13 @@ def caption(
 @opt.app.command(epilog='Example: seesay ground dog.jpg "two dogs chase a red ball" --out boxed.png')
 def ground(
     image: opt.ImageFile,
-    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases to find.")],
+    sentence: Annotated[str, typer.Argument(help="A phrase, or a sentence whose noun phrases are found.")],
     run: opt.GroundRun = opt.GROUND_RUN,
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of boxes of each phrase.")] = 1,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """Find what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
+    """Find the boxes of what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
     from seesay.data.images import FileSource
     from seesay.grounding.ground import FORMATS, Grounder, write_grounding
     from seesay.paths import check_output
@@ -157,7 +157,7 @@ def serve(
     host: Annotated[str, typer.Option(help="The address to listen on; this machine only by default.")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any free one.")] = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     ground: opt.GroundRun = opt.GROUND_RUN,
     rerank: opt.Rerank = None,
 ) -> None:

@@ -95,7 +95,7 @@ class PhraseAnswer(BaseModel):
     text: str
     start: int = Field(description="of its first character in the sentence, in Unicode code points")
     end: int = Field(description="one past its last character")
-    known: bool = Field(description="whether any of its words is known; if none is, it has no box")
+    known: bool = Field(description="true if any of its words is known; otherwise it has no boxes")
     colour: str = Field(description="#rrggbb of the phrase and its boxes")
     boxes: list[BoxAnswer] = Field(description="best first")
 
@@ -136,8 +136,8 @@ class Status(BaseModel):
     matcher: str
     generation: int = Field(description="grows with every change of the index")
     version: str = Field(description="of seesay")
-    grounding: bool = Field(description="whether a grounding run is available")
-    reranking: bool = Field(description="whether a re-ranking run is available")
+    grounding: bool = Field(description="true if a grounding run is available")
+    reranking: bool = Field(description="true if a re-ranking run is available")
 
 
 class Failure(BaseModel):

@@ -121,7 +121,7 @@ def serve(
     Args:
         index: to serve; its run is loaded at once.
         host: address to listen on.
-        port: to listen on; 0 is any free one.
+        port: to listen on; 0 chooses a free one.
         ground_run: as in `create_app`.
         rerank_run: as in `create_app`.
         ready: called with the page's address.

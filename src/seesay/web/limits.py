@@ -1,4 +1,4 @@
-"""What protects the application from a client: host names, sizes, times and headers."""
+"""Limits of a request: host names, sizes, times; and the security headers of every response."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Limits:
 
 
 def error(status: int, message: str) -> JSONResponse:
-    """Return a failure; all have this form."""
+    """Return the response of a failure."""
     return JSONResponse({"error": message}, status)
 
 
 def too_large(limit: int) -> HTTPException:
-    """Return the failure of an upload beyond the limit."""
+    """Return the exception for an upload beyond the limit."""
     return HTTPException(413, f"The upload is larger than {limit / 2**20:g} MB; send a smaller image.")
 
 
@@ -120,10 +120,9 @@ def _with_headers(send: Send) -> Send:
 
 
 def host_allowed(header: str, hosts: Collection[str]) -> bool:
-    """Return whether a Host header names this server: one of `hosts`, or any numeric address.
+    """Return True if a Host header is one of `hosts` or any numeric address.
 
-    DNS rebinding points the name of a foreign site at this machine. The browser still sends that name, so a
-    known name or a numeric address is safe.
+    This stops DNS rebinding, where the name of a foreign site points here, since browsers send that name.
     """
     name = header.strip().lower()
     if name.startswith("["):

@@ -24,8 +24,8 @@ _Phrases = Annotated[
     str, Query(max_length=MAX_CHARACTERS, description="a phrase, or a sentence whose noun phrases are found")
 ]
 _Count = Annotated[int, Query(ge=1, le=MAX_ANSWERS, description="number of results")]
-_Boxes = Annotated[int, Query(ge=1, le=20, description="number of boxes of each phrase, at most")]
-_Rerank = Annotated[bool, Query(description="whether the server's re-ranking run orders the best results")]
+_Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes of a phrase")]
+_Rerank = Annotated[bool, Query(description="true to re-rank the best results by the server's second run")]
 _Upload = Annotated[UploadFile, File(description="an encoded image")]
 _Id = Annotated[int, PathParameter(ge=1, le=2**63 - 1)]
 
@@ -100,13 +100,13 @@ def grounding_routes(service: Service) -> APIRouter:
 
     @router.post("/ground", responses=failures(422, 503, 413))
     async def ground(image: _Upload, q: _Phrases, k: _Boxes = 1) -> GroundingAnswer:
-        """Find what a sentence names in an uploaded image."""
+        """Find the boxes of what a sentence names in an uploaded image."""
         data = await service.uploaded(image)
         return await answer(lambda: (data, "the image"), q, k)
 
     @router.get("/images/{id}/ground", responses=failures(422, 503, 404))
     async def ground_indexed(id: _Id, q: _Phrases, k: _Boxes = 1) -> GroundingAnswer:
-        """Find what a sentence names in an image of the index."""
+        """Find the boxes of what a sentence names in an image of the index."""
 
         def read() -> tuple[bytes, str]:
             item, file = service.image(id)
