@@ -8,7 +8,6 @@ judgement is the share of yes, all 47,830 pairs are kept, and the field reports 
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,17 +106,16 @@ class JudgedPairs:
 
 
 def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
-    """Find the pairs whose image and sentence the corpus has, without the own sentences of experts' images.
+    """Find the judged pairs in the corpus; an image's own sentences are left out of expert judgements.
 
-    A sentence is the image's own when one of the image's reads the same, as in the field's code.
+    As in the field's code, a sentence is an image's own if its text equals one of the image's.
 
     Raises:
         SeesayError: none is left.
     """
     names = Names(corpus)
     own = {(sentence.image, sentence.text) for sentence in corpus.sentences}
-    left_out: Counter[str] = Counter()
-    examples: dict[str, list[str]] = {}
+    dropped: dict[str, list[str]] = {}
     kept = []
     for pair in judgements.pairs:
         image, sentence = names.image(pair.image), names.sentence(pair.sentence)
@@ -128,12 +126,10 @@ def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
             why = OWN
         if why is None:
             kept.append((image, sentence, pair.ratings))
-            continue
-        left_out[why] += 1
-        if len(places := examples.setdefault(why, [])) < _LISTED:
-            places.append(f"{pair.image} {pair.sentence}")
+        else:
+            dropped.setdefault(why, []).append(f"{pair.image} {pair.sentence}")
     if not kept:
-        reasons = "; ".join(f"{count} × {why}, such as {examples[why][0]}" for why, count in left_out.items())
+        reasons = "; ".join(f"{len(some)} × {why}, such as {some[0]}" for why, some in dropped.items())
         raise SeesayError(f"{judgements.path}: no judged pair is left of {corpus.root}: {reasons}.")
     images, sentences, ratings = zip(*kept, strict=True)
     return JudgedPairs(
@@ -141,6 +137,6 @@ def judged_pairs(judgements: Judgements, corpus: Corpus) -> JudgedPairs:
         np.array(images, np.int64),
         np.array(sentences, np.int64),
         np.array(ratings, np.float64),
-        dict(left_out),
-        examples,
+        {why: len(names) for why, names in dropped.items()},
+        {why: names[:_LISTED] for why, names in dropped.items()},
     )

@@ -40,7 +40,7 @@ _AT_ONCE = 512  # sentences scored at a time
 
 
 class TrueOrder(Part):
-    """How often, and by how much, the true order of words scores higher than another.
+    """The frequency and the margin by which the true order of words scores higher than another.
 
     Attributes:
         true_order: percent of the `n` reorderings, a tie counting half; scores tie if they differ by less

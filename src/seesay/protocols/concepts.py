@@ -78,7 +78,7 @@ class Concepts(Protocol):
 
 @register_protocol
 class ConceptsOfRegions(Concepts):
-    """The same with the highest score of 50 regions of each image."""
+    """The prediction of concepts by the highest score among 50 regions of each image."""
 
     name = "concepts-regions"
     summary = "the prediction of concepts from regions"

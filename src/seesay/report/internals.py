@@ -1,4 +1,4 @@
-"""What a run's matcher and encoders show of themselves: concepts, attended instances, gates."""
+"""Internals of a run's matcher and encoders: concepts, attended instances, gates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SENTENCES = 5  # at either end of a gate
 
 
 def add_internals(page: Page, run: Run, inputs: Inputs, pictures: Pictures, images: Sequence[int]) -> None:
-    """Add the figures that a run's matcher and encoders give rise to, of some images; many runs have none."""
+    """Add figures of the internals of a run, if it has any, for some images."""
     _add_concepts(page, run, inputs, pictures, images)
     _add_attention(page, run, inputs, pictures, images)
     _add_gates(page, run, inputs)
@@ -93,7 +93,7 @@ def _concepts(words: Sequence[str], scores: NDArray[np.float32], named: NDArray[
 
 
 def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
-    """The encoder of one of those kinds, and the columns of its `pooled` array in the joined features."""
+    """Find the encoder of one of those kinds, and the columns of its `pooled` array in the features."""
     if PRECOMPUTED in run.recipe.encoders:
         return None
     at = 0
@@ -130,7 +130,7 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
 
 
 def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
-    """The instances' boxes as shares of the image, (k, I, 4); None if an image cannot be read."""
+    """Compute the instances' boxes relative to the image, (k, I, 4); None if an image cannot be read."""
     chosen = [corpus.images[i] for i in images]
     try:
         data = [image.source.read() for image in chosen if image.source is not None]

@@ -100,7 +100,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Pictures:
-    """The images of a split, made small enough to be part of a page, and an alternative text for each."""
+    """The images of a split, scaled down for a page, with an alternative text for each."""
 
     images: Sequence[CorpusImage]
     alt: Sequence[str]

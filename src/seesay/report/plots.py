@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
-    """Recall in percent at K = 1, 2, …: a line for each run and direction, (k,)."""
+    """Draw recall in percent at K = 1, 2, …, a line (k,) for each run and direction."""
     with _plot(3.6) as (figure, (axes,)):
         ways = list(dict.fromkeys(way for lines in curves.values() for way in lines))
         for number, (name, lines) in enumerate(curves.items()):
@@ -65,7 +65,7 @@ def recall_curves(curves: Mapping[str, Series], alt: str) -> Html:
 
 
 def rank_histograms(shares: Mapping[str, Series], bins: Sequence[str], alt: str) -> Html:
-    """The percentage of queries in each bin of ranks: a row for each run, a column for each direction."""
+    """Draw the percentage of queries in each bin of ranks: a row for each run, a column for each way."""
     ways = list(next(iter(shares.values())))
     with _plot(0.6 + 1.3 * len(shares), len(shares), len(ways), share=True) as (figure, panels):
         places = iter(panels)
@@ -83,7 +83,7 @@ def rank_histograms(shares: Mapping[str, Series], bins: Sequence[str], alt: str)
 def estimates_by_bin(
     estimates: Mapping[str, Sequence[Estimate]], bins: Sequence[str], xlabel: str, ylabel: str, alt: str
 ) -> Html:
-    """A figure of each run in each bin, with its interval."""
+    """Draw a figure of each run in each bin, with its interval."""
     with _plot(2.9) as (figure, (axes,)):
         for number, (name, values) in enumerate(estimates.items()):
             aside = (number - (len(estimates) - 1) / 2) * min(0.12, 0.7 / len(estimates))
@@ -100,7 +100,7 @@ def estimates_by_bin(
 def training_curves(
     x: Sequence[float], xlabel: str, panels: Mapping[str, Series], kept: float, alt: str
 ) -> Html:
-    """Panels side by side, of lines over epochs or ridges; the one that was kept is marked."""
+    """Draw panels of lines over epochs or ridges; the one that was kept is marked."""
     from matplotlib.ticker import MaxNLocator
 
     with _plot(2.7, columns=len(panels)) as (figure, every):
@@ -117,7 +117,7 @@ def training_curves(
 
 
 def histograms(values: Series, xlabel: str, alt: str) -> Html:
-    """Outlines of the histograms of values in 0..1, in percent of each series."""
+    """Draw the histograms of values in 0..1 as outlines, in percent of each series."""
     with _plot(2.5) as (figure, (axes,)):
         for number, (name, numbers) in enumerate(values.items()):
             counts, edges = np.histogram(numbers, _BINS, (0, 1))
@@ -141,7 +141,7 @@ def _colour(number: int) -> str:
 def _plot(
     height: float, rows: int = 1, columns: int = 1, share: bool = False
 ) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure `height` inches high, and its axes row by row."""
+    """Yield a figure `height` inches high, and its axes row by row."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure as NewFigure
 

@@ -1,4 +1,4 @@
-"""How the runs of a report were trained, and where all of it comes from."""
+"""Training curves and provenance of the runs of a report."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def hardest(ranks: NDArray[np.int64], count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Gallery:
-    """The images and sentences of a split, to show queries and answers."""
+    """Shows queries and answers from the images and sentences of a split."""
 
     corpus: Corpus
     pictures: Pictures

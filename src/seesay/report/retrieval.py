@@ -55,7 +55,7 @@ class Measured:
         return self.subject.retrieval_sample().ranks
 
     def notes(self) -> list[str]:
-        """What was left out or cut."""
+        """Describe what was left out or cut."""
         notes = list(self.result.notes or ())
         if cut := self.result.cut_sentences:
             notes.append(f"{self.name} reads {self.result.max_length} words of a sentence; {cut} are longer.")
@@ -266,5 +266,5 @@ def _difference(found: Difference | None) -> Html:
 
 
 def _ways(measured: Measured) -> tuple[tuple[str, Whole], ...]:
-    """The ranks of both directions."""
+    """Return the ranks of both directions."""
     return (_SENTENCE, measured.ranks.sentence), (_IMAGE, measured.ranks.image)

@@ -159,7 +159,7 @@ def _add_grounding(page: Page, runs: dict[str, Run], corpus: PhraseCorpus, split
 
 
 def _pictures(corpus: Corpus) -> Pictures:
-    """The images, each described by its first sentence."""
+    """Return the images, each described by its first sentence."""
     alt = [image.name for image in corpus.images]
     for sentence in reversed(corpus.sentences):
         alt[sentence.image] = f"{corpus.images[sentence.image].name}: {sentence.text}"

@@ -40,14 +40,13 @@ _CROPS = {
 
 
 class Provenance(Part):
-    """What a recorded row holds beside its result.
+    """The origin of a recorded result.
 
     Attributes:
-        seconds: of measuring.
+        seconds: the time of measuring.
         commit: of the source, with "+" if files differed from it; None outside git.
-        epochs: of training.
-        best_epoch: of these, by val.
-        train_seconds: of training.
+        epochs: the epochs of training; `best_epoch` is the best of them on val.
+        train_seconds: the time of training.
     """
 
     recipe: str

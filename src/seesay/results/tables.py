@@ -149,7 +149,7 @@ class PaperTable:
 
     @property
     def failures(self) -> list[str]:
-        """What failed and why."""
+        """Descriptions of the rows that failed."""
         return [failure for line in self.lines for failure in line.failures]
 
     @property
@@ -208,7 +208,7 @@ class PaperTable:
             yield group or "", sources(known, self.corpus) if group else "", lines
 
     def notes(self) -> list[str]:
-        """What the figures are of, how ours depart from the paper, and what failed."""
+        """Return notes on the figures, departures from the paper and failures."""
         rows = [row for line in self.lines for row in line.rows]
         notes = [self._origin()]
         if seeds := sorted({len(line.rows) for line in self.lines} - {0, 1}):

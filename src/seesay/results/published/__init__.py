@@ -73,7 +73,7 @@ class PublishedScores:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What one paper prints."""
+    """The rows and scores that a paper prints."""
 
     name: str
     source: str
