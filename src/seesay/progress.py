@@ -7,16 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from rich import progress as rich
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 Advance = Callable[[int], None]
@@ -24,13 +16,13 @@ Advance = Callable[[int], None]
 _SECONDS_BETWEEN_LINES = 10.0
 
 
-class _Rate(ProgressColumn):
+class _Rate(rich.ProgressColumn):
     def __init__(self, unit: str) -> None:
         super().__init__()
         self.unit = unit
 
-    def render(self, task: Task) -> Text:
-        """Work a second."""
+    def render(self, task: rich.Task) -> Text:
+        """Return units of work per second."""
         return Text(f"{task.speed or 0:.1f} {self.unit}/s", style="cyan")
 
 
@@ -44,8 +36,14 @@ def progress(what: str, total: int, unit: str) -> Iterator[Advance]:
     if not console.is_terminal:
         yield _lines(what, total, unit)
         return
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), _Rate(unit), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
+    columns = (
+        rich.TextColumn(what),
+        rich.BarColumn(),
+        rich.MofNCompleteColumn(),
+        _Rate(unit),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=total)
         yield lambda step: bar.advance(task, step)
 

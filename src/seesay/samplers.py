@@ -60,8 +60,7 @@ def rounds(
     number[by_owner] = np.arange(len(owners)) - np.repeat(starts, counts)
     # Within a round the order is the shuffle's, so neighbours differ from epoch to epoch.
     dealt = shuffled[np.lexsort((generator.permutation(len(owners)), number))]
-    for start in range(0, len(dealt), batch_size):
-        sentences = dealt[start : start + batch_size]
+    for sentences in np.split(dealt, range(batch_size, len(dealt), batch_size)):
         if len(sentences) > 1:
             yield image_of_sentence[sentences], sentences
 
@@ -72,8 +71,7 @@ def random(
 ) -> Iterator[tuple[Positions, Positions]]:
     """Yield shuffled pairs, as the two-branch networks take them (section 5.1)."""
     shuffled = np.random.default_rng([seed, epoch]).permutation(len(image_of_sentence))
-    for start in range(0, len(shuffled), batch_size):
-        sentences = shuffled[start : start + batch_size]
+    for sentences in np.split(shuffled, range(batch_size, len(shuffled), batch_size)):
         if _has_negatives(image_of_sentence[sentences]):
             yield image_of_sentence[sentences], sentences
 
@@ -94,8 +92,7 @@ def neighbourhood(
     starts = np.cumsum(counts) - counts
     place = np.empty(len(by_image), np.int64)
     place[by_image] = np.arange(len(by_image)) - starts[image_of_sentence[by_image]]
-    for start in range(0, len(shuffled), batch_size):
-        sentences = shuffled[start : start + batch_size]
+    for sentences in np.split(shuffled, range(batch_size, len(shuffled), batch_size)):
         images, first, times = np.unique(image_of_sentence[sentences], return_index=True, return_counts=True)
         alone = (times == 1) & (counts[images] > 1)
         images, only = images[alone], sentences[first[alone]]

@@ -68,8 +68,7 @@ def search(
         if rerank is None:
             hits = opened.search(sentence, k)
         else:
-            reranked = open_reranker(rerank, shortlist).search(opened, sentence, k)
-            hits = console.print_reranking(reranked)
+            hits = console.print_reranking(open_reranker(rerank, shortlist).search(opened, sentence, k))
         console.show_hits(hits, opened.root(), sentence, as_json)
         if open_sheet and hits:
             sheet = folder.resolve() / "sheet.html"
