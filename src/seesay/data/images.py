@@ -344,12 +344,14 @@ def walk_files(root: Path) -> Iterator[Path]:
             except PermissionError:
                 continue
             for entry in there:
-                if entry.name.startswith(".") or entry.name == "__MACOSX":
+                path = Path(entry.path)
+                hidden = entry.name.startswith(".") or entry.name == "__MACOSX"
+                if hidden or (entry.is_symlink() and not path.exists()):
                     continue
                 if entry.is_dir():
-                    folders.append(Path(entry.path))
-                elif entry.is_file():  # not a broken link
-                    yield Path(entry.path)
+                    folders.append(path)
+                elif entry.is_file():
+                    yield path
         level = folders
 
 

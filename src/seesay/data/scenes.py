@@ -15,16 +15,9 @@ from PIL import Image, ImageDraw
 
 from seesay.paths import replace_text
 
-COLOURS = {
-    "red": (208, 40, 40),
-    "green": (40, 152, 56),
-    "blue": (40, 80, 208),
-    "yellow": (240, 208, 32),
-    "purple": (136, 56, 168),
-    "orange": (240, 128, 24),
-    "black": (24, 24, 24),
-    "pink": (240, 136, 184),
-}
+COLOURS = {"red": (208, 40, 40), "green": (40, 152, 56), "blue": (40, 80, 208)}
+COLOURS |= {"yellow": (240, 208, 32), "purple": (136, 56, 168), "orange": (240, 128, 24)}
+COLOURS |= {"black": (24, 24, 24), "pink": (240, 136, 184)}
 GROUNDS = {"white": (248, 248, 248), "grey": (168, 168, 168), "brown": (136, 96, 64), "cyan": (136, 216, 224)}
 SHAPES = ("circle", "square", "triangle", "star", "bar", "ring")
 SIZES = {"small": 13, "large": 24}
@@ -100,16 +93,12 @@ def _place(rng: random.Random) -> list[SceneObject]:
     """Place two or three objects of different colours in different cells of a 3 × 2 grid."""
     cells = rng.sample([(column, row) for column in range(3) for row in range(2)], rng.choice((2, 3)))
     colours = rng.sample(sorted(COLOURS), len(cells))
-    return [
-        SceneObject(
-            size=rng.choice(sorted(SIZES)),
-            colour=colour,
-            shape=rng.choice(SHAPES),
-            x=27 + 53 * column + rng.randint(-2, 2),
-            y=32 + 64 * row + rng.randint(-6, 6),
-        )
-        for (column, row), colour in zip(cells, colours, strict=True)
-    ]
+    objects = []
+    for (column, row), colour in zip(cells, colours, strict=True):
+        size, shape = rng.choice(sorted(SIZES)), rng.choice(SHAPES)
+        x, y = 27 + 53 * column + rng.randint(-2, 2), 32 + 64 * row + rng.randint(-6, 6)
+        objects.append(SceneObject(size, colour, shape, x, y))
+    return objects
 
 
 def _draw(draw: ImageDraw.ImageDraw, item: SceneObject) -> None:

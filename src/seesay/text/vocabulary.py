@@ -113,8 +113,8 @@ def figure_1(texts: Sequence[str], counts: Mapping[str, int]) -> dict[str, float
 def rare_word_summary(corpus: Corpus) -> dict[str, float | dict[str, dict[str, int]]]:
     """Compute Figure 1 of a corpus's test split and the sizes of its K-shot test sets.
 
-    Beside what `figure_1` returns, `uncommon` has for each K the numbers of words that occur at most K times in
-    the train split (`N`), of `sentences` with such a word, and of their `images`. Empty without both splits.
+    Beside what `figure_1` returns, `uncommon` has for each K the numbers of words that occur at most K times
+    in training (`N`), of `sentences` with such a word, and of their `images`. Empty without both splits.
     """
     if not {"train", "test"} <= {image.split for image in corpus.images}:
         return {}

@@ -45,10 +45,8 @@ class _Builder:
     """The common part of both builders: issues, finding images, and splits for those without one."""
 
     def __init__(self, name: str, root: Path, images: Path) -> None:
-        self.root = root
-        self.issues = Issues()
-        self._name = name
-        self._images_root = images
+        self.root, self.issues = root, Issues()
+        self._name, self._images_root = name, images
 
     @cached_property
     def finder(self) -> ImageFinder:
@@ -162,13 +160,12 @@ class CorpusBuilder(_Builder):
         if not self._images:
             raise self._nothing_left("image")
         images, sentences = self._split(self._images), tuple(self._sentences)
-        if sentences:
-            counts = Counter(sentence.image for sentence in sentences)
-            for at, image in enumerate(images):
-                if counts[at] == 0:
-                    self.issues.add(NO_SENTENCES, image.name)
-                elif counts[at] != 5:
-                    self.issues.add(NOT_FIVE, f"{image.name}: {counts[at]}")
+        counts = Counter(sentence.image for sentence in sentences)
+        for at, image in enumerate(images if sentences else ()):
+            if counts[at] == 0:
+                self.issues.add(NO_SENTENCES, image.name)
+            elif counts[at] != 5:
+                self.issues.add(NOT_FIVE, f"{image.name}: {counts[at]}")
         return Corpus(self._name, self.root, images, sentences, self.issues, features)
 
 
@@ -279,6 +276,4 @@ class PhraseBuilder(_Builder):
 
 def printable(text: str) -> str:
     """Replace lone surrogates (of a file name that is not UTF-8) by U+FFFD, which any file can hold."""
-    if text.isascii():
-        return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

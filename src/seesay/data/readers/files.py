@@ -12,10 +12,13 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from seesay.data.corpus import Issues
 from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 MALFORMED_LINE = "malformed line, dropped"
 _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
@@ -141,18 +144,16 @@ class TableFormat:
         return [column[0] for column in self.columns if not set(column) & set(names)]
 
 
-def _delimiter(header: str) -> str:
-    return max("\t,|;", key=header.count)
-
-
-def _quoting(delimiter: str) -> Literal[0, 3]:
-    return csv.QUOTE_NONE if delimiter in "\t|" else csv.QUOTE_MINIMAL  # a TSV's quotation marks are text
+def _cells(lines: Iterable[str], header: str) -> Reader:
+    """Read the cells of lines, divided as the header is."""
+    delimiter = max("\t,|;", key=header.count)
+    if delimiter in "\t|":  # a TSV's quotation marks are text
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    return csv.reader(lines, delimiter=delimiter)
 
 
 def _header(line: str) -> list[str]:
-    delimiter = _delimiter(line)
-    cells = next(csv.reader([line.rstrip("\r")], delimiter=delimiter, quoting=_quoting(delimiter)), [])
-    return [cell.strip().lower() for cell in cells]
+    return [cell.strip().lower() for cell in next(_cells([line.rstrip("\r")], line), [])]
 
 
 def _json_keys(line: str, path: Path) -> list[str]:
@@ -178,8 +179,7 @@ def _json_rows(text: str, file: Path, issues: Issues) -> Iterator[tuple[str, dic
 def _csv_rows(
     text: str, names: list[str], file: Path, issues: Issues
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    delimiter = _delimiter(text.split("\n", 1)[0])
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=_quoting(delimiter))
+    reader = _cells(io.StringIO(text, newline=""), text.split("\n", 1)[0])
     number = 1
     try:
         next(reader, [])

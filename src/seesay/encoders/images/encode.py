@@ -47,10 +47,7 @@ def encode_images(
 ) -> Encoded:
     """Compute features of images, each decoded once for all encoders.
 
-    Args:
-        encoders: of which the features are wanted.
-        images: encoded bytes, such as JPEG, or pixels (h, w, 3) uint8.
-        names: of the images, for errors.
+    Images are encoded bytes, such as JPEG, or pixels (h, w, 3) uint8; `names` stand in error messages.
 
     Example:
         >>> import io
@@ -88,7 +85,7 @@ def _sources(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
 def _encode_chunk(
     encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
 ) -> Encoded:
-    """Encode a few images; arrays have rows for the good ones alone, and are left out if there are none."""
+    """Encode a few images; arrays have rows for the good images only, and are left out if there is none."""
     side = _decoded_side(encoders)
     errors: list[ImageError | None] = []
     prepared: list[list[Any]] = []
@@ -124,7 +121,7 @@ class DerivedStore:
 class Filled:
     """The outcome of filling stores."""
 
-    keys: list[str | None] = field(default_factory=list)  # each image's; None if it is broken
+    keys: list[str | None] = field(default_factory=list)  # content keys; None for a broken image
     errors: list[ImageError] = field(default_factory=list)  # of the broken images
     encoded: int = 0  # images that were not in the stores
     stores: list[FeatureStore | DerivedStore] = field(default_factory=list)  # one an encoder
@@ -132,7 +129,7 @@ class Filled:
 
 @dataclass
 class Chunk(Generic[Out]):
-    """The outcome for a few images: what has been computed, for how many, and as in `Filled`."""
+    """The outcome for a few images: what has been computed, for how many, keys and errors as in `Filled`."""
 
     computed: Out
     count: int = 0

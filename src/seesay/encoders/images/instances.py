@@ -2,8 +2,7 @@
 
 The paper detects them with a Faster R-CNN that knows the objects and attributes of Visual Genome; here they
 are proposals, and their description the 1,000 classes of the pretrained EfficientNet-Lite0, which sees each
-by itself. Like the paper's, these describe things that no training sentence names: "the set is large enough
-so that it can be regarded as an attribute basis".
+by itself. Like the paper's attributes, these describe things that no training sentence names.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ INSTANCES = "instances"
 VERSION = 1
 COUNT = 36  # the paper's I, the whole image among them
 CLASSES = 1000
-# Maps of one pass over the image, pooled under each box, do little better than the whole image alone; so each
-# box is a pass of its own.
+# Each box is a pass of its own: maps of one pass, pooled in each box, do little better than the whole image.
 _NETWORK = "efficientnet-lite0"
 _AT_ONCE = 12  # squares that the network sees at a time
 

@@ -1,6 +1,6 @@
-"""Weights of encoders that a run holds: networks that it has fine-tuned, and the concept head that it reads.
+"""Weights of encoders that a run holds: fine-tuned networks, and the concept head that it reads.
 
-They lie in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
+They are stored in the run's folder as `encoder-HASH.safetensors`, and its recipe names the encoder by them:
 `efficientnet-lite0@HASH:ten`. Loading a run copies them to the cache, where the name is enough to find them.
 """
 
@@ -78,7 +78,7 @@ def metadata(path: Path) -> dict[str, str]:
 
 
 def _base(path: Path) -> str | None:
-    """The encoder that a head reads; a damaged file is reported when it is loaded."""
+    """Return the encoder that a head reads; a damaged file is reported when it is loaded."""
     try:
         return metadata(path).get(BASE)
     except (OSError, SafetensorError):

@@ -1,9 +1,8 @@
 """Region encoders: features of boxes of an image.
 
-`efficientnet-lite0:roi` looks once at the whole image and pools the last convolutional maps of stride 16 and
-32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015): the bins say which part of a
-thing lies where, so a box around half a man is not a box around a man. `efficientnet-lite0:crops` looks at
-each box by itself.
+`efficientnet-lite0:roi` runs once on the whole image and pools the last convolutional maps of stride 16 and
+32 in 3 × 3 bins of each box, as Fast R-CNN does in 7 × 7 (Girshick, ICCV 2015). `efficientnet-lite0:crops`
+runs on each box by itself.
 """
 
 from __future__ import annotations
@@ -129,8 +128,7 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
     each part, exact, where RoIAlign takes samples. It is linear in the map and separates into rows and
     columns, so all boxes, (r, 4) as shares of the image, are one matrix product.
 
-    Returns:
-        (r, bins·bins·c), part by part, from left to right and then from top to bottom.
+    The result, (r, bins·bins·c), goes part by part, from left to right and then from top to bottom.
     """
     height, width, channels = maps.shape
     steps = np.arange(bins + 1, dtype=np.float32)
@@ -143,7 +141,7 @@ def pool_regions(maps: NDArray[np.float32], boxes: Boxes, bins: int) -> Rows:
 
 
 def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
-    """Share of each of a row's cells in the mean over each bin, (r, bins, cells), from the bins' edges.
+    """Compute the share of each cell of a row in the mean over each bin, (r, bins, cells).
 
     Cell i has its value at i + ½, from where it falls linearly to the middles of its neighbours; the
     outermost cells keep theirs up to the border, as if the border were repeated outside.

@@ -148,7 +148,7 @@ def fisher_vectors(bags: Bags, words: Floats, mixture: Mixture) -> Vectors:
 
 
 def _word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre: int) -> Vectors:
-    """Gradients of words' log-likelihood by one centre's location and scale, Fisher-normalised: (v, 2, d).
+    """Compute Fisher-normalised gradients of log-likelihood by one centre's location and scale, (v, 2, d).
 
     The Fisher information is w/σ² for a Gaussian's μ and 2w/σ² for its σ, and w/s² for a Laplacian's m and s
     alike, w the centre's weight; gradients are divided by its square root. `posteriors` (v,) are those of
