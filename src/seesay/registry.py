@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -48,13 +49,17 @@ class Registry(Mapping[str, T], Generic[T]):
     def register(self, name: str) -> Callable[[T], T]:
         """Return a decorator that registers what it decorates as `name`.
 
+        A class that is defined again, as by a notebook cell that runs twice, replaces the former one.
+
         Raises:
             SeesayError: something else is registered under that name.
         """
 
         def add(implementation: T) -> T:
-            if self._known.setdefault(name, implementation) is not implementation:
+            there = self._known.get(name)
+            if there is not None and _origin(there) != _origin(implementation):
                 raise SeesayError(f"The {self.what} '{name}' is registered already; choose another name.")
+            self._known[name] = implementation
             return implementation
 
         return add
@@ -96,7 +101,15 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         if self._plugins is None:
-            self._plugins = {point.name: point for point in entry_points(group=self.group)}
+            self._plugins = {}
+            for point in entry_points(group=self.group):
+                if self._plugins.setdefault(point.name, point).value != point.value:
+                    first = self._plugins[point.name]
+                    warnings.warn(
+                        f"Two packages bring a {self.what} '{point.name}': {first.value} is used, "
+                        f"{point.value} is not.",
+                        stacklevel=2,
+                    )
         return self._plugins
 
     def _import(self, name: str) -> None:
@@ -110,6 +123,14 @@ class Registry(Mapping[str, T], Generic[T]):
             ) from failure
         if name not in self._known:
             raise SeesayError(f"{point.value}: registers no {self.what} '{name}' ({found!r} was found).")
+
+
+def _origin(implementation: object) -> tuple[str, str]:
+    """Where an implementation is defined: its module and its name there."""
+    if isinstance(implementation, Registered):
+        implementation = implementation.implementation
+    found = implementation if isinstance(implementation, type) else type(implementation)
+    return found.__module__, found.__qualname__
 
 
 class Settings(BaseModel):
@@ -147,6 +168,8 @@ class SettingsRegistry(Registry[Registered]):
 
         def add(implementation: C) -> C:
             kind = settings.model_fields["kind"].default
+            if not isinstance(kind, str):
+                raise SeesayError(f"{settings.__name__}: 'kind' needs a default, the name in recipes.")
             self.register(kind)(Registered(settings, implementation))
             return implementation
 
@@ -165,7 +188,10 @@ class SettingsRegistry(Registry[Registered]):
         if isinstance(values, Settings):
             return values
         if not isinstance(values, Mapping) or "kind" not in values:
-            raise SeesayError(f"kind: say which {self.what}; there are {', '.join(self)}.")
+            names = list(self)
+            raise SeesayError(
+                f"give a mapping with 'kind', such as {{kind: {names[0]}}}; there are {', '.join(names)}."
+            )
         try:
             settings = self[str(values["kind"])].settings
             return settings.model_validate(values)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from seesay.errors import SeesayError
 from seesay.recipes import load
-from seesay.recipes.load import dump_recipe, list_recipes, load_recipe, parse_recipe
+from seesay.recipes.load import dump_recipe, list_recipes, load_recipe, parse_recipe, recipe_with
 
 SHIPPED = [f"{recipe.corpus}/{recipe.name}" for recipe in list_recipes()]
 
@@ -247,3 +248,16 @@ def test_a_recipe_of_ones_own_takes_the_corpus_at_hand(tmp_path: Path) -> None:
     assert load_recipe(str(path), "photos").corpus == "photos"
     with pytest.raises(SeesayError, match="key 'corpus'"):
         load_recipe(str(path))
+
+
+def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
+    recipe = recipe_with("irmatch-s", "flickr8k", {"margin": np.float64(0.25), "epochs": np.int64(3)})
+    assert recipe.loss.model_dump()["margin"] == 0.25
+    assert recipe.schedule.epochs == 3
+    with pytest.raises(SeesayError, match="key 'seed'"):
+        recipe_with("irmatch-s", "flickr8k", {"seed": -1})
+
+
+def test_a_loss_that_is_no_mapping_is_shown_one() -> None:
+    with pytest.raises(SeesayError, match=r"key 'loss': give a mapping with 'kind', such as \{kind: \w"):
+        recipe_with("irmatch-s", "flickr8k", {"loss": 3})

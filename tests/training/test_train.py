@@ -181,3 +181,36 @@ def test_damaged_checkpoint_is_named(corpus: Corpus, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(SeesayError, match=r"checkpoint\.safetensors"):
         train(small("schedule.epochs=1"), corpus, out, resume=True)
+
+
+class Untrainable(torch.nn.Module):
+    """Embeds by doing nothing."""
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        return images
+
+    def embed_sentences(self, sentences: object) -> object:
+        return sentences
+
+
+@pytest.mark.parametrize(
+    ("recipe", "said"),
+    [("mcnn-wd", "pair-margin of 'mcnn-wd' needs encode_images"), ("irmatch-s", "has no parameters")],
+)
+def test_a_module_that_does_not_fit_is_refused_before_training(
+    corpus: Corpus, tmp_path: Path, recipe: str, said: str
+) -> None:
+    with pytest.raises(SeesayError, match=said):
+        train(load_recipe(recipe), corpus, tmp_path / "run", module=Untrainable())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_failed_in_its_first_epoch_leaves_nothing_in_the_way(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    changes = ("encoders=[efficientnet-lite0]", "matcher.dim=12", "schedule.epochs=1")
+    broken = torch.nn.Linear(3, 3)  # the features are wider
+    broken.embed_images = broken.embed_sentences = broken.forward
+    with pytest.raises(RuntimeError):
+        train(load_recipe("irmatch-s", None, changes), corpus, tmp_path / "run", module=broken)
+    train(load_recipe("irmatch-s", None, changes), corpus, tmp_path / "run")

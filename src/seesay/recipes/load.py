@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -89,7 +90,8 @@ def _full_key(key: str, mappings: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _flow(value: Any) -> str:
     """A value as YAML on one line."""
-    plain = list(value) if isinstance(value, tuple) else value
+    plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+    plain = list(plain) if isinstance(plain, tuple) else plain
     return yaml.safe_dump(plain, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
@@ -244,7 +246,8 @@ def _find(name: str, corpus: str | None) -> Values:
     named, slash, recipe = name.rpartition("/")
     shipped = _shipped()
     if recipe not in shipped:
-        raise SeesayError(f"No recipe '{name}'{did_you_mean(recipe, shipped)}; `seesay recipes` lists them.")
+        near = did_you_mean(recipe, shipped) or "."
+        raise SeesayError(f"No recipe '{name}'{near} `seesay recipes` lists them.")
     values = read_yaml(shipped[recipe], name)
     if slash and named not in values["corpora"]:
         raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")

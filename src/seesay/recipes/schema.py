@@ -93,7 +93,7 @@ class Recipe(Settings):
     batch_size: int = Field(128, gt=1)
     sampler: str = "rounds"
     regions: RegionSettings | None = None
-    seed: int = 1
+    seed: int = Field(1, ge=0, lt=1 << 32)
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
 

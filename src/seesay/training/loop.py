@@ -81,7 +81,8 @@ class Loop:
         return total / max(len(batches), 1)
 
     def _step(self, batch: Any) -> float:
-        with torch.autocast(self.device, torch.bfloat16, enabled=self.device == "cuda"):
+        kind = torch.device(self.device).type  # autocast takes "cuda", not "cuda:1"
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
             losses = self.task.losses(self.matcher, batch, self.device)
         loss = torch.stack(losses).sum()
         if not torch.isfinite(loss):

@@ -63,7 +63,7 @@ def summarize(
         vocabulary=len(run.vocabulary),
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
-        machine=f"{platform.machine()}, {os.cpu_count()} cores, {run.device}",
+        machine=f"{platform.machine()}, {os.cpu_count()} cores, {run.device.partition(':')[0]}",
         monitor=best.monitor_column,
         best=best.monitor,
         best_val=best.to_dict(),

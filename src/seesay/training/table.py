@@ -116,9 +116,6 @@ class TableRuns:
         begun = finished or (folder / checkpoint.FILE).is_file()
         if begun:
             recipe = self._recipe_there(folder, recipe)
-        else:
-            for file in (RECIPE, VOCABULARY):  # all that a run leaves which was killed before its first epoch
-                (folder / file).unlink(missing_ok=True)
         if not finished:
             train(recipe, self.corpus, folder, resume=begun)
         return folder

@@ -15,7 +15,8 @@ from seesay.encoders.sentences.base import (
     save_sentence_encoder,
 )
 from seesay.errors import SeesayError
-from seesay.matchers.base import ExternalSettings, Matcher
+from seesay.losses.base import missing_methods
+from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.paths import replace_text
 from seesay.recipes.load import dump_recipe, is_same, read_recipe
 from seesay.recipes.schema import Recipe
@@ -23,10 +24,12 @@ from seesay.runs.run import (
     RECIPE,
     TEXT,
     VOCABULARY,
+    WEIGHTS,
     Run,
     default_device,
     new_matcher,
     run_recipe,
+    uncompiled,
 )
 from seesay.runs.text_inputs import fitted_sentence_encoder
 from seesay.text.concepts import FILE as CONCEPTS
@@ -61,7 +64,7 @@ def train(
         corpus: images and sentences, or phrases with boxes.
         out: the run's folder.
         resume: continue what was begun there.
-        module: a module of one's own to train in place of the recipe's matcher.
+        module: a module of one's own, of which a copy is trained in place of the recipe's matcher.
         concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
             the run `concepts` beside `out`.
 
@@ -70,6 +73,8 @@ def train(
             for another kind of corpus.
     """
     if module is not None:
+        module = uncompiled(module)
+        _check_module(recipe, module)
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
     concepts = concepts or out.parent / "concepts"
     named = with_concept_runs(recipe, concepts)
@@ -99,7 +104,8 @@ def _begin(
     """Prepare task and matcher, and write the folder but for the weights."""
     split = corpus.split("train")
     vocabulary, concepts = learned_words(recipe, split.texts())
-    _check_vocabulary(vocabulary, corpus, out)
+    if resume:
+        _check_vocabulary(vocabulary, corpus, out)
     encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
@@ -131,11 +137,24 @@ def _sentence_encoder(
     return fitted_sentence_encoder(recipe, split.texts(), owners)
 
 
+def _check_module(recipe: Recipe, module: nn.Module) -> None:
+    if missing := missing_methods(recipe.loss.loss_class, type(as_matcher(module))):
+        raise SeesayError(
+            f"module: the loss {recipe.loss.kind} of '{recipe.name}' needs {', '.join(missing)}, which "
+            f"{type(module).__name__} lacks; take a recipe with another loss, or derive the module from "
+            "seesay.matchers.PairMatcher."
+        )
+    if next(module.parameters(), None) is None:
+        raise SeesayError(f"module: {type(module).__name__} has no parameters to train.")
+
+
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     begun = (out / RECIPE).exists()
+    if not resume and not any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE, MEMBERS)):
+        return  # nothing is lost: at most a training that failed in its first epoch
     if not begun and not (out / MEMBERS).exists():
         if resume:
-            raise SeesayError(f"{out}: nothing to resume there; leave --resume away to start.")
+            raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
         return
     if not resume:
         raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
