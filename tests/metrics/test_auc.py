@@ -21,3 +21,7 @@ def test_a_constant_tells_nothing_and_shapes_must_fit():
     assert auc(np.ones(5), [True, False, True, False, False]) == 0.5
     with pytest.raises(SeesayError, match=r"labels: shape \(2,\); it must be \(3,\)"):
         auc([1, 2, 3], [True, False])
+    with pytest.raises(SeesayError, match=r"values: NaN at \[1\]"):
+        auc([0.1, np.nan], [0, 1])
+    with pytest.raises(SeesayError, match=r"labels: NaN at \[1\]"):
+        auc([0.1, 0.2], [0, np.nan])

@@ -171,7 +171,13 @@ def test_bootstrap_refuses_values_that_do_not_fit():
         bootstrap(np.zeros((2, 2)))
     with pytest.raises(SeesayError, match=r"groups: shape \(3,\); it must be \(2,\)"):
         bootstrap([0.0, 1.0], groups=[0, 1, 2])
-    with pytest.raises(SeesayError, match="none of them is a number"):
+    with pytest.raises(SeesayError, match="all values are NaN"):
         bootstrap([np.nan, np.nan])
     with pytest.raises(SeesayError, match="one query at least"):
         bootstrap([])
+    with pytest.raises(SeesayError, match="values: wanted finite numbers or NaN, got an infinity"):
+        bootstrap([np.inf, 1])
+    with pytest.raises(SeesayError, match="resamples: wanted a whole number of at least 1, got 0"):
+        bootstrap([0, 1], resamples=0)
+    with pytest.raises(SeesayError, match="seed: wanted a whole number of at least 0, got -1"):
+        bootstrap([0, 1], seed=-1)

@@ -66,8 +66,15 @@ def test_a_constant_scorer_gains_nothing():
         (np.zeros(3), np.zeros(3), r"scores: shape \(3,\); it must be \(q, c\)"),
         (np.zeros((2, 0)), np.zeros((2, 0)), "one candidate at least"),
         ([[0.1, np.nan]], [[0, 1]], r"scores: NaN at \[0, 1\]"),
+        ([[0.1, 0.2]], [[0, np.nan]], r"relevance: NaN at \[0, 1\]"),
+        ([[0.1, 0.2]], [[0, -1]], "relevance: wanted numbers of at least 0, got -1"),
     ],
 )
 def test_wrong_input_is_refused(scores, relevance, message):
     with pytest.raises(SeesayError, match=message):
         ndcg(scores, relevance)
+
+
+def test_no_answer_that_counts_is_refused():
+    with pytest.raises(SeesayError, match="top: wanted a whole number of at least 1, got 0"):
+        ndcg([[0.1]], [[1]], top=0)

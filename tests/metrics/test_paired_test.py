@@ -89,6 +89,10 @@ def test_other_queries_are_refused():
         compare([fold], [drawn(5, 9)])
     with pytest.raises(SeesayError, match=r"theirs: shape \(2, 1\)"):
         paired_test([0, 1], [[0], [1]])
+    with pytest.raises(SeesayError, match="theirs: wanted the same queries as ours"):
+        paired_test([0, np.nan], [np.nan, 1])
+    with pytest.raises(SeesayError, match="swaps: wanted a whole number of at least 1, got 0"):
+        paired_test([0, 1], [0, 1], swaps=0)
 
 
 def test_tau_of_matchers_on_other_scales_is_compared_by_ranks():

@@ -43,3 +43,9 @@ def test_wrong_input_is_refused():
         precision_at_r(np.zeros((2, 3)), [[0]])
     with pytest.raises(SeesayError, match=r"scores: NaN at \[0, 1\]"):
         precision_at_r([[0.1, np.nan]], [[0]])
+
+
+@pytest.mark.parametrize("answers", [[True, False, True], [0, 0], [-1], [1.9], [7]])
+def test_answers_that_are_no_distinct_columns_are_refused(answers):
+    with pytest.raises(SeesayError, match=r"answers\[0\]: "):
+        precision_at_r([[0.1, 0.2, 0.3]], [answers])

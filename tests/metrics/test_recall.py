@@ -43,3 +43,5 @@ def test_both_directions_of_a_score_matrix():
 def test_a_constant_scorer_gains_nothing():
     found = retrieval_metrics(np.ones((40, 120)), np.repeat(np.arange(40), 3))
     assert found.mean_recall == 0
+    with pytest.raises(SeesayError, match=r"ranks: NaN at \[1\]"):
+        recall_at_k([0, np.nan], 1)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.errors import SeesayError
 from seesay.metrics.rouge import rouge_l
 
 
@@ -57,3 +58,22 @@ def test_an_unknown_word_and_no_word_at_all():
     assert scores[:, 0] == pytest.approx([1, naive(["a", "dog", "runs"], [["a", "cat"]])])
     assert not scores[:, 1:].any()
     assert rouge_l([["a", "dog"]], [], np.array([], np.int64), 2).tolist() == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "images", "message"),
+    [
+        (["a dog"], [0], "candidates: wanted lists of words, got the string 'a dog'"),
+        ("a dog", [0], "candidates: wanted lists of words, got the string 'a dog'"),
+        ([["a"]], [-1], r"image_of_reference: wanted whole numbers in 0\.\.1, got -1"),
+        ([["a"]], [2], r"image_of_reference: wanted whole numbers in 0\.\.1, got 2"),
+    ],
+)
+def test_wrong_input_is_refused(candidates, images, message):
+    with pytest.raises(SeesayError, match=message):
+        rouge_l(candidates, [["a", "dog"]], images, 2)
+
+
+def test_nothing_is_printed(capsys):
+    rouge_l([["a"]], [["a"]], [0], 1)
+    assert capsys.readouterr() == ("", "")

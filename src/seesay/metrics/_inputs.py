@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
 
+_WANTED = {"fiu": "real numbers", "iu": "whole numbers", "b": "true or false"}
+
 
 def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu") -> NDArray[Any]:
     """Convert to a NumPy array and check its shape and dtype.
@@ -36,9 +38,25 @@ def as_array(values: ArrayLike, name: str, *dims: str | int, kinds: str = "fiu")
         wanted = ", ".join(map(str, dims)) + ("," if len(dims) == 1 else "")
         raise SeesayError(f"{name}: shape {array.shape}; it must be ({wanted}).")
     if array.dtype.kind not in kinds and array.size:
-        wanted = {"fiu": "real numbers", "iu": "whole numbers", "b": "true or false"}.get(kinds, kinds)
+        wanted = _WANTED.get(kinds, "numbers")
         raise SeesayError(f"{name}: dtype {array.dtype}; it must hold {wanted}.")
     return array
+
+
+def as_places(values: ArrayLike, name: str, n: int, length: str | int) -> NDArray[np.int64]:
+    """Convert to int64 (length,) and check that all are whole numbers in 0..n-1."""
+    places = as_array(values, name, length, kinds="iu")
+    if places.size and not 0 <= places.min() <= places.max() < n:
+        wrong = places[(places < 0) | (places >= n)][0]
+        raise SeesayError(f"{name}: wanted whole numbers in 0..{n - 1}, got {wrong}.")
+    return places.astype(np.int64)
+
+
+def check_whole(least: int, **numbers: int) -> None:
+    """Raise a SeesayError unless numbers, given by their arguments' names, are whole and at least `least`."""
+    for name, number in numbers.items():
+        if not isinstance(number, int | np.integer) or number < least:
+            raise SeesayError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
 
 
 def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
@@ -46,4 +64,4 @@ def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
         first, *rest = np.argwhere(missing)[0].tolist()
         place = ", ".join(map(str, (first + start, *rest)))
-        raise SeesayError(f"{name}: NaN at [{place}]; a rank of it would mean nothing. Check the weights.")
+        raise SeesayError(f"{name}: NaN at [{place}]; {name} must not be NaN.")

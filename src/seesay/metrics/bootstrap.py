@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array
+from seesay.metrics._inputs import as_array, check_whole
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import MEASURES
 
@@ -178,17 +178,18 @@ def bootstrap(
     """Compute the 95 % bootstrap interval of the mean of per-query values.
 
     Args:
-        values: (q,), such as 1 for a query that found its answer and 0 for one that did not; NaN for none.
+        values: (q,), such as 1 for a query that found its answer and 0 for one that did not; finite, or NaN
+            for queries to leave out.
         groups: (q,), queries with one number are drawn together, such as the sentences of an image; by
-            default each alone.
+            default, each query is its own group.
         resamples: the number of draws.
-        seed: of the draws.
+        seed: random seed.
 
     Returns:
         `low` and `high`, the 2.5th and 97.5th percentile of the means.
 
     Raises:
-        SeesayError: a shape is wrong, or no value is a number.
+        SeesayError: a shape is wrong, a value is infinite, no value is a number, or `resamples` is below 1.
 
     Example:
         >>> from seesay.metrics import bootstrap
@@ -197,9 +198,11 @@ def bootstrap(
         >>> bootstrap([1, 0, 1, 1, 0, 1, 0, 1], groups=[0, 0, 0, 0, 1, 1, 1, 1])
         Interval(low=0.5, high=0.75)
     """
+    check_whole(1, resamples=resamples)
+    check_whole(0, seed=seed)
     found = interval_of(draws([mean_sample(values, groups)], resamples, seed)[:, 0])
     if found is None:
-        raise SeesayError("values: none of them is a number; there must be one at least.")
+        raise SeesayError("values: all values are NaN; at least one must be a number.")
     return found
 
 
@@ -208,6 +211,8 @@ def mean_sample(values: ArrayLike, groups: ArrayLike | None, name: str = "values
     column = as_array(values, name, "q", kinds="fiub")
     if not len(column):
         raise SeesayError(f"{name}: shape (0,); it must be (q,) with one query at least.")
+    if np.isinf(column).any():
+        raise SeesayError(f"{name}: wanted finite numbers or NaN, got an infinity.")
     images = np.arange(len(column)) if groups is None else as_array(groups, "groups", len(column), kinds="iu")
     return MeanSample([("mean",)], column[:, None], images)
 

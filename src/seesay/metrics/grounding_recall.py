@@ -75,7 +75,8 @@ def grounding_recall(
     Ties count against the phrase: a wrong region that scores as high as a right one stands before it.
 
     Args:
-        scores: for each phrase those of its regions, (r,); r may differ, and be zero: a miss.
+        scores: for each phrase the region scores, (r,); r may differ between phrases, and a phrase with no
+            regions counts as a miss.
         regions: for each phrase its regions, (r, 4), x1 y1 x2 y2 in pixels from zero, x2 and y2 exclusive.
         true_boxes: for each phrase its boxes, (b, 4), b at least 1, in the same frame.
         iou: whose IoU, "plummer" or "mdetr", see above.

@@ -1,4 +1,4 @@
-"""Kendall's τ, also of weighted rows for the bootstrap."""
+"""Kendall's tau with row weights, for the bootstrap; equals SciPy's on repeated rows."""
 
 from __future__ import annotations
 

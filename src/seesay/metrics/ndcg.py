@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, refuse_nan
+from seesay.metrics._inputs import as_array, check_whole, refuse_nan
 
 TOP = 25  # answers that count
 
@@ -28,13 +28,14 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
         (q,), from 0 to 1; NaN for a query to which nothing is relevant.
 
     Raises:
-        SeesayError: a shape is wrong or a score is NaN.
+        SeesayError: a shape is wrong, a number is NaN, a relevance is negative, or `top` is below 1.
 
     >>> ndcg([[0.9, 0.5, 0.1], [0.9, 0.5, 0.1]], [[1, 0, 0], [0, 0, 1]]).tolist()
     [1.0, 0.5]
     """
     values = as_array(scores, "scores", "q", "c")
-    relevant = as_array(relevance, "relevance", *values.shape)
+    check_whole(1, top=top)
+    relevant = _relevance(relevance, *values.shape)
     if not values.shape[1]:
         raise SeesayError(f"scores: shape {values.shape}; it must be (q, c) with one candidate at least.")
     refuse_nan(values, "scores")
@@ -51,9 +52,17 @@ def ndcg(scores: ArrayLike, relevance: ArrayLike, top: int = TOP) -> NDArray[np.
 
 def ndcg_by_chance(relevance: ArrayLike, top: int = TOP) -> NDArray[np.float64]:
     """Compute the mean of `ndcg` over all orders of the candidates, (q,): each rank gains the mean gain."""
-    relevant = as_array(relevance, "relevance", "q", "c")
+    relevant = _relevance(relevance, "q", "c")
     discounts = 1 / np.log2(np.arange(min(top, relevant.shape[1])) + 2)
     return _share((2.0**relevant - 1).mean(axis=1, dtype=np.float64) * discounts.sum(), relevant, discounts)
+
+
+def _relevance(relevance: ArrayLike, *dims: str | int) -> NDArray[Any]:
+    relevant = as_array(relevance, "relevance", *dims)
+    refuse_nan(relevant, "relevance")
+    if relevant.size and relevant.min() < 0:
+        raise SeesayError(f"relevance: wanted numbers of at least 0, got {relevant.min():g}.")
+    return relevant
 
 
 def _share(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seesay.errors import SeesayError
+from seesay.metrics._inputs import check_whole
 from seesay.metrics.bootstrap import (
     RESAMPLES,
     Figures,
@@ -61,16 +62,17 @@ def paired_test(
     """Test whether the means of two columns of per-query values differ.
 
     Args:
-        ours: (q,), such as 1 for a query that found its answer and 0 for one that did not.
-        theirs: (q,), the other's values of the same queries.
+        ours: (q,), such as 1 for a query that found its answer and 0 for one that did not; finite, or NaN for
+            queries to leave out.
+        theirs: (q,), the other's values of the same queries, NaN in the same places.
         groups: (q,), queries with one number are drawn and swapped together, such as the sentences of an
-            image; by default each alone.
+            image; by default, each query is its own group.
         resamples: the number of bootstrap draws for the interval.
         swaps: the number of random swaps for the p-value, which is two-sided and at least 1 / (swaps + 1).
-        seed: of both.
+        seed: for both the draws and the swaps.
 
     Raises:
-        SeesayError: a shape is wrong.
+        SeesayError: a shape is wrong, a value is infinite, the queries differ, or nothing is drawn.
 
     Example:
         >>> from seesay.metrics import paired_test
@@ -78,7 +80,11 @@ def paired_test(
         >>> test.difference, test.interval, test.p
         (0.625, Interval(low=0.25, high=0.875), 0.06299)
     """
+    check_whole(1, resamples=resamples, swaps=swaps)
+    check_whole(0, seed=seed)
     first, second = mean_sample(ours, groups, "ours"), mean_sample(theirs, groups, "theirs")
+    if first.values.shape != second.values.shape or (np.isnan(first.values) != np.isnan(second.values)).any():
+        raise SeesayError("theirs: wanted the same queries as ours, NaN in the same places; got others.")
     return compare([first], [second], resamples, swaps, seed)[("mean",)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, refuse_nan
+from seesay.metrics._inputs import as_array, as_places, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 
 Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
@@ -100,7 +100,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
         (q, 3), from 0 to 1; NaN for a query without right answers.
 
     Raises:
-        SeesayError: a shape is wrong or a score is NaN.
+        SeesayError: a shape is wrong, a score is NaN, or an answer is no column or stands twice.
 
     >>> precision_at_r([[0.9, 0.8, 0.7]], [[0, 2]]).tolist()
     [[0.5, 0.5, 1.0]]
@@ -111,7 +111,10 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
     refuse_nan(values, "scores")
     measures = np.full((len(values), 3), np.nan)
     for row, right in enumerate(answers):
-        if not len(columns := np.asarray(right, np.int64)):
+        columns = as_places(right, f"answers[{row}]", values.shape[1], "r")
+        if len(np.unique(columns)) < len(columns):
+            raise SeesayError(f"answers[{row}]: wanted each column once, got {columns.tolist()}.")
+        if not len(columns):
             continue
         mine = np.sort(values[row, columns])[::-1]
         upto = np.arange(1, len(columns) + 1)
@@ -130,14 +133,14 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     It is the probability that a positive has a greater value than a negative; equal values count half.
 
     Args:
-        values: (n,), finite.
+        values: (n,).
         labels: (n,), true or 1 for positives.
 
     Returns:
         From 0 to 1, 0.5 for a constant; None if all labels are the same.
 
     Raises:
-        SeesayError: a shape is wrong.
+        SeesayError: a shape is wrong, or a value or label is NaN.
 
     >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
     0.75
@@ -145,7 +148,10 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     from scipy.stats import rankdata
 
     found = as_array(values, "values", "n")
-    positive = as_array(labels, "labels", len(found), kinds="fiub").astype(bool)
+    labelled = as_array(labels, "labels", len(found), kinds="fiub")
+    refuse_nan(found, "values")
+    refuse_nan(labelled, "labels")
+    positive = labelled.astype(bool)
     n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array
+from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.metrics.ranks import Ranks, ranks
 
 MEASURES = ("R@1", "R@5", "R@10", "Med r")
@@ -109,11 +109,11 @@ def recall_at_k(ranks: ArrayLike, k: int) -> float:
     """Compute the percentage of queries whose answer is among the first k.
 
     Args:
-        ranks: (q,), zero-based; negative ones (NO_ANSWER) are no queries and left out.
+        ranks: (q,), zero-based; negative ranks (NO_ANSWER) are not queries and are ignored.
         k: how many candidates count.
 
     Raises:
-        SeesayError: no query is left.
+        SeesayError: no query is left, or a rank is NaN.
 
     >>> recall_at_k([0, 0, 4, 99], k=5)
     75.0
@@ -125,10 +125,10 @@ def median_rank(ranks: ArrayLike) -> float:
     """Compute Med r, as the field does: floor(median of zero-based ranks) + 1.
 
     Args:
-        ranks: (q,), zero-based; negative ones (NO_ANSWER) are no queries and left out.
+        ranks: (q,), zero-based; negative ranks (NO_ANSWER) are not queries and are ignored.
 
     Raises:
-        SeesayError: no query is left.
+        SeesayError: no query is left, or a rank is NaN.
 
     >>> median_rank([0, 0, 5, 99])
     3.0
@@ -138,6 +138,7 @@ def median_rank(ranks: ArrayLike) -> float:
 
 def _queries(ranks: ArrayLike) -> NDArray[np.int64]:
     found = as_array(ranks, "ranks", "q")
+    refuse_nan(found, "ranks")
     found = found[found >= 0]
     if not found.size:
         raise SeesayError("ranks: no query has an answer: no image of this split has a sentence.")

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.metrics._inputs import as_array
-from seesay.progress import progress
+from seesay.errors import SeesayError
+from seesay.metrics._inputs import as_places
 
 _BETA = 1.2
 _WIDTHS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers
@@ -37,27 +37,28 @@ def rouge_l(
         (n_images, m), from 0 to 1.
 
     Raises:
-        SeesayError: a shape is wrong.
+        SeesayError: a shape is wrong, an image is not in 0..n_images-1, or a sentence is a string.
 
     >>> rouge_l([["a", "dog", "runs"]], [["a", "dog", "sits"], ["two", "men"]], [0, 1], 2).round(3).tolist()
     [[0.6669999957084656], [0.0]]
     """
-    image_of_reference = as_array(image_of_reference, "image_of_reference", len(references), kinds="iu")
+    for name, given in (("candidates", candidates), ("references", references)):
+        if (text := next((each for each in (given, *given) if isinstance(each, str)), None)) is not None:
+            raise SeesayError(f"{name}: wanted lists of words, got the string {text!r}.")
+    image_of_reference = as_places(image_of_reference, "image_of_reference", n_images, len(references))
     scores = np.zeros((n_images, len(candidates)), np.float32)
     order = np.argsort(image_of_reference, kind="stable")
     texts = _References([references[i] for i in order])
     images, starts = np.unique(image_of_reference[order], return_index=True)
-    with progress("Comparing", len(candidates), "sentences") as advance:
-        for column, candidate in enumerate(candidates):
-            words = texts.numbers(candidate)
-            advance(1)
-            if not words or not len(images):
-                continue
-            common = texts.common(words)
-            precision = np.maximum.reduceat(common, starts) / len(words)
-            recall = np.maximum.reduceat(common / texts.lengths, starts)
-            below = recall + _BETA**2 * precision
-            scores[images, column] = (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1)
+    for column, candidate in enumerate(candidates):
+        words = texts.numbers(candidate)
+        if not words or not len(images):
+            continue
+        common = texts.common(words)
+        precision = np.maximum.reduceat(common, starts) / len(words)
+        recall = np.maximum.reduceat(common / texts.lengths, starts)
+        below = recall + _BETA**2 * precision
+        scores[images, column] = (1 + _BETA**2) * precision * recall / np.where(below > 0, below, 1)
     return scores
 
 
