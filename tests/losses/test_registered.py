@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses import Batch, Loss, TripletLoss
+from seesay.losses import (
+    Batch,
+    ContrastiveLoss,
+    CorrelationLoss,
+    DistillationLoss,
+    HingeRankLoss,
+    LogisticLoss,
+    Loss,
+    MarginLoss,
+    MultiLabelLoss,
+    PairMarginLoss,
+    Relations,
+    SoftMarginLoss,
+    TripletLoss,
+)
 from seesay.losses.base import LOSSES, LossSettings, missing_methods
 from seesay.matchers import DCCA, ConceptClassifier, SimilarityNetwork, VSEPlusPlus, as_matcher
 
@@ -32,6 +48,8 @@ CASES: dict[str, dict[str, Any]] = {
 OF_SCORES = ("contrastive", "distillation", "hinge-rank", "margin", "soft-margin")
 OF_PAIRS = ("logistic", "pair-margin")
 OF_MATRICES = (*OF_SCORES, "pair-margin")
+NO_IDS = torch.zeros(0, dtype=torch.int64)
+RELATIONS = Relations.from_owners(torch.arange(3), torch.arange(3))
 TRAINED = [kind for kind in CASES if kind != "correlation"]  # which has a closed form
 
 
@@ -203,6 +221,19 @@ def test_wrong_scores_are_named(kind: str) -> None:
         ("triplet", (torch.eye(3), torch.eye(4), torch.arange(3)), "image_embeddings and"),
         ("triplet", (torch.eye(3), torch.eye(3), torch.arange(4)), r"image_ids: .* got \(4,\)"),
         ("triplet", (torch.eye(3), torch.eye(3)), r"image_ids: wanted shape \(3,\).* got None"),
+        (
+            "triplet",
+            (torch.eye(3), torch.eye(3), torch.arange(3), RELATIONS),
+            "either image_ids or relations",
+        ),
+        ("triplet", (np.eye(3), torch.eye(3)), "image_embeddings: wanted a torch.Tensor, got ndarray"),
+        ("margin", (np.eye(3), torch.arange(3)), "scores: wanted a torch.Tensor, got ndarray"),
+        ("logistic", (torch.zeros(2), torch.tensor([1.0, 0.0])), r"labels: wanted \+1 and -1"),
+        (
+            "multi-label",
+            (torch.zeros(1, 2), torch.tensor([[0.0, 2.0]])),
+            r"targets: wanted numbers in 0\.\.1",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(kind: str, arguments: tuple[Tensor, ...], message: str) -> None:
@@ -225,3 +256,48 @@ def test_a_loss_goes_with_words_as_with_vectors() -> None:
     (value,) = loss_of("soft-margin").batch_losses(matcher, drawn)
     value.backward()
     assert matcher.embedding.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SoftMarginLoss(top_k=0), "top_k: wanted a whole number of at least 1, got 0"),
+        (lambda: MarginLoss(-1), "margin: wanted a finite number of at least 0, got -1"),
+        (lambda: HingeRankLoss(math.nan), "margin: .* got nan"),
+        (lambda: ContrastiveLoss(math.inf), "scale: .* got inf"),
+        (lambda: PairMarginLoss(negatives="x"), "negatives: wanted 'random' or 'hardest', got 'x'"),
+        (lambda: TripletLoss(weights=(1, 2)), r"weights: wanted four numbers, got \(1, 2\)"),
+        (lambda: CorrelationLoss(()), "ridges: wanted at least one"),
+    ],
+)
+def test_wrong_scalars_are_named(make: Callable[[], Loss], message: str) -> None:
+    with pytest.raises(SeesayError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("loss", "shape", "others"),
+    [
+        (MarginLoss(), (0, 0), (NO_IDS,)),
+        (SoftMarginLoss(), (0, 0), (NO_IDS,)),
+        (HingeRankLoss(), (0, 0), (NO_IDS,)),
+        (ContrastiveLoss(), (0, 0), (NO_IDS,)),
+        (DistillationLoss(), (0, 0), (NO_IDS, torch.zeros(0, 0))),
+        (PairMarginLoss(), (0, 0), (NO_IDS,)),
+        (PairMarginLoss(negatives="hardest"), (0, 0), (NO_IDS,)),
+        (LogisticLoss(), (0,), (torch.zeros(0),)),
+        (MultiLabelLoss(), (0, 3), (torch.zeros(0, 3),)),
+        (TripletLoss(), (0, 3), (torch.zeros(0, 3), NO_IDS)),
+    ],
+)
+def test_an_empty_batch_costs_nothing(loss: Loss, shape: tuple[int, ...], others: tuple[Tensor, ...]) -> None:
+    empty = torch.zeros(shape, requires_grad=True)
+    value = loss(empty, *others)
+    value.backward()
+    assert value.item() == 0
+    assert empty.grad is not None
+
+
+def test_a_loss_prints_its_scalars() -> None:
+    assert repr(SoftMarginLoss(0.2, 1)) == "SoftMarginLoss(margin=0.2, top_k=1)"
+    assert repr(TripletLoss()) == "TripletLoss(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0))"

@@ -1,4 +1,4 @@
-"""Losses: modules with scalars, one for each way in which the papers train."""
+"""Loss modules, one for each training objective in the papers."""
 
 from seesay.losses.base import Batch, Loss, register_loss
 from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -15,14 +16,15 @@ LOSSES = SettingsRegistry("loss", "seesay.losses")
 register_loss = LOSSES.register_with
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """A mini-batch of matching pairs; a row of each part belongs to one pair.
 
     Attributes:
         images: features, (n, d).
         sentences: n of them, as the matcher takes them; None where concepts are learned.
-        image_ids: which image each row shows, (n,); two pairs of one image are no negatives of each other.
+        image_ids: which image each row shows, (n,); pairs that share an image are not negatives
+            of each other.
         teacher_scores: a teacher's scores, (n, n), for a loss that asks for them.
         targets: concepts of each image, (n, K), 0 or 1, where these are learned.
 
@@ -49,9 +51,9 @@ class Loss(nn.Module):
 
     Attributes:
         needs: the methods of a matcher that it calls.
-        learns_concepts: True if it is of images and their concepts, not of pairs.
+        learns_concepts: True if it compares images with concept labels rather than image-sentence pairs.
         closed_form: True if `solve` finds the minimum without steps.
-        full_batches: True if mini-batches that are not full are left out.
+        full_batches: True if incomplete mini-batches are skipped.
 
     Example:
         >>> import torch
@@ -71,6 +73,11 @@ class Loss(nn.Module):
     learns_concepts: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
     full_batches: ClassVar[bool] = False
+
+    def extra_repr(self) -> str:
+        """Return the loss's numbers by name, for its `repr`."""
+        public = (name for name in vars(self) if name != "training" and not name.startswith("_"))
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in public)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a matcher on a mini-batch: one, or one for each member that learns by itself."""
@@ -125,8 +132,28 @@ def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
     return [name for name in loss.needs if not hasattr(matcher, name)]
 
 
+def check_number(name: str, value: float, least: float = 0) -> None:
+    """Raise `SeesayError` unless a number is finite and at least `least`."""
+    if not least <= value < math.inf:
+        raise SeesayError(f"{name}: wanted a finite number of at least {least:g}, got {value!r}.")
+
+
+def check_whole(name: str, value: int) -> None:
+    """Raise `SeesayError` unless a number is whole and at least 1."""
+    if not isinstance(value, int) or value < 1:
+        raise SeesayError(f"{name}: wanted a whole number of at least 1, got {value!r}.")
+
+
+def check_tensors(**tensors: Tensor) -> None:
+    """Raise `SeesayError` unless these, given by their arguments' names, are tensors."""
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise SeesayError(f"{name}: wanted a torch.Tensor, got {type(tensor).__name__}.")
+
+
 def check_scores(scores: Tensor, image_ids: Tensor) -> None:
     """Raise `SeesayError` unless scores have the shape (n, n) and image_ids (n,)."""
+    check_tensors(scores=scores, image_ids=image_ids)
     if scores.ndim != 2 or scores.shape[0] != scores.shape[1]:
         raise SeesayError(f"scores: wanted shape (n, n), got {tuple(scores.shape)}.")
     if image_ids.shape != scores.shape[:1]:
@@ -135,6 +162,7 @@ def check_scores(scores: Tensor, image_ids: Tensor) -> None:
 
 def check_equal_shapes(**tensors: Tensor) -> None:
     """Raise `SeesayError` unless two tensors, given by their arguments' names, have one shape."""
+    check_tensors(**tensors)
     (_, first), (name, second) = tensors.items()
     if first.shape != second.shape:
         raise SeesayError(f"{name}: wanted shape {tuple(first.shape)}, got {tuple(second.shape)}.")

@@ -10,7 +10,7 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, LossSettings, register_loss
+from seesay.losses.base import Batch, Loss, LossSettings, check_number, check_tensors, register_loss
 
 
 class CorrelationSettings(LossSettings):
@@ -48,6 +48,10 @@ class CorrelationLoss(Loss):
     def __init__(self, ridges: Sequence[float] = (0.01, 0.1, 1.0)) -> None:
         super().__init__()
         self.ridges = tuple(ridges)
+        if not self.ridges:
+            raise SeesayError("ridges: wanted at least one, got none.")
+        for ridge in self.ridges:
+            check_number("ridges", ridge)
 
     def forward(self, correlations: Tensor) -> Tensor:
         """Return the loss of canonical correlations (k,)."""
@@ -56,7 +60,7 @@ class CorrelationLoss(Loss):
 
 @register_loss(TotalCorrelationSettings)
 class TotalCorrelationLoss(Loss):
-    """Minus how much two networks' outputs correlate over a mini-batch (Andrew et al. 2013, eq. 10).
+    """Negative total correlation of two networks' outputs over a mini-batch (Andrew et al. 2013, eq. 10).
 
     Args:
         ridge: r, added to each variance.
@@ -74,6 +78,7 @@ class TotalCorrelationLoss(Loss):
 
     def __init__(self, ridge: float = 1e-4) -> None:
         super().__init__()
+        check_number("ridge", ridge)
         self.ridge = ridge
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -87,6 +92,7 @@ class TotalCorrelationLoss(Loss):
             x: H₁, (m, p), a row a pair; not centred.
             y: H₂, (m, q).
         """
+        check_tensors(x=x, y=y)
         if x.ndim != 2 or y.ndim != 2 or not 1 < len(x) == len(y):
             raise SeesayError(
                 "x and y: wanted shapes (m, p) and (m, q) with m of at least 2, "

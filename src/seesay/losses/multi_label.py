@@ -21,10 +21,10 @@ class MultiLabelSettings(LossSettings):
 class MultiLabelLoss(Loss):
     """Logistic loss on each concept of each image, SCO's eq. 1.
 
-    The sum over concepts of log(1 + exp(-y z)), its mean over images. Printed are y in {0, 1} and the score
-    sigmoid(z) in the place of z. Then a concept that is absent costs log 2 whatever its score, so that
-    nothing keeps scores from all being 1. With y in {-1, 1} and the logit z it is the logistic loss, the
-    cross-entropy of the sigmoid; it never exponentiates what is large.
+    The sum over concepts of log(1 + exp(-y z)), its mean over images. The paper prints y in {0, 1}
+    and sigmoid(z) in place of z; an absent concept would then cost log 2 whatever its score, and nothing
+    would keep scores from all being 1. With y in {-1, 1} and the logit z it is the logistic loss, the
+    cross-entropy of the sigmoid, computed stably, without overflow.
 
     Example:
         >>> import torch
@@ -38,8 +38,11 @@ class MultiLabelLoss(Loss):
     def forward(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return the loss of logits z, (n, K), of concepts that are there or not, (n, K), 1 or 0."""
         check_equal_shapes(logits=logits, targets=targets)
+        if not bool(((targets >= 0) & (targets <= 1)).all()):
+            raise SeesayError("targets: wanted numbers in 0..1, got others.")
         signs = 2 * targets.to(logits.dtype) - 1
-        return functional.softplus(-signs * logits).sum(dim=1).mean()
+        losses = functional.softplus(-signs * logits).sum(dim=1)
+        return losses.mean() if len(losses) else losses.sum()
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of a classifier of concepts."""

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.losses.base import Batch, Loss, LossSettings, check_equal_shapes, check_scores, register_loss
+from seesay.errors import SeesayError
+from seesay.losses.base import (
+    Batch,
+    Loss,
+    LossSettings,
+    check_equal_shapes,
+    check_number,
+    check_scores,
+    register_loss,
+)
 
 Negatives = Literal["random", "hardest"]
 
@@ -51,6 +60,9 @@ class PairMarginLoss(Loss):
 
     def __init__(self, margin: float = 0.5, negatives: Negatives = "random") -> None:
         super().__init__()
+        check_number("margin", margin)
+        if negatives not in get_args(Negatives):
+            raise SeesayError(f"negatives: wanted 'random' or 'hardest', got {negatives!r}.")
         self.margin, self.negatives = margin, negatives
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
@@ -79,6 +91,8 @@ class PairMarginLoss(Loss):
             return draw_negatives(image_ids, 2)
         same = image_ids[:, None] == image_ids[None, :]
         usable = (~same).any(dim=1).nonzero()[:, 0]
+        if not len(usable):
+            return usable, usable.new_empty(0, 2)
         with torch.no_grad():  # the gradient flows through the chosen pairs alone
             negative = scores().masked_fill(same, -torch.inf)
         return usable, torch.stack([negative.argmax(dim=1), negative.argmax(dim=0)], dim=1)[usable]
@@ -103,10 +117,12 @@ class LogisticLoss(Loss):
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of scores (n,) with labels (n,) of +1 and -1."""
         check_equal_shapes(scores=scores, labels=labels)
-        return functional.softplus(-labels * scores).mean()
+        if not bool((labels.abs() == 1).all()):
+            raise SeesayError("labels: wanted +1 and -1 only, got other numbers.")
+        return functional.softplus(-labels * scores).mean() if len(scores) else scores.sum()
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss on each pair (x, y) and on (x, y') with a random sentence y' that is not of x."""
+        """Return the loss on each pair (x, y) and on (x, y'), y' a random sentence that does not describe x."""
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
         usable, drawn = draw_negatives(batch.image_ids, 1)
         if not len(usable):

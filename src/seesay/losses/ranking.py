@@ -10,7 +10,16 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, LossSettings, ScoreLoss, check_equal_shapes, check_scores, register_loss
+from seesay.losses.base import (
+    Batch,
+    LossSettings,
+    ScoreLoss,
+    check_equal_shapes,
+    check_number,
+    check_scores,
+    check_whole,
+    register_loss,
+)
 
 _NEVER = -1e4  # a score whose share of any batch is zero
 
@@ -78,12 +87,13 @@ class MarginLoss(ScoreLoss):
 
     def __init__(self, margin: float = 0.5) -> None:
         super().__init__()
+        check_number("margin", margin)
         self.margin = margin
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
-        return (by_image.sum() + by_sentence.sum()) / len(scores)
+        return (by_image.sum() + by_sentence.sum()) / max(len(scores), 1)
 
 
 @register_loss(SoftMarginSettings)
@@ -106,13 +116,16 @@ class SoftMarginLoss(ScoreLoss):
 
     def __init__(self, margin: float = 0.5, top_k: int = 5) -> None:
         super().__init__()
+        check_number("margin", margin)
+        check_whole("top_k", top_k)
         self.margin, self.top_k = margin, top_k
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
         largest = min(self.top_k, len(scores))
-        return (by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()) / len(scores)
+        total = by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()
+        return total / max(len(scores), 1)
 
 
 @register_loss(HingeRankSettings)
@@ -131,19 +144,20 @@ class HingeRankLoss(ScoreLoss):
 
     def __init__(self, margin: float = 0.1) -> None:
         super().__init__()
+        check_number("margin", margin)
         self.margin = margin
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
-        return violations(scores, image_ids, self.margin)[0].sum() / len(scores)
+        return violations(scores, image_ids, self.margin)[0].sum() / max(len(scores), 1)
 
 
 @register_loss(ContrastiveSettings)
 class ContrastiveLoss(ScoreLoss):
-    """Cross-entropy of the matching pair among the batch, the mean of both directions.
+    """Softmax cross-entropy of each matching pair against the batch, averaged over both directions.
 
     Args:
-        scale: what scores are multiplied by.
+        scale: factor applied to the scores (inverse temperature).
 
     Example:
         >>> import torch
@@ -154,24 +168,27 @@ class ContrastiveLoss(ScoreLoss):
 
     def __init__(self, scale: float = 20.0) -> None:
         super().__init__()
+        check_number("scale", scale)
         self.scale = scale
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
-        logits = (scores * self.scale).masked_fill(_same_image(scores, image_ids), float("-inf"))
+        same = _same_image(scores, image_ids)
+        if not len(scores):
+            return scores.sum()
+        logits = (scores * self.scale).masked_fill(same, float("-inf"))
         target = torch.arange(len(scores), device=scores.device)
         return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
 
 
 @register_loss(DistillationSettings)
 class DistillationLoss(ScoreLoss):
-    """How far a query's shares of the batch are from a teacher's, the mean of both directions.
+    """KL(teacher || matcher) of their softmax over the batch, averaged over both directions.
 
-    Hinton, Vinyals, Dean 2015: the distance is Kullback and Leibler's, of the matcher's shares from the
-    teacher's.
+    Hinton, Vinyals, Dean 2015.
 
     Args:
-        scale: what the teacher's scores are multiplied by.
+        scale: factor applied to the teacher's scores (inverse temperature).
 
     Example:
         >>> import torch
@@ -183,12 +200,15 @@ class DistillationLoss(ScoreLoss):
 
     def __init__(self, scale: float = 30.0) -> None:
         super().__init__()
+        check_number("scale", scale)
         self.scale = scale
 
     def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), given a teacher's scores (n, n)."""
         same = _same_image(scores, image_ids)
         check_equal_shapes(scores=scores, teacher_scores=teacher_scores)
+        if not len(scores):
+            return scores.sum()
 
         def shares(logits: Tensor) -> Tensor:
             # Finite: nothing times an infinite logarithm is not a number.

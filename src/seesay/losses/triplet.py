@@ -12,7 +12,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, LossSettings, register_loss
+from seesay.losses.base import (
+    Batch,
+    Loss,
+    LossSettings,
+    check_number,
+    check_tensors,
+    check_whole,
+    register_loss,
+)
 
 
 class TripletSettings(LossSettings):
@@ -24,7 +32,7 @@ class TripletSettings(LossSettings):
     weights: tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat, NonNegativeFloat] = (1, 1.5, 0, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Relations:
     """Who matches whom in a mini-batch of images (or regions) and sentences (or phrases).
 
@@ -82,7 +90,13 @@ class TripletLoss(Loss):
         self, margin: float = 0.05, top_k: int = 10, weights: Sequence[float] = (1, 1.5, 0, 0)
     ) -> None:
         super().__init__()
+        check_number("margin", margin)
+        check_whole("top_k", top_k)
         self.margin, self.top_k, self.weights = margin, top_k, tuple(weights)
+        if len(self.weights) != 4:
+            raise SeesayError(f"weights: wanted four numbers, got {self.weights}.")
+        for weight in self.weights:
+            check_number("weights", weight)
 
     def forward(
         self,
@@ -97,16 +111,21 @@ class TripletLoss(Loss):
             image_embeddings: (n, d).
             sentence_embeddings: (m, d).
             image_ids: which image each pair of rows shows, (n,), if row i of one side matches row i of the
-                other; of an image that stands there more than once the first row counts.
-            relations: who matches whom, in the place of `image_ids`.
+                other; if an image occurs more than once, its first row is used.
+            relations: who matches whom, instead of `image_ids`.
         """
         x, y = image_embeddings, sentence_embeddings
+        check_tensors(image_embeddings=x, sentence_embeddings=y)
         if x.ndim != 2 or y.ndim != 2 or x.shape[1] != y.shape[1]:
             raise SeesayError(
                 "image_embeddings and sentence_embeddings: wanted shapes (n, d) and (m, d), "
                 f"got {tuple(x.shape)} and {tuple(y.shape)}."
             )
+        if relations is not None and image_ids is not None:
+            raise SeesayError("relations: wanted either image_ids or relations, got both.")
         if relations is None:
+            if image_ids is not None:
+                check_tensors(image_ids=image_ids)
             if image_ids is None or not image_ids.shape == x.shape[:1] == y.shape[:1]:
                 got = None if image_ids is None else tuple(image_ids.shape)
                 raise SeesayError(f"image_ids: wanted shape ({len(y)},), one for each pair, got {got}.")
@@ -136,7 +155,7 @@ class TripletLoss(Loss):
 
 
 def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The different ones among `image_ids` (n,), ascending, and the first row of each."""
+    """The distinct `image_ids` in ascending order, and the first row of each."""
     images, place = torch.unique(image_ids, return_inverse=True)
     rows = torch.arange(len(image_ids), device=image_ids.device)
     return images, rows.new_full(images.shape, len(rows)).scatter_reduce(0, place, rows, "amin")
@@ -158,14 +177,14 @@ def _hardest_violations(
 
 
 def distances(left: Tensor, right: Tensor) -> Tensor:
-    """Return Euclidean distances of unit vectors, (n, m), kept off zero, where they have no gradient."""
+    """Return distances of unit vectors, (n, m), clamped above zero, where the gradient is undefined."""
     # Half precision would lose what a margin of 0.05 needs.
     with torch.autocast(left.device.type, enabled=False):
         return (2 - 2 * left.float() @ right.float().T).clamp_min(1e-8).sqrt()
 
 
 def _neighbourhood(vectors: Tensor, matching: Tensor, negative: Tensor, margin: float, keep: int) -> Tensor:
-    """Return eq. 4 or 5: who shares a match lies nearer than whoever is a negative of that match.
+    """Return eq. 4 or 5: items that share a match lie closer than negatives of that match.
 
     `matching` and `negative` (n, m) say what each of the vectors (n, d) is on the other side.
     """
