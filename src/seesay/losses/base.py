@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 from seesay.registry import Settings, SettingsRegistry
 
-LOSSES = SettingsRegistry("loss", "seesay.losses")
+LOSSES = SettingsRegistry("loss", "seesay.losses", package="seesay.losses")
 register_loss = LOSSES.register_with
 
 
