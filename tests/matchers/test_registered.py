@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -124,6 +125,7 @@ def test_scores_of_an_embedding_matcher_are_inner_products(kind: str) -> None:
         (torch.rand(15), r"images: wanted features of shape \(n, \d+\), got \(15,\)"),
         (torch.rand(4, 15, 1), r"images: .* got \(4, 15, 1\)"),
         (torch.ones(4, 15, dtype=torch.int64), "images: wanted features of a float type, got torch.int64"),
+        (np.zeros((4, 15)), "images: wanted a torch.Tensor, got ndarray"),
     ],
 )
 def test_wrong_images_are_named(kind: str, wrong: Tensor, message: str) -> None:
@@ -144,7 +146,7 @@ def test_wrong_sentences_are_named(kind: str, wrong: object) -> None:
     [
         ([[1, 2]], [3], r"lengths in 1\.\.2.* got 3 to 3"),
         ([[1, 2]], [0], r"lengths in 1\.\.2.* got 0 to 0"),
-        ([[1, 2]], [1, 2], r"\(1, 2\) and \(2,\)"),
+        ([[1, 2]], [1, 2], r"\(1, 2\) and torch.int64 \(2,\)"),
         ([1, 2], [1, 2], r"integer ids \(m, t\)"),
         ([[0.5, 2]], [2], "float32"),
         ([[1, WORDS + 1]], [2], r"word numbers in 0\.\.\d+, got 1 to 21"),
@@ -310,5 +312,7 @@ def test_as_matcher_takes_matchers_and_modules_that_embed() -> None:
     assert as_matcher(matcher) is matcher
     assert isinstance(own, EmbeddingMatcher)
     assert torch.equal(own(images(), TEXTS.vectors), images()[:, :VECTOR] @ TEXTS.vectors.T)
-    with pytest.raises(SeesayError, match="Linear is no matcher: write embed_images and embed_sentences"):
+    with pytest.raises(
+        SeesayError, match="Linear is not a matcher: implement embed_images and embed_sentences"
+    ):
         as_matcher(nn.Linear(2, 2))

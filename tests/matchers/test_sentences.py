@@ -1,9 +1,13 @@
+import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
-from seesay.matchers.sentences import Sentences
+from seesay.errors import SeesayError
+from seesay.matchers import TwoBranchEmbedding, VSEPlusPlus
+from seesay.matchers.sentences import Sentences, as_sentences
 from seesay.runs.sentences import number_words
 from seesay.text.vocabulary import Vocabulary
 
@@ -35,3 +39,41 @@ def test_packed_is_what_torch_packs(lengths: list[int]) -> None:
         assert torch.equal(one, other)
     (gradient,) = torch.autograd.grad((ours.data**2).sum(), vectors)
     assert torch.allclose(gradient, 2 * vectors)
+
+
+IDS, LENGTHS = torch.tensor([[5, 2, 9], [7, 1, 0]]), torch.tensor([3, 2])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ((IDS,), r"got \(Tensor\)"),
+        ((IDS.numpy(), LENGTHS), r"as tensors, got \(ndarray, Tensor\)"),
+        (np.zeros((2, 3)), "as tensors, got ndarray"),
+        ((IDS, LENGTHS.float()), r"got torch.int64 \(2, 3\) and torch.float32 \(2,\)"),
+    ],
+)
+def test_wrong_sentences_are_named(wrong, message) -> None:
+    with pytest.raises(SeesayError, match=f"sentences: wanted .*{message}"):
+        as_sentences(wrong)
+
+
+def test_vectors_of_other_sentences_are_refused() -> None:
+    with pytest.raises(SeesayError, match=r"wanted vectors \(2, d\), got \(3, 4\)"):
+        Sentences.from_padded(IDS, LENGTHS, torch.zeros(3, 4))
+
+
+def test_another_precision_than_the_weights_is_named() -> None:
+    words, branches = VSEPlusPlus(6, 10, dim=8), TwoBranchEmbedding(6, 8, dim=4)
+    with pytest.raises(SeesayError, match=r"images: wanted dtype torch.float32, .* got torch.float64"):
+        words.embed_images(torch.rand(2, 6).double())
+    with pytest.raises(SeesayError, match=r"sentences: wanted dtype torch.float32, .* got torch.float16"):
+        branches.embed_sentences(torch.rand(2, 8).half())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert words.embed_images(torch.rand(2, 6).bfloat16()).shape == (2, 8)
+
+
+def test_sentences_are_compared_by_identity() -> None:
+    sentences = Sentences.from_padded(IDS, LENGTHS)
+    assert sentences == sentences
+    assert len({sentences, Sentences.from_padded(IDS, LENGTHS)}) == 2

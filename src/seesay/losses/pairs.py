@@ -122,7 +122,7 @@ class LogisticLoss(Loss):
         return functional.softplus(-labels * scores).mean() if len(scores) else scores.sum()
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss on each pair (x, y) and on (x, y'), y' a random sentence that does not describe x."""
+        """Return the loss on each pair (x, y) and on (x, y') with a random y' that does not describe x."""
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
         usable, drawn = draw_negatives(batch.image_ids, 1)
         if not len(usable):

@@ -13,10 +13,10 @@ from pydantic import BeforeValidator, SerializeAsAny
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
-from seesay.matchers.sentences import SentencesLike
+from seesay.matchers.sentences import SentencesLike, check_dtype
 from seesay.registry import Settings, SettingsRegistry
 
-MATCHERS = SettingsRegistry("matcher", "seesay.matchers")
+MATCHERS = SettingsRegistry("matcher", "seesay.matchers", package="seesay.matchers")
 register_matcher = MATCHERS.register_with
 
 _INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim")
@@ -40,7 +40,7 @@ class Matcher(nn.Module):
 
     Attributes:
         reads_words: True if it reads the words of sentences.
-        reads_vectors: True if it cannot do without the vectors of a sentence encoder.
+        reads_vectors: True if it requires sentence-encoder vectors.
         tunable: True if an image encoder can be fine-tuned together with it.
 
     Example:
@@ -67,14 +67,14 @@ class Matcher(nn.Module):
         raise NotImplementedError
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Fill in weights that do not start from chance; called once, before training."""
+        """Initialise weights that are not random, such as word vectors; called once, before training."""
 
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
         """Return the score matrices that a loss sees: one, or one for each member of an ensemble."""
         return [self(images, sentences)]
 
     def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
-        """Return what is minimised beside the recipe's loss on matching pairs; None for nothing.
+        """Return an extra loss term, added to the recipe's loss; None for nothing.
 
         Args:
             images: features, (n, d).
@@ -239,7 +239,7 @@ class MatcherSettings(Settings):
 
     @property
     def reads_vectors(self) -> bool:
-        """True if it cannot do without the vectors of a sentence encoder."""
+        """True if it requires sentence-encoder vectors."""
         return bool(getattr(self.matcher_class, "reads_vectors", False))
 
     @property
@@ -306,8 +306,8 @@ def as_matcher(module: nn.Module) -> Matcher:
     if hasattr(module, "embed_images") and hasattr(module, "embed_sentences"):
         return _Wrapped(module)
     raise SeesayError(
-        f"{type(module).__name__} is no matcher: write embed_images and embed_sentences, "
-        "or derive it from seesay.matchers.PairMatcher."
+        f"{type(module).__name__} is not a matcher: implement embed_images and embed_sentences, "
+        "or subclass seesay.matchers.PairMatcher."
     )
 
 
@@ -335,12 +335,15 @@ class ExternalSettings(MatcherSettings):
 register_matcher(ExternalSettings)(EmbeddingMatcher)
 
 
-def check_images(images: Tensor, dim: int) -> None:
-    """Raise `SeesayError` unless image features are of a float type and of shape (n, dim)."""
+def check_images(images: Tensor, dim: int, like: Tensor | None = None) -> None:
+    """Raise `SeesayError` unless images are float features (n, dim), of the type of `like`."""
+    if not isinstance(images, Tensor):
+        raise SeesayError(f"images: wanted a torch.Tensor, got {type(images).__name__}.")
     if images.ndim != 2 or images.shape[1] != dim:
         raise SeesayError(f"images: wanted features of shape (n, {dim}), got {tuple(images.shape)}.")
     if not images.is_floating_point():
         raise SeesayError(f"images: wanted features of a float type, got {images.dtype}.")
+    check_dtype("images", images, like)
 
 
 def pairs_at_once(activations: Tensor) -> int:

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
 from seesay.matchers.cca import CCA, Covariances, solve_cca
-from seesay.matchers.layers import xavier
+from seesay.matchers.layers import check_sizes, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
 
 
@@ -71,6 +71,7 @@ class DCCA(EmbeddingMatcher):
         power: float = 0.0,
     ) -> None:
         super().__init__()
+        check_sizes(dim=dim, hidden=min(hidden, default=1))
         self.image_dim, self.sentence_dim = image_dim, sentence_dim
         self.image_map = _perceptron((image_dim, *hidden), dim, dropout)
         self.sentence_map = _perceptron((sentence_dim, *hidden), dim, dropout)
@@ -103,12 +104,13 @@ class DCCA(EmbeddingMatcher):
         return self.projections.project(self._sentence_outputs(sentences), "sentence")
 
     def _image_outputs(self, images: Tensor) -> Tensor:
-        check_images(images, self.image_dim)
+        check_images(images, self.image_dim, next(self.image_map.parameters()))
         outputs: Tensor = self.image_map(_scaled(images))
         return outputs
 
     def _sentence_outputs(self, sentences: SentencesLike) -> Tensor:
-        outputs: Tensor = self.sentence_map(_scaled(read_vectors(sentences, self.sentence_dim)))
+        vectors = read_vectors(sentences, self.sentence_dim, next(self.sentence_map.parameters()))
+        outputs: Tensor = self.sentence_map(_scaled(vectors))
         return outputs
 
 

@@ -65,6 +65,6 @@ class DeViSE(EmbeddingMatcher):
         return functional.normalize(read_vectors(sentences, self.image_map.out_features), dim=1)
 
     def _project(self, images: Tensor) -> Tensor:
-        check_images(images, self.image_map.in_features)
+        check_images(images, self.image_map.in_features, self.image_map.weight)
         projected: Tensor = self.image_map(functional.normalize(images, dim=1))
         return projected

@@ -184,7 +184,7 @@ class UncommonVSE(EmbeddingMatcher):
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit sentence vectors, (m, H)."""
-        vectors = read_vectors(sentences, self.sentence_map.in_features)
+        vectors = read_vectors(sentences, self.sentence_map.in_features, self.sentence_map.weight)
         return functional.normalize(self.sentence_map(vectors), dim=1)
 
     def saliencies(self, images: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
-from seesay.matchers.layers import word_embedding
+from seesay.matchers.layers import check_sizes, word_embedding
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 
 
@@ -33,13 +33,15 @@ class SentenceCNN(nn.Module):
     """One convolution layer of several widths, ReLU, maximum over time (Kim 2014).
 
     The widths share the outputs (k = 1200) evenly. The paper does not say what a window does at a sentence's
-    end: here one starts at each word, and what it lacks behind the last word is zero.
+    end: here a window starts at every word and is zero-padded past the last one.
     """
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
         super().__init__()
         if dim % len(widths):
-            raise SeesayError(f"matcher.dim: {dim} outputs cannot be shared out over {len(widths)} widths.")
+            raise SeesayError(
+                f"matcher.dim: dim must be a multiple of the number of widths ({len(widths)}), got {dim}."
+            )
         self.embedding = word_embedding(vocabulary_size, word_dim)
         self.widths = tuple(widths)
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
@@ -87,7 +89,7 @@ def _rows_of_windows(occurrence: Tensor, places: Tensor, words: int) -> Tensor:
 def window_places(lengths: Tensor, width: int) -> Tensor:
     """For each word the places of the `width` words from it on, (total, width).
 
-    A place behind the end of the word's own sentence is `total`.
+    Positions past the end of the sentence are `total`.
     """
     total = int(lengths.sum())
     ends = torch.repeat_interleave(lengths.cumsum(0), lengths)
@@ -98,7 +100,8 @@ def window_places(lengths: Tensor, width: int) -> Tensor:
 def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
     """The maximum over each sentence's rows, (m, d) from (total, d); tied rows share the gradient.
 
-    `segment_reduce` by itself gives each tied row a negative gradient whole (seen in torch 2.13).
+    `segment_reduce` alone divides only a positive gradient among tied rows; a negative one goes to each in
+    full (seen in torch 2.13).
     """
     owner = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
     with torch.no_grad():
@@ -141,13 +144,16 @@ class IRMatch(EmbeddingMatcher):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        if not widths:
+            raise SeesayError("widths: wanted at least one, got none.")
+        check_sizes(dim=dim, word_dim=word_dim, widths=min(widths))
         self.image_map = nn.Linear(image_dim, dim)
         self.sentence_cnn = SentenceCNN(vocabulary_size, word_dim, dim, widths)
         self.dropout = nn.Dropout(dropout)
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors by eq. 1, (n, dim)."""
-        check_images(images, self.image_map.in_features)
+        check_images(images, self.image_map.in_features, self.image_map.weight)
         return functional.normalize(self.image_map(self.dropout(images)), dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:

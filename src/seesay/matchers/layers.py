@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences, check_vocabulary
 
 
@@ -35,6 +36,13 @@ class WordLSTM(nn.Module):
             return self.embedding.weight.new_zeros(0, self.lstm.hidden_size)
         state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
         return state
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raise `SeesayError` unless sizes, given by their arguments' names, are at least 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise SeesayError(f"{name}: wanted at least 1, got {size}.")
 
 
 def word_embedding(vocabulary_size: int, word_dim: int) -> nn.Embedding:

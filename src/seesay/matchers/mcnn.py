@@ -190,7 +190,7 @@ class MatchingCNN(PairMatcher):
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Return what the meeting layer makes of eq. 1: (n, maps), the layer's bias included."""
-        check_images(images, self.image_dim)
+        check_images(images, self.image_dim, self.image_map.weight)
         vectors = functional.relu(self.image_map(self.image_dropout(self.standard(images))))
         if self.meeting == LEVELS.index("st"):
             vectors = self.dropout(vectors)

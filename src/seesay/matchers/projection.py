@@ -169,7 +169,7 @@ class Projection(EmbeddingMatcher):
         return read
 
     def _pooled(self, images: Tensor) -> Tensor:
-        check_images(images, sum(self.image_dims))
+        check_images(images, sum(self.image_dims), next(self.members.parameters()))
         parts = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] != CLASSES]
         joined = torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
         return joined * math.sqrt(joined.shape[1] / len(parts))

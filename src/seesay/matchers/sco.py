@@ -184,7 +184,7 @@ class SCO(EmbeddingMatcher):
             return [decoder.beam_search(v, table, max(beam, count), count, self.max_length) for v in vectors]
 
     def _image_vectors(self, images: Tensor) -> Tensor:
-        check_images(images, self.image_dim)
+        check_images(images, self.image_dim, next(self.image_map.parameters()))
         vectors: Tensor = self.image_map(images)
         return vectors
 
@@ -252,6 +252,6 @@ class ConceptClassifier(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits, (n, K); their sigmoids are the concepts' scores."""
-        check_images(images, self.image_dim)
+        check_images(images, self.image_dim, next(self.layers.parameters()))
         logits: Tensor = self.layers(images)
         return logits

@@ -15,7 +15,7 @@ UNKNOWN = 0  # the number of every word outside the vocabulary
 WORD_VECTOR_DIMS = {"glove": 50, "minilm": 384}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sentences:
     """m sentences.
 
@@ -45,18 +45,24 @@ class Sentences:
             tensor([4, 2, 1, 3, 5])
 
         Raises:
-            SeesayError: the shapes or types are others, or a length is not in 1..t.
+            SeesayError: a shape or dtype is wrong, or a length is outside 1..t.
         """
-        if ids.ndim != 2 or lengths.shape != ids.shape[:1] or ids.is_floating_point():
+        if (
+            ids.ndim != 2
+            or lengths.shape != ids.shape[:1]
+            or any(x.is_floating_point() for x in (ids, lengths))
+        ):
             raise SeesayError(
                 f"sentences: wanted integer ids (m, t) and lengths (m,), got {ids.dtype} "
-                f"{tuple(ids.shape)} and {tuple(lengths.shape)}."
+                f"{tuple(ids.shape)} and {lengths.dtype} {tuple(lengths.shape)}."
             )
         if len(ids) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= ids.shape[1]:
             raise SeesayError(
                 f"sentences: wanted lengths in 1..{ids.shape[1]}, the width of the padded ids, "
                 f"got {int(lengths.min())} to {int(lengths.max())}."
             )
+        if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(ids)):
+            raise SeesayError(f"sentences: wanted vectors ({len(ids)}, d), got {tuple(vectors.shape)}.")
         there = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
         none = torch.zeros(len(ids), 0, device=ids.device)
         return cls(ids[there].long(), lengths.long(), none if vectors is None else vectors)
@@ -127,12 +133,21 @@ def as_sentences(sentences: SentencesLike) -> Sentences:
         return sentences
     if isinstance(sentences, Tensor):
         return Sentences.from_vectors(sentences)
-    if isinstance(sentences, tuple) and all(isinstance(part, Tensor) for part in sentences):
+    given: tuple[object, ...] = sentences if isinstance(sentences, tuple) else (sentences,)
+    if len(given) == 2 and all(isinstance(part, Tensor) for part in given):
         return Sentences.from_padded(*sentences)
+    names = ", ".join(type(part).__name__ for part in given)
     raise SeesayError(
-        "sentences: wanted Sentences, (padded ids, lengths) or float vectors, "
-        f"got {type(sentences).__name__}."
+        "sentences: wanted Sentences, (padded ids, lengths) or float vectors as tensors, "
+        f"got {f'({names})' if isinstance(sentences, tuple) else names}."
     )
+
+
+def check_dtype(name: str, values: Tensor, like: Tensor | None) -> None:
+    """Raise `SeesayError` unless values have the type of the weights `like`, or autocast adapts it."""
+    if like is None or values.dtype == like.dtype or torch.is_autocast_enabled(values.device.type):
+        return
+    raise SeesayError(f"{name}: wanted dtype {like.dtype}, that of the weights, got {values.dtype}.")
 
 
 def check_vocabulary(size: int) -> None:
@@ -157,9 +172,13 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
     return read
 
 
-def read_vectors(sentences: SentencesLike, dim: int) -> Tensor:
+def read_vectors(sentences: SentencesLike, dim: int, like: Tensor | None = None) -> Tensor:
     """Return the sentences' vectors, (m, dim); raise `SeesayError` if they have others, or none."""
-    vectors = as_sentences(sentences).vectors
+    read = as_sentences(sentences)
+    vectors = read.vectors
     if vectors.shape[1:] != (dim,):
         raise SeesayError(f"sentences: wanted vectors of shape (m, {dim}), got {tuple(vectors.shape)}.")
+    if len(vectors) != len(read):
+        raise SeesayError(f"sentences: wanted {len(read)} vectors, one a sentence, got {len(vectors)}.")
+    check_dtype("sentences", vectors, like)
     return vectors

@@ -23,7 +23,7 @@ from seesay.matchers.base import (
     check_images,
     register_matcher,
 )
-from seesay.matchers.layers import ScoreLayer, WordLSTM, xavier
+from seesay.matchers.layers import ScoreLayer, WordLSTM, check_sizes, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
 
 
@@ -79,6 +79,7 @@ class _TwoBranch(Matcher):
         word_dim: int = 256,
     ) -> None:
         super().__init__()
+        check_sizes(image_hidden=image_hidden, sentence_hidden=sentence_hidden, dim=dim, word_dim=word_dim)
         if linear and image_hidden != sentence_hidden:
             raise SeesayError(
                 "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "
@@ -91,7 +92,7 @@ class _TwoBranch(Matcher):
 
     def image_vectors(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
-        check_images(images, self.image_dim)
+        check_images(images, self.image_dim, next(self.branches["image_map"].parameters()))
         return functional.normalize(self.branches["image_map"](images), dim=1)
 
     def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
@@ -99,7 +100,8 @@ class _TwoBranch(Matcher):
         if "lstm" in self.branches:
             read = self.branches["lstm"](read_words(sentences, self.vocabulary_size))
         else:
-            read = read_vectors(sentences, self.sentence_dim)
+            like = next(self.branches["sentence_map"].parameters())
+            read = read_vectors(sentences, self.sentence_dim, like)
         return functional.normalize(self.branches["sentence_map"](read), dim=1)
 
 

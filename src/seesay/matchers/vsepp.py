@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
-from seesay.matchers.layers import word_embedding, xavier
+from seesay.matchers.layers import check_sizes, word_embedding, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 
 
@@ -44,13 +44,14 @@ class VSEPlusPlus(EmbeddingMatcher):
 
     def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
         super().__init__()
+        check_sizes(dim=dim, word_dim=word_dim)
         self.image_map = xavier(image_dim, dim)
         self.embedding = word_embedding(vocabulary_size, word_dim)
         self.gru = nn.GRU(word_dim, dim)
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim); features are brought to unit length first, as its authors do."""
-        check_images(images, self.image_map.in_features)
+        check_images(images, self.image_map.in_features, self.image_map.weight)
         return functional.normalize(self.image_map(functional.normalize(images, dim=1)), dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
