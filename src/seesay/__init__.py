@@ -6,8 +6,8 @@
     vectors = run.embed_images(["beach.jpg", "dog.jpg"])
     scores = run.score(vectors, run.embed_sentences(["two dogs play in the snow"]))
 
-Losses, metrics, matchers and encoders are in `seesay.losses`, `seesay.metrics`, `seesay.matchers` and
-`seesay.encoders`. Nothing heavy is imported before it is used.
+Losses, metrics, matchers, encoders and the index are in `seesay.losses`, `seesay.metrics`,
+`seesay.matchers`, `seesay.encoders` and `seesay.search`. Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seesay import encoders, losses, matchers, metrics, search  # noqa: F401
     from seesay._api import evaluate, load, train
     from seesay.data.corpus import Corpus, PhraseCorpus
     from seesay.data.readers import read_corpus, read_phrases
@@ -55,7 +56,7 @@ _MODULES = {
     "read_phrases": "data.readers",
     "train": "_api",
 }
-_PACKAGES = ("encoders", "losses", "matchers", "metrics")
+_PACKAGES = ("encoders", "losses", "matchers", "metrics", "search")
 
 
 def __getattr__(name: str) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 from torch import nn
 
 from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.readers import open_corpus
 from seesay.protocols.evaluate import evaluate
-from seesay.recipes.load import recipe_with
+from seesay.recipes.load import load_recipe, recipe_with
 from seesay.runs.run import Run
 from seesay.training.train import train as train_recipe
 
@@ -21,11 +22,13 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
 
     Args:
         name: `seesay-small`, `seesay-ground`, or the folder of a run that `train` made.
-        device: where the matcher runs, such as "cpu" or "cuda"; by default a GPU if there is one.
-        module: the module to load the weights into, for a run that was trained with a module of your own.
+        device: where the matcher and the image encoders run, such as "cpu" or "cuda:1"; by default a GPU if
+            there is one.
+        module: for a run that was trained with a module of your own: such a module. The weights are loaded
+            into a copy of it.
 
     Raises:
-        SeesayError: there is no such run, or a file of it is missing or damaged.
+        SeesayError: there is no such run or device, or a file of the run is missing or damaged.
 
     Example:
         >>> import seesay
@@ -41,7 +44,7 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
 
 def train(
     recipe: str | Path,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus | PhraseCorpus | str | Path,
     out: str | Path,
     *,
     resume: bool = False,
@@ -52,13 +55,13 @@ def train(
 
     Args:
         recipe: a shipped recipe's name (`seesay recipes` lists them), or a YAML file.
-        corpus: images and sentences with a train and a val split, or phrases with boxes.
+        corpus: images and sentences with a train and a val split, or phrases with boxes; opened or a path.
         out: the run's folder, which must not hold a run unless `resume` is set.
         resume: continue after the last finished epoch; the result is the same, bit for bit.
-        module: a module of your own with `embed_images` and `embed_sentences`, trained in place of the
-            recipe's matcher. Pass it to `load` again.
-        **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A key of
-            one of the recipe's mappings is found by itself if only one of them has it.
+        module: a module of your own with `embed_images` and `embed_sentences`, of which a copy is
+            trained in place of the recipe's matcher. Pass it to `load` again.
+        **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
+            key may be given on its own if it is unambiguous.
 
     Raises:
         SeesayError: there is no such recipe or key, `out` holds a run, or the corpus does not fit the recipe.
@@ -74,5 +77,8 @@ def train(
         >>> run.recipe.loss.margin, run.dim
         (0.2, 24)
     """
+    if isinstance(corpus, str | Path):
+        grounds = load_recipe(str(recipe)).regions is not None
+        corpus = open_corpus(corpus, phrases=grounds)
     resolved = recipe_with(str(recipe), corpus.name, changes)
     return train_recipe(resolved, corpus, Path(out), resume, module)

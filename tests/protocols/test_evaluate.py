@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import nn
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
@@ -128,3 +129,17 @@ def _external(files: Path):
     from seesay.protocols.external_scores import ExternalScores
 
     return [ExternalScores(named(files))]
+
+
+def test_a_run_is_named_by_its_path(pair_run: Path, corpus: Corpus) -> None:
+    expected = evaluate(str(pair_run), corpus, resamples=0).to_dict()
+    assert evaluate(pair_run, corpus, resamples=0).to_dict() == expected
+
+
+def test_what_is_no_run_is_named(corpus: Corpus) -> None:
+    with pytest.raises(SeesayError, match="run: at least one"):
+        evaluate([], corpus)
+    with pytest.raises(SeesayError, match=r"run: .* got Linear; .*seesay.train"):
+        evaluate(nn.Linear(2, 2), corpus)  # type: ignore[arg-type]
+    with pytest.raises(SeesayError, match=r"resamples: .* got -1"):
+        evaluate("seesay-small", corpus, resamples=-1)

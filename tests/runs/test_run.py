@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from torch import Tensor, nn
 
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.run import Run, check_one_score, recipe_encoders, run_folder, shipped_runs
+from seesay.runs.run import Run, check_one_score, new_matcher, recipe_encoders, run_folder, shipped_runs
 
 SENTENCES = ["a red circle", "two dogs play in the snow", ""]
 
@@ -109,3 +111,64 @@ def test_damaged_weights_are_named(pairs: Run, tmp_path: Path) -> None:
     shutil.copy(run_folder("seesay-small") / "weights.safetensors", tmp_path)
     with pytest.raises(SeesayError, match="not the weights"):
         Run.load(str(tmp_path))
+
+
+def test_vectors_are_taken_from_pytorch_and_bad_ones_named(small: Run) -> None:
+    ones = torch.ones(2, small.dim)
+    assert small.score(ones.clone().requires_grad_(), ones.bfloat16()).tolist() == [[small.dim] * 2] * 2
+    for bad in (ones[0], ones[0].tolist(), ones[0].numpy()):
+        with pytest.raises(SeesayError, match=r"images: embeddings of shape \(n, "):
+            small.score(bad, ones)
+    with pytest.raises(SeesayError, match="sentences: NaN at"):
+        small.score(ones, ones * float("nan"))
+
+
+def test_sentences_are_any_strings_and_nothing_else(small: Run) -> None:
+    vectors = small.embed_sentences(sentence for sentence in SENTENCES)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(vectors, small.embed_sentences(SENTENCES))
+    with pytest.raises(SeesayError, match=r"sentences\[1\]: a string is wanted, got int"):
+        small.embed_sentences(["a dog", 3])  # type: ignore[list-item]
+
+
+def test_a_run_prints_its_name_and_needs_a_device_that_is_there() -> None:
+    run = Run.load("seesay-small", "cpu")
+    assert repr(run) == "Run('seesay-small', matcher='projection')"
+    assert f", dim={run.dim})" in repr(run)
+    assert "encoders" not in vars(run)
+    assert run.device == "cpu"
+    with pytest.raises(SeesayError, match=r'device: .* got "cudda"'):
+        Run.load("seesay-small", "cudda")
+
+
+class Own(nn.Module):
+    def __init__(self, dim: int = 4) -> None:
+        super().__init__()
+        self.map = nn.Linear(3, dim)
+        self.register_buffer("steps", torch.tensor(2**53 + 1))
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        return self.map(images)
+
+    def embed_sentences(self, sentences: Tensor) -> Tensor:
+        return sentences
+
+
+def test_a_module_is_copied_and_a_compiled_one_unwrapped(pairs: Run) -> None:
+    own = Own()
+    for module in (own, torch.compile(own)):
+        made = new_matcher(pairs.recipe, pairs.vocabulary, None, [3], module)
+        assert set(made.state_dict()) == {"module.map.weight", "module.map.bias", "module.steps"}
+        made.get_parameter("module.map.weight").data.zero_()
+        assert own.map.weight.any()
+
+
+def test_a_module_that_differs_is_named_with_its_weights(pairs: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    shutil.copytree(pairs.folder, folder)
+    made = new_matcher(pairs.recipe, pairs.vocabulary, None, [3], Own())
+    Run("own", folder, pairs.recipe, pairs.vocabulary, None, made).save_weights(made.state_dict(), [3])
+    assert int(Run.load(str(folder), module=Own()).matcher.module.steps) == 2**53 + 1
+    with pytest.raises(SeesayError, match=r"module: .* \(of another shape: module.map.weight, "):
+        Run.load(str(folder), module=Own(5))
+    with pytest.raises(SeesayError, match=r"not the weights of .* \(missing: .*, …; unexpected: module"):
+        Run.load(str(folder))

@@ -187,7 +187,7 @@ def test_a_moved_folder_is_the_same(index: Index, photos: Path, tmp_path: Path) 
 def test_another_run_is_refused(index: Index, photos: Path) -> None:
     index.update_images(photos)
     for open_ in (Index.open, Index.open_or_create):
-        with pytest.raises(SeesayError, match="index again"):
+        with pytest.raises(SeesayError, match="original run"):
             open_(index.folder, Colours(fingerprint="2"))
 
 
@@ -204,7 +204,7 @@ def test_the_run_that_it_names_is_loaded_once_and_when_first_needed(tmp_path: Pa
         assert again.sentences_for(photos / "red.png", k=1)[0].text == "a red car"
         assert again.run is again.run
         assert again.run.name == again.run_name == "seesay-small"
-    with pytest.raises(SeesayError, match="index again"):
+    with pytest.raises(SeesayError, match="original run"):
         Index.open(tmp_path / "shipped", Colours())
 
 
@@ -296,3 +296,17 @@ def test_a_killed_update_keeps_its_batches_and_is_continued(
     assert counts(index.update_images(photos)) == {"added": 200 - kept, "unchanged": kept}
     assert len(matcher.embedded) == 200 - kept
     assert len(index.search("red", k=500)) == 200
+
+
+def test_sentences_are_a_list_of_strings(index: Index) -> None:
+    for bad in ("a dog", ["a dog", 3]):
+        with pytest.raises(SeesayError, match="texts"):
+            index.add_sentences(bad)
+    assert index.count("sentence") == 0
+
+
+def test_a_closed_index_says_so(index: Index) -> None:
+    index.close()
+    for use in (lambda: index.search("red"), lambda: index.add_sentences(["red"])):
+        with pytest.raises(SeesayError, match="this index is closed"):
+            use()

@@ -10,10 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import seesay
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
+from seesay.matchers import Sentences
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
@@ -191,6 +193,37 @@ class Untrainable(torch.nn.Module):
 
     def embed_sentences(self, sentences: object) -> object:
         return sentences
+
+
+class Bag(torch.nn.Module):
+    """A linear layer for images; the mean of learned word vectors for sentences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images, self.words = torch.nn.Linear(1280, 8), torch.nn.EmbeddingBag(1000, 8)
+
+    def embed_images(self, images: torch.Tensor) -> torch.Tensor:
+        return self.images(images)
+
+    def embed_sentences(self, sentences: Sentences) -> torch.Tensor:
+        return self.words(sentences.words, sentences.lengths.cumsum(0) - sentences.lengths)
+
+
+def test_training_a_module_again_leaves_the_first_run_as_it_is(scenes: Path, tmp_path: Path) -> None:
+    module, changes = Bag(), {"encoders": ["efficientnet-lite0"], "epochs": 1}
+    initial = module.images.weight.clone()
+    first = seesay.train("irmatch-s", str(scenes), tmp_path / "first", module=module, **changes)
+    before = first.embed_sentences(["a red circle"])
+    again = seesay.train(
+        "irmatch-s", scenes, tmp_path / "again", module=torch.compile(module), seed=9, **changes
+    )
+    assert (first.embed_sentences(["a red circle"]) == before).all()
+    assert (again.embed_sentences(["a red circle"]) != before).any()
+    assert torch.equal(module.images.weight, initial)
+    assert (
+        seesay.load(tmp_path / "again", module=module).fingerprint == again.fingerprint != first.fingerprint
+    )
+    assert (first.embed_sentences(["a red circle"]) == before).all()
 
 
 @pytest.mark.parametrize(

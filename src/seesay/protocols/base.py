@@ -282,7 +282,10 @@ class Protocol(ABC):
         """
 
     def result(self, subject: AnySubject, options: Options, samples: Samples, **values: object) -> Result:
-        """Make a result of `values`, by alias or field, of figures of samples without keys, and intervals."""
+        """Build a result from `values`, the figures of un-keyed samples, and intervals.
+
+        `values` are by alias or field name.
+        """
         found: dict[str, object] = {"protocol": self.name, "split": subject.split}
         for prefix, folds in samples:
             found |= {} if prefix else rounded_figures(folds)

@@ -30,14 +30,14 @@ _FEW = 20.0  # percent: above this a recall by chance says nothing
 
 
 def evaluate(
-    run: Entry | str | Sequence[Entry | str],
+    run: Entry | str | Path | Sequence[Entry | str | Path],
     corpus: Corpus | PhraseCorpus | str | Path,
     protocol: str | None = None,
     split: str = "test",
     *,
     combine: str | None = None,
-    against: Entry | str | None = None,
-    rerank: Run | str | None = None,
+    against: Entry | str | Path | None = None,
+    rerank: Run | str | Path | None = None,
     shortlist: int = 100,
     judgements: Judgements | str | Path | None = None,
     answers: Mapping[str, Sequence[str]] | str | Path | None = None,
@@ -91,7 +91,14 @@ def evaluate(
         I Med r     1.0  [1.0, 1.0]
         mR        100.0  [100.0, 100.0]
     """
-    entries = [open_entry(each) for each in ([run] if isinstance(run, Entry | str) else run)]
+    if resamples < 0:
+        raise SeesayError(f"resamples: a number of at least 0 is wanted, got {resamples}.")
+    entries = [
+        open_entry(each)
+        for each in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])
+    ]
+    if not entries:
+        raise SeesayError("run: at least one run is wanted, got none.")
     other = open_entry(against) if against is not None else None
     second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
@@ -114,14 +121,20 @@ def evaluate(
     return result.model_copy(update={"against": result.compare(theirs, baseline.name)})
 
 
-def open_entry(entry: Entry | str) -> Entry:
+def open_entry(entry: Entry | str | Path) -> Entry:
     """Load a run by its folder or name, or name the files of external scores.
 
     Raises:
-        SeesayError: there is no such run.
+        SeesayError: there is no such run, or it is something else.
     """
-    if not isinstance(entry, str):
+    if isinstance(entry, Run | ExternalScores):
         return entry
+    if not isinstance(entry, str | Path):
+        raise SeesayError(
+            f"run: a run, its name or folder, or external scores are wanted, got {type(entry).__name__}; "
+            "a module of your own becomes a run by seesay.train(…, module=…)."
+        )
+    entry = str(entry)
     return ExternalScores(entry) if ExternalScores.is_named(entry) else Run.load(entry)
 
 

@@ -1,8 +1,8 @@
-"""Images as callers have them: paths, encoded bytes, PIL images, arrays of pixels."""
+"""Images and sentences as callers have them: paths, bytes, PIL images, arrays of pixels; strings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -27,6 +27,23 @@ def read_images(images: Sequence[ImageInput]) -> tuple[list[bytes | NDArray[np.u
         raise SeesayError("images: a list of images is wanted, got a single one; write [image].")
     both = [_read(image, f"images[{number}]") for number, image in enumerate(images)]
     return [content for content, _ in both], [name for _, name in both]
+
+
+def read_texts(texts: Iterable[str], name: str) -> list[str]:
+    """Return a list of the strings that the argument `name` holds.
+
+    Raises:
+        SeesayError: it is one string, or no iterable, or an item is no string.
+    """
+    if isinstance(texts, str):
+        raise SeesayError(f"{name}: a list of strings is wanted, got one string; write [{name[:-1]}].")
+    if not isinstance(texts, Iterable):
+        raise SeesayError(f"{name}: a list of strings is wanted, got {type(texts).__name__}.")
+    found = list(texts)
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise SeesayError(f"{name}[{number}]: a string is wanted, got {type(text).__name__}.")
+    return found
 
 
 def _read(image: ImageInput, place: str) -> tuple[bytes | NDArray[np.uint8], str]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -32,10 +33,11 @@ from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encode
 from seesay.errors import ImageError, SeesayError, did_you_mean
 from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
 from seesay.matchers.sentences import Sentences
+from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.paths import replacing
 from seesay.recipes.load import read_recipe
 from seesay.recipes.schema import Recipe
-from seesay.runs.images import ImageInput, read_images
+from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.scores import score_matrix
 from seesay.runs.sentences import prepare_sentences
 from seesay.text.vocabulary import Vocabulary
@@ -48,6 +50,7 @@ RECIPE, WEIGHTS, VOCABULARY, TEXT = (
 )
 PRECOMPUTED = "precomputed"
 _BATCH = 512
+_NAMED = 3  # weights of a kind that an error names
 _IMAGE_DIMS = "image_dims"  # in the metadata of the weights
 
 Vectors = NDArray[np.float32]
@@ -63,6 +66,7 @@ class Run:
         folder: where its files are.
         recipe: the resolved recipe.
         matcher: the trained module.
+        device: where the matcher is, such as "cpu" or "cuda:1".
 
     Example:
         >>> import numpy as np, seesay
@@ -88,15 +92,21 @@ class Run:
         self.vocabulary = vocabulary
         self.sentence_encoder = sentence_encoder
         self.matcher = matcher.eval()
-        self.device = next(chain(matcher.parameters(), matcher.buffers())).device.type
+        self.device = str(next(chain(matcher.parameters(), matcher.buffers())).device)
+
+    def __repr__(self) -> str:
+        """Name the run and its matcher, and `dim` once it is known: nothing is computed here."""
+        dim = f", dim={self.dim}" if "dim" in vars(self) else ""
+        return f"Run({self.name!r}, matcher={self.recipe.matcher.kind!r}{dim})"
 
     @classmethod
     def load(cls, name: str, device: str | None = None, module: nn.Module | None = None) -> Run:
         """Load the run in that folder, or the shipped one of that name; see `seesay.load`.
 
         Raises:
-            SeesayError: there is none, or a file of it is missing or damaged.
+            SeesayError: there is none, or a file of it is missing or damaged, or no such device.
         """
+        device = _checked_device(device or default_device())
         folder = run_folder(name)
         if folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
@@ -108,10 +118,19 @@ class Run:
         encoder = load_sentence_encoder(encoder_name, folder / TEXT) if encoder_name else None
         matcher = new_matcher(recipe, vocabulary, encoder, image_dims, module)
         try:
-            matcher.load_state_dict({key: value.float() for key, value in weights.items()})
+            matcher.load_state_dict(
+                {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
+            )
         except RuntimeError as failure:
-            raise SeesayError(f"{path}: not the weights of {folder / RECIPE}; train again.") from failure
-        return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device or default_device()))
+            misfit = _misfit(matcher.state_dict(), weights)
+            if module is not None:
+                raise SeesayError(
+                    f"module: the one whose weights are in {path} is wanted, got another one ({misfit})."
+                ) from failure
+            raise SeesayError(
+                f"{path}: not the weights of {folder / RECIPE} ({misfit}); train again."
+            ) from failure
+        return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device))
 
     def save_weights(self, weights: Mapping[str, Tensor], image_dims: Sequence[int]) -> None:
         """Write the matcher's weights, with the widths of the image arrays that it takes."""
@@ -126,7 +145,7 @@ class Run:
         Raises:
             SeesayError: the run was trained on precomputed features, whose encoder is unknown.
         """
-        return recipe_encoders(self.recipe)
+        return recipe_encoders(self.recipe, self.device)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -179,8 +198,6 @@ class Run:
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> Vectors:
         """Embed sentences, (m, dim); the score of a pair is the inner product of its vectors."""
-        if isinstance(sentences, str):
-            raise SeesayError("sentences: a list of strings is wanted, got one string.")
         return self.embed_prepared(self.prepare(sentences), query)
 
     def score(
@@ -193,7 +210,8 @@ class Run:
             sentences: embeddings (m, dim) from `embed_sentences`, or strings.
 
         Raises:
-            SeesayError: embeddings of another width, or embeddings for a pair matcher, which has none.
+            SeesayError: embeddings of another width or with NaN, or embeddings for a pair matcher, which
+                has none.
         """
         if not isinstance(self.matcher, EmbeddingMatcher):
             contents, names = read_images(images)  # type: ignore[arg-type]
@@ -204,13 +222,14 @@ class Run:
             return self.scores(join_features(self.recipe, encoded.arrays), self.prepare(sentences))  # type: ignore[arg-type]
         rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
         columns = sentences if _are_vectors(sentences) else self.embed_sentences(sentences)  # type: ignore[arg-type]
-        left, right = np.asarray(rows, np.float32), np.asarray(columns, np.float32)
+        left, right = as_array(rows, "images"), as_array(columns, "sentences")  # type: ignore[arg-type]
         for what, vectors in (("images", left), ("sentences", right)):
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
                 raise SeesayError(
                     f"{what}: embeddings of shape (n, {self.dim}) are wanted, got {vectors.shape}."
                 )
-        return left @ right.T
+            refuse_nan(vectors, what)
+        return np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
 
     def scores(self, features: Vectors, sentences: Sentences, keep: bool = False) -> Vectors:
         """Score images, given as joined features, and prepared sentences, (n, m); see `score_matrix`."""
@@ -218,7 +237,7 @@ class Run:
 
     def prepare(self, sentences: Sequence[str]) -> Sentences:
         """Look up the word ids of sentences and run the sentence encoder."""
-        return prepare_sentences(sentences, self.vocabulary, self.sentence_encoder)
+        return prepare_sentences(read_texts(sentences, "sentences"), self.vocabulary, self.sentence_encoder)
 
     def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
         """Embed images given as joined features, (n, dim) from (n, d)."""
@@ -272,8 +291,8 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
-    """Load the recipe's image encoders on the default device.
+def recipe_encoders(recipe: Recipe, device: str | None = None) -> list[ImageEncoder]:
+    """Load the recipe's image encoders, on the default device if none is named.
 
     Raises:
         SeesayError: the recipe matches regions of images, or reads precomputed features.
@@ -287,7 +306,7 @@ def recipe_encoders(recipe: Recipe) -> list[ImageEncoder]:
         raise SeesayError(
             "This run was trained on precomputed features: without their encoder it cannot take an image."
         )
-    return [load_image_encoder(name, default_device()) for name in recipe.encoders]
+    return [load_image_encoder(name, device or default_device()) for name in recipe.encoders]
 
 
 def array_dims(recipe: Recipe) -> tuple[int, ...]:
@@ -307,11 +326,25 @@ def new_matcher(
     image_dims: Sequence[int],
     module: nn.Module | None = None,
 ) -> nn.Module:
-    """Build the recipe's matcher with initial weights, or wrap the caller's own module."""
+    """Build the recipe's matcher with initial weights, or wrap a copy of the caller's own module.
+
+    Raises:
+        SeesayError: the module is no matcher, or cannot be copied.
+    """
     if module is not None:
-        return as_matcher(module)
+        try:
+            return as_matcher(deepcopy(uncompiled(module)))
+        except (RuntimeError, TypeError) as failure:
+            raise SeesayError(
+                f"module: one that copy.deepcopy copies is wanted, got {type(module).__name__} ({failure})."
+            ) from failure
     inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
     return recipe.matcher.build(inputs)
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module that `torch.compile` wrapped, or else the module itself."""
+    return cast(nn.Module, getattr(module, "_orig_mod", module))
 
 
 def shipped_runs() -> list[Path]:
@@ -349,6 +382,32 @@ def run_folder(name: str) -> Path:
     )
 
 
+def _checked_device(device: str) -> str:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
+        raise SeesayError(
+            f'device: one that PyTorch has here is wanted, such as "{default_device()}", got "{device}".'
+        ) from failure
+    return device
+
+
+def _misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
+    """Name the first weights that are missing, unexpected or of another shape."""
+    both = [key for key in wanted if key in found]
+    names = {
+        "missing": [key for key in wanted if key not in found],
+        "unexpected": [key for key in found if key not in wanted],
+        "of another shape": [key for key in both if np.shape(wanted[key]) != found[key].shape],
+    }
+    parts = [
+        f"{what}: {', '.join(keys[:_NAMED])}{', …' if len(keys) > _NAMED else ''}"
+        for what, keys in names.items()
+        if keys
+    ]
+    return "; ".join(parts) or "they do not load"
+
+
 def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
     """Read the weights of a run, and the widths of the image arrays that they take."""
     try:
@@ -362,8 +421,10 @@ def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
 
 
 def _are_vectors(items: object) -> bool:
-    """True for embeddings: an array of two axes, or nested numbers."""
-    if isinstance(items, np.ndarray | Tensor):
-        return items.ndim == 2
+    """True for embeddings: nested numbers or an array of them; also for one vector, which is an error."""
+    if isinstance(items, Tensor):
+        return items.ndim <= 2
+    if isinstance(items, np.ndarray):
+        return items.ndim <= 2 and items.dtype.kind not in "OUST"
     first = items[0] if isinstance(items, Sequence) and len(items) else None
-    return isinstance(first, Sequence) and not isinstance(first, str | bytes)
+    return isinstance(first, Sequence | float) and not isinstance(first, str | bytes)

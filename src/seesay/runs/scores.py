@@ -221,7 +221,7 @@ def _origin(
     sentences: Sentences,
 ) -> Iterator[str | NDArray[Any]]:
     """Iterate over everything that a score matrix depends on."""
-    yield f"{run.device} {settings!r}"
+    yield f"{run.device.partition(':')[0]} {settings!r}"  # one GPU finds what another computed
     for key, weights in matcher.state_dict().items():
         yield from (key, weights.cpu().numpy())
     yield features

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from seesay.data.images import FileSource
 from seesay.errors import SeesayError
+from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
 from seesay.search.embedder import SHIPPED, Embedder, load_embedder
 from seesay.search.store import Item, Kind, Store
@@ -170,8 +171,8 @@ class Index:
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
             raise SeesayError(
-                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has other weights "
-                "or another preprocessing. Use the former, or delete the index and index again."
+                f"{self.folder}: its vectors are of {self.run_name}; this {embedder.name} has different "
+                "weights or preprocessing. Open the index with the original run, or re-create it."
             )
         return embedder
 
@@ -200,9 +201,9 @@ class Index:
         """Add the sentences that are new and not empty, and return how many these are.
 
         Raises:
-            SeesayError: another process is updating the index.
+            SeesayError: `texts` is no list of strings, or another process is updating the index.
         """
-        run = self.run
+        texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():
             added = add_sentences(self.store, texts, run, progress)
             self._refresh_and_save("sentence")

@@ -332,6 +332,8 @@ def _file_errors(path: Path) -> Iterator[None]:
             raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
         raise SeesayError(f"{path}: cannot be used ({error}); check the disk and its permissions.") from error
     except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
         raise SeesayError(
             f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
         ) from error
