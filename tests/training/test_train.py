@@ -215,7 +215,7 @@ def test_training_a_module_again_leaves_the_first_run_as_it_is(scenes: Path, tmp
     first = seesay.train("irmatch-s", str(scenes), tmp_path / "first", module=module, **changes)
     before = first.embed_sentences(["a red circle"])
     again = seesay.train(
-        "irmatch-s", scenes, tmp_path / "again", module=torch.compile(module), seed=9, **changes
+        "irmatch-s", scenes, tmp_path / "again", module=torch.compile(module), lr=0.01, **changes
     )
     assert (first.embed_sentences(["a red circle"]) == before).all()
     assert (again.embed_sentences(["a red circle"]) != before).any()
