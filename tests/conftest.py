@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,11 @@ def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pairs") / "run"
     train(load_recipe("mcnn-wd", changes=changes), read_corpus(scenes), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator:
+    """One headless Chromium a worker: a process runs a single Playwright at a time."""
+    from tests.web.browser import chromium  # skips if there is none
+
+    yield from chromium()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.browser import chromium, needs_chromium
+from tests.web.browser import needs_chromium
 
 pytestmark = needs_chromium
 
@@ -16,11 +16,6 @@ WIDE = """() => [...document.querySelectorAll('body *')].filter(element => {
     const box = element.getBoundingClientRect();
     return box.right > innerWidth + 1 && !element.closest('.table, figure');
 }).map(element => element.outerHTML.slice(0, 80))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator:
-    yield from chromium()
 
 
 @pytest.fixture(params=["matching_page", "grounding_page"])

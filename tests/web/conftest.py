@@ -64,13 +64,6 @@ def page_index(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator:
-    from tests.web.browser import chromium  # skips if there is none
-
-    yield from chromium()
-
-
-@pytest.fixture(scope="session")
 def address(page_index: Path, grounding_run: Path, pair_run: Path) -> Iterator[str]:
     """A server that grounds and re-ranks."""
     from tests.web.browser import served
