@@ -193,7 +193,7 @@ def _turn(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
 
 
 AMBIGUOUS = "several files of one name, the first taken"
-MAX_BYTES = 1 << 29  # of an encoded image: a larger file is no photograph
+MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
 
     Folders, links to nowhere, hidden files (`.DS_Store`, `._name`) and pax leftovers are left out. Of members
     with one name the last counts, as in tar itself. With `limit`, only the first headers are read. Raises
-    SeesayError for a file that is no tar, is compressed, or ends too early.
+    SeesayError for a file that is not a tar, is compressed, or ends too early.
     """
     members: dict[str, TarMember] = {}
     try:

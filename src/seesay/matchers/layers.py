@@ -13,7 +13,7 @@ from seesay.matchers.sentences import Sentences, check_vocabulary
 class ScoreLayer(nn.Linear):
     """A network's last layer, to one score: (…, width) to (…, 1), in single precision under autocast too.
 
-    Half precision knows some thousand numbers around a score, so that different pairs would tie.
+    In half precision, with some thousand values near a score, different pairs would tie.
     """
 
     def forward(self, inputs: Tensor) -> Tensor:

@@ -355,7 +355,7 @@ def rectified(width: int, out: int) -> nn.Linear:
 
 
 def _real_places(sentences: Tensor) -> Tensor:
-    """How many places of each encoded sentence are no padding, (m,)."""
+    """Return the number of positions of each encoded sentence that are not padding, (m,)."""
     return (sentences[:, :, 0] != -torch.inf).sum(dim=1)
 
 

@@ -3,9 +3,10 @@
     E(s, i) = ‖max(0, s - i)‖²        score = -E
 
 s and i have no negative component, so the origin is the most general thing there is, and the penalty is 0
-where the sentence claims nothing beyond what the image holds. This is no inner product: an index cannot rank
-by it, and every pair is looked at, though without a network. A linear image map and a GRU, the absolute
-values of both in unit length, as the paper's text has it (its code leaves the sentence's length free).
+where the sentence claims nothing beyond what the image holds. This is not an inner product: an index cannot
+rank by it, and every pair is looked at, though without a network. A linear image map and a GRU, the
+absolute values of both in unit length, as the paper's text has it (its code leaves the sentence's length
+free).
 """
 
 from __future__ import annotations

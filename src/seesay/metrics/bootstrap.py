@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, check_whole
+from seesay.metrics.inputs import as_array, check_whole
 from seesay.metrics.ranks import Ranks
 from seesay.metrics.recall import MEASURES
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, refuse_nan
+from seesay.metrics.inputs import as_array, refuse_nan
 
 IoU = Literal["plummer", "mdetr"]
 Boxes = Literal["merged", "any"]

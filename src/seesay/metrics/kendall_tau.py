@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
+from seesay.metrics.inputs import as_array, refuse_nan
 
 Whole = NDArray[np.int64]
 

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import check_whole
 from seesay.metrics.bootstrap import (
     RESAMPLES,
     Figures,
@@ -28,6 +27,7 @@ from seesay.metrics.bootstrap import (
     interval_of,
     mean_sample,
 )
+from seesay.metrics.inputs import check_whole
 
 SWAPS = 10_000
 

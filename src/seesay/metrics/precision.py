@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, as_places, refuse_nan
 from seesay.metrics.bootstrap import Figures, Sample, Weights
+from seesay.metrics.inputs import as_array, as_places, refuse_nan
 
 Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
@@ -100,7 +100,7 @@ def precision_at_r(scores: ArrayLike, answers: Sequence[ArrayLike]) -> NDArray[n
         (q, 3), from 0 to 1; NaN for a query without right answers.
 
     Raises:
-        SeesayError: a shape is wrong, a score is NaN, or an answer is no column or stands twice.
+        SeesayError: a shape is wrong, a score is NaN, or an answer is not a column or is given twice.
 
     >>> precision_at_r([[0.9, 0.8, 0.7]], [[0, 2]]).tolist()
     [[0.5, 0.5, 1.0]]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_array, refuse_nan
+from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import Ranks, ranks
 
 MEASURES = ("R@1", "R@5", "R@10", "Med r")

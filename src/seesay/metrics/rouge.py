@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import as_places
+from seesay.metrics.inputs import as_places
 
 _BETA = 1.2
 _WIDTHS = ((32, np.uint32), (64, np.uint64))  # by bits; a longer sentence takes Python's integers

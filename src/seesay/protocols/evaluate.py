@@ -93,10 +93,8 @@ def evaluate(
     """
     if resamples < 0:
         raise SeesayError(f"resamples: a number of at least 0 is wanted, got {resamples}.")
-    entries = [
-        open_entry(each)
-        for each in (run if isinstance(run, Sequence) and not isinstance(run, str) else [run])
-    ]
+    runs = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
+    entries = [open_entry(each) for each in runs]
     if not entries:
         raise SeesayError("run: at least one run is wanted, got none.")
     other = open_entry(against) if against is not None else None
@@ -105,8 +103,7 @@ def evaluate(
     chosen = protocol_for(entries, protocol)
     options = _options(chosen, judgements, answers, iou, boxes, resamples)
     if isinstance(corpus, str | Path):
-        grounds = "phrases" in chosen.needs
-        corpus = open_corpus(Path(corpus), phrases=grounds, images=None, format=None)
+        corpus = open_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
     if second is not None:
         first = entries[0]
         if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):

@@ -19,8 +19,8 @@ from pydantic import Field
 from seesay.data.corpus import Corpus
 from seesay.data.judgements import Names, sentence_number
 from seesay.errors import SeesayError
-from seesay.metrics._inputs import refuse_nan
 from seesay.metrics.bootstrap import Keys, MeanSample
+from seesay.metrics.inputs import refuse_nan
 from seesay.metrics.ndcg import TOP, ndcg, ndcg_by_chance
 from seesay.metrics.precision import precision_at_r
 from seesay.metrics.rouge import rouge_l
@@ -37,7 +37,7 @@ _COLUMNS = (NDCG, CHANCE, "R-precision", "mAP@R", "R@1")
 _DIRECTIONS = ("sentence retrieval", "image retrieval")
 _QUERIES = 256  # ranked at a time
 
-# For each query its right answers; empty where it is no query.
+# For each query its right answers; empty if it is not a query.
 Answers = Sequence[NDArray[np.int64]]
 
 

@@ -22,8 +22,8 @@ from pydantic import Field
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics import NO_ANSWER
-from seesay.metrics._inputs import as_array, refuse_nan
 from seesay.metrics.bootstrap import MeanSample, RankSample
+from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ndcg import ndcg, ndcg_by_chance
 from seesay.metrics.ranks import owners_of
 from seesay.metrics.recall import MEASURES
@@ -52,7 +52,7 @@ class ImageToImageResult(RecallResult):
 class ImageToImage(Protocol):
     """Every image is a query for the images that share a sentence with it, by inner product.
 
-    Its rank is that of the best of them. The query is no candidate itself, and ties count against it.
+    Its rank is that of the best of them. The query itself is not a candidate, and ties count against it.
     """
 
     name = "image-to-image"
@@ -159,7 +159,7 @@ class SentenceToSentence(Protocol):
 def sentence_ranks(vectors: ArrayLike, image_of_sentence: ArrayLike) -> NDArray[np.int64]:
     """Rank, for each sentence, the best other one of its image, (m,); NO_ANSWER without one.
 
-    The query is no candidate itself (the authors' code leaves it in, as the first, and counts the top 2, 6
+    The query itself is not a candidate (the authors' code leaves it in, as the first, and counts the top 2, 6
     and 11). Ties count against it.
 
     Args:

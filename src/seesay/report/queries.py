@@ -75,7 +75,7 @@ def best_answers(scores: NDArray[Any], right: NDArray[np.bool_], count: int = 3)
 
 
 def hardest(ranks: NDArray[np.int64], count: int) -> list[int]:
-    """Return the queries with the worst ranks, the worst first; negative ranks are no queries."""
+    """Return the queries with the worst ranks, the worst first; negative ranks are not queries."""
     order = np.argsort(-ranks, kind="stable")[:count]
     return [int(query) for query in order if ranks[query] >= 0]
 

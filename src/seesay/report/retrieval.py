@@ -134,7 +134,7 @@ def add_by_sentence(page: Page, runs: Sequence[Measured], corpus: Corpus) -> Non
 
 
 def recall_curve(ranks: Whole, max_k: int = _MAX_K) -> NDArray[np.float64]:
-    """Return the recall in percent at K = 1 … `max_k` of zero-based ranks; negative ranks are no queries.
+    """Return the recall in percent at K = 1 … `max_k` of zero-based ranks; negative ranks are not queries.
 
     >>> recall_curve(np.array([0, 2, 2, 9, -1]), 4).tolist()
     [25.0, 25.0, 75.0, 75.0]

@@ -53,9 +53,7 @@ def image_concepts(run: Run, image: bytes, name: str, count: int, regions: bool 
     vocabulary = run_concepts(run)
     kind = "concepts-regions" if regions else "concepts"
     encoded = encode_images([load_image_encoder(f"{kind}:{run.folder}", default_device())], [image], [name])
-    if encoded.errors[0] is not None:
-        raise encoded.errors[0]
-    scores = encoded.arrays[0]["pooled"][0]
+    scores = encoded.checked()[0]["pooled"][0]
     best = np.argsort(-scores, kind="stable")[:count]
     found = [(vocabulary.concepts[c], float(scores[c])) for c in best]
     return [SeenConcept(concept.word, concept.part_of_speech, score) for concept, score in found]

@@ -33,7 +33,7 @@ def read_texts(texts: Iterable[str], name: str) -> list[str]:
     """Return a list of the strings that the argument `name` holds.
 
     Raises:
-        SeesayError: it is one string, or no iterable, or an item is no string.
+        SeesayError: it is one string or not iterable, or an item is not a string.
     """
     if isinstance(texts, str):
         raise SeesayError(f"{name}: a list of strings is wanted, got one string; write [{name[:-1]}].")

@@ -27,15 +27,16 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
+from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.errors import ImageError, SeesayError, did_you_mean
 from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
 from seesay.matchers.sentences import Sentences
-from seesay.metrics._inputs import as_array, refuse_nan
-from seesay.paths import replacing
-from seesay.recipes.load import read_recipe
+from seesay.metrics.inputs import as_array, refuse_nan
+from seesay.paths import replace_text, replacing
+from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.scores import score_matrix
@@ -132,6 +133,16 @@ class Run:
             ) from failure
         return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device))
 
+    def save_inputs(self) -> None:
+        """Write everything but the weights: recipe, vocabulary and sentence encoder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        replace_text(self.folder / RECIPE, dump_recipe(self.recipe))
+        self.vocabulary.save(self.folder / VOCABULARY)
+        if self.recipe.matcher.predicts_concepts:
+            save_head_inputs(self.folder, self.recipe.encoders[0], self.recipe.arrays)
+        if self.sentence_encoder is not None:
+            save_sentence_encoder(self.sentence_encoder, self.folder / TEXT)
+
     def save_weights(self, weights: Mapping[str, Tensor], image_dims: Sequence[int]) -> None:
         """Write the matcher's weights, with the widths of the image arrays that it takes."""
         kept = {key: value.contiguous() for key, value in weights.items()}
@@ -180,12 +191,7 @@ class Run:
             ImageError: an image cannot be decoded.
             SeesayError: the run has no embedding (a pair matcher), or takes no whole images.
         """
-        contents, names = read_images(images)
-        vectors, errors = self.embed_image_files(contents, names, query)
-        for error in errors:
-            if error is not None:
-                raise error
-        return vectors
+        return self.embed_features(self._features(images), query)
 
     def embed_image_files(
         self, contents: Sequence[bytes | NDArray[np.uint8]], names: Sequence[str], query: bool = False
@@ -214,12 +220,7 @@ class Run:
                 has none.
         """
         if not isinstance(self.matcher, EmbeddingMatcher):
-            contents, names = read_images(images)  # type: ignore[arg-type]
-            encoded = encode_images(self.encoders, contents, names)
-            for error in encoded.errors:
-                if error is not None:
-                    raise error
-            return self.scores(join_features(self.recipe, encoded.arrays), self.prepare(sentences))  # type: ignore[arg-type]
+            return self.scores(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
         rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
         columns = sentences if _are_vectors(sentences) else self.embed_sentences(sentences)  # type: ignore[arg-type]
         left, right = as_array(rows, "images"), as_array(columns, "sentences")  # type: ignore[arg-type]
@@ -266,6 +267,11 @@ class Run:
                 f"{self.name}: a pair matcher has no embeddings; it can re-rank another's results."
             )
         return self.matcher
+
+    def _features(self, images: Sequence[ImageInput]) -> Vectors:
+        """Encode images to joined features, (n, d); raise the error of a broken one."""
+        encoded = encode_images(self.encoders, *read_images(images))
+        return join_features(self.recipe, encoded.checked())
 
     @torch.inference_mode()
     def _batched(self, embed: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
@@ -329,7 +335,7 @@ def new_matcher(
     """Build the recipe's matcher with initial weights, or wrap a copy of the caller's own module.
 
     Raises:
-        SeesayError: the module is no matcher, or cannot be copied.
+        SeesayError: the module is not a matcher, or cannot be copied.
     """
     if module is not None:
         try:

@@ -134,7 +134,7 @@ class Index:
     @classmethod
     def open_or_create(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
         """Open the index in a folder, or create one with the run, by default the shipped one."""
-        # A kill before the first transaction leaves an empty file, which is no index yet.
+        # A kill before the first transaction leaves an empty file, which is not an index yet.
         if Store.exists(Path(folder) / _FILE):
             return cls.open(folder, run)
         return cls.create(folder, SHIPPED if run is None else run)
@@ -201,7 +201,7 @@ class Index:
         """Add the sentences that are new and not empty, and return how many these are.
 
         Raises:
-            SeesayError: `texts` is no list of strings, or another process is updating the index.
+            SeesayError: `texts` is not a list of strings, or another process is updating the index.
         """
         texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():

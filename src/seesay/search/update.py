@@ -51,7 +51,7 @@ def update_images(
     Every batch is a transaction, so that an interrupted update continues where it stopped.
 
     Raises:
-        SeesayError: `root` is no folder, holds no image, or is not the folder that the index is of.
+        SeesayError: `root` is not a folder, holds no image, or is not the folder that the index is of.
     """
     started = time.perf_counter()
     root = _checked_root(root, store)

@@ -35,7 +35,7 @@ PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
 FILE = "concepts.json"  # in a run's folder
 MAX_CONCEPTS = 256  # the paper's K
-MIN_COUNT = 5  # sentences; a rarer word is no concept
+MIN_COUNT = 5  # sentences; a rarer word is not a concept
 
 # Compounds stay whole ("t-shirt"); what follows an apostrophe is no word of its own.
 _WORD = re.compile(r"(?<!['’])\b[^\W_]+(?:-[^\W_]+)*")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,14 @@ def save_checkpoint(
     tensors["random"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["random.cuda"] = torch.cuda.get_rng_state()
-    whole = {key: value.detach().cpu().clone() for key, value in tensors.items()}
+    whole = copied(tensors)
     with replacing(run / FILE) as beside:
         save_file(whole, beside, {"state": state})
+
+
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies in CPU memory, which further steps of an optimizer do not change."""
+    return {key: value.detach().cpu().clone() for key, value in tensors.items()}
 
 
 def load_checkpoint(run: Path, matcher: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Tensor], str]:

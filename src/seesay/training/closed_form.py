@@ -10,6 +10,7 @@ from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.cca import CCA, Covariances
 from seesay.progress import progress
 from seesay.runs.run import Run
+from seesay.training.checkpoint import copied
 from seesay.training.history import Epoch, write_history
 from seesay.training.task import Task
 
@@ -39,7 +40,7 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[Epoch]]:
             measured = task.measure(run)
             if measured.monitor > highest:
                 highest = measured.monitor
-                best = {key: value.detach().cpu().clone() for key, value in matcher.state_dict().items()}
+                best = copied(matcher.state_dict())
             value = float(loss(matcher.get_buffer("correlations")))
             seconds = round(time.monotonic() - start, 2)
             history.append(

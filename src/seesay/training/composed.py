@@ -12,16 +12,13 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders import untuned
-from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.tuned import copy_tuned
-from seesay.encoders.sentences.base import save_sentence_encoder
 from seesay.errors import SeesayError
 from seesay.matchers.composed import ComposedSettings, FineTunedSettings
-from seesay.paths import replace_text
-from seesay.recipes.load import check_member, dump_recipe, is_same, member_recipes, read_recipe
+from seesay.recipes.load import check_member, is_same, member_recipes, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
-from seesay.runs.run import RECIPE, TEXT, VOCABULARY, WEIGHTS, Run, default_device, new_matcher
+from seesay.runs.run import RECIPE, WEIGHTS, Run, default_device, new_matcher
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_runs import with_concept_runs
@@ -105,26 +102,20 @@ def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phr
 
 
 def _write(run: Run, members: Sequence[Run], image_dims: Sequence[int]) -> None:
-    """Write all that the run's folder must hold."""
-    out = run.folder
-    out.mkdir(parents=True, exist_ok=True)
+    """Write the run's folder, with the encoders that its members fine-tuned."""
+    run.folder.mkdir(parents=True, exist_ok=True)
     for member in members:
         for name in member.recipe.encoders:
-            copy_tuned(name, member.folder, out)
-    replace_text(out / RECIPE, dump_recipe(run.recipe))
-    if run.recipe.matcher.predicts_concepts:
-        save_head_inputs(out, run.recipe.encoders[0], run.recipe.arrays)
-    run.vocabulary.save(out / VOCABULARY)
-    if run.sentence_encoder is not None:
-        save_sentence_encoder(run.sentence_encoder, out / TEXT)
+            copy_tuned(name, member.folder, run.folder)
+    run.save_inputs()
     run.save_weights(run.matcher.state_dict(), image_dims)
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
-    """The recipe with the encoders that its members have fine-tuned in the place of those they began with.
+    """The recipe with the encoders that its members fine-tuned instead of the original ones.
 
     Raises:
-        SeesayError: one member has fine-tuned an encoder that another takes as it was.
+        SeesayError: one member fine-tuned an encoder that another uses untuned or tuned separately.
     """
     tuned: dict[str, str] = {}
     for member in members:
@@ -177,7 +168,7 @@ def _check_members(recipe: Recipe, members: Sequence[Run]) -> None:
     for member in others:
         if _text(member) != _text(first):
             raise SeesayError(
-                f"{member.name}: its sentence encoder was fitted otherwise than that of {first.name}; "
+                f"{member.name}: its sentence encoder was not fitted like that of {first.name}; "
                 "members read the same vectors. Train one of them again."
             )
 

@@ -59,8 +59,7 @@ class Loop:
         measured = self.task.measure(self.view)
         if measured.monitor > self.state.best_measure:
             self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
-            weights = self.matcher.state_dict()
-            self.best = {key: value.detach().cpu().clone() for key, value in weights.items()}
+            self.best = checkpoint.copied(self.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
         self.state.history.append(Epoch(epoch=epoch, loss=loss, seconds=seconds, val=measured.to_dict()))
         state = self.state.model_dump_json(exclude_none=True)

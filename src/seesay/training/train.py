@@ -8,17 +8,15 @@ import torch
 from torch import nn
 
 from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.encoders.images.concepts import keep_concepts, save_head_inputs
+from seesay.encoders.images.concepts import keep_concepts
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     load_sentence_encoder,
-    save_sentence_encoder,
 )
 from seesay.errors import SeesayError
 from seesay.losses.base import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
-from seesay.paths import replace_text
-from seesay.recipes.load import dump_recipe, is_same, read_recipe
+from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import (
     RECIPE,
@@ -117,14 +115,11 @@ def _begin(
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
-    replace_text(out / RECIPE, dump_recipe(recipe))
-    vocabulary.save(out / VOCABULARY)
     if concepts is not None:
         concepts.save(out / CONCEPTS)
-        save_head_inputs(out, recipe.encoders[0], recipe.arrays)
-    if encoder is not None:
-        save_sentence_encoder(encoder, out / TEXT)
-    return Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device())), task
+    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    run.save_inputs()
+    return run, task
 
 
 def _sentence_encoder(
@@ -149,15 +144,14 @@ def _check_module(recipe: Recipe, module: nn.Module) -> None:
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    begun = (out / RECIPE).exists()
-    if not resume and not any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE, MEMBERS)):
-        return  # nothing is lost: at most a training that failed in its first epoch
-    if not begun and not (out / MEMBERS).exists():
-        if resume:
-            raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-        return
+    begun, members = (out / RECIPE).exists(), (out / MEMBERS).exists()
     if not resume:
-        raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
+        # A recipe alone is of a training that failed in its first epoch: nothing is lost.
+        if members or (begun and any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE))):
+            raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
+        return
+    if not begun and not members:
+        raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     if begun and not is_same(read_recipe(out / RECIPE), recipe):
         raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another --out.")
 

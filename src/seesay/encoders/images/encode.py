@@ -41,6 +41,13 @@ class Encoded:
     arrays: list[Arrays]  # for each encoder, with zero rows for broken images
     errors: list[ImageError | None]  # for each image what is wrong with it, if anything is
 
+    def checked(self) -> list[Arrays]:
+        """Return the arrays, or raise the error of the first broken image."""
+        for error in self.errors:
+            if error is not None:
+                raise error
+        return self.arrays
+
 
 def encode_images(
     encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]

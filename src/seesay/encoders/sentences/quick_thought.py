@@ -129,7 +129,7 @@ def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
     """Negative log-likelihood of each sentence's neighbour among the batch, averaged over both directions.
 
     `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) says which image each
-    pair describes: other sentences of the same image are no candidates.
+    pair describes: other sentences of the same image are not candidates.
     """
     logits = _SCALE * functional.normalize(one, dim=1) @ functional.normalize(other, dim=1).T
     same = images[:, None] == images[None, :]
