@@ -25,8 +25,8 @@ from benchmarks._harness import arguments, peak_mib, report
 from benchmarks.encoding import PRODUCT, flops
 from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
 from seesay.losses.ranking import SoftMarginLoss
-from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
 from seesay.training.fine_tune import FromPixels
 

@@ -31,9 +31,9 @@ from seesay.encoders.images.base import resize
 from seesay.encoders.images.concepts import REGIONS
 from seesay.encoders.images.efficientnet import LiteEncoder, load_lite
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
-from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
 
 NETWORK = "efficientnet-lite0"

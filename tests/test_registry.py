@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.registry import Registry, Settings, SettingsRegistry
+from seesay.registry import Registry
+from seesay.settings import Settings, SettingsRegistry
 
 
 def shape(registry: Registry[type]) -> type:

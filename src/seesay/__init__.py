@@ -15,6 +15,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from seesay.lazy import lazy_names
+
 if TYPE_CHECKING:
     from seesay import encoders, losses, matchers, metrics, search  # noqa: F401
     from seesay._api import evaluate, load, train
@@ -41,32 +43,15 @@ __all__ = [
     "train",
 ]
 
-# Imported at the first use: PyTorch alone takes two seconds.
-_MODULES = {
-    "Corpus": "data.corpus",
-    "Hit": "search.index",
-    "ImageError": "errors",
-    "Index": "search.index",
-    "PhraseCorpus": "data.corpus",
-    "Run": "runs.run",
-    "SeesayError": "errors",
-    "evaluate": "_api",
-    "load": "_api",
-    "read_corpus": "data.readers",
-    "read_phrases": "data.readers",
-    "train": "_api",
-}
 _PACKAGES = ("encoders", "losses", "matchers", "metrics", "search")
+_find = lazy_names(__name__, ("errors", "data.corpus", "data.readers", "search.index", "runs.run", "_api"))
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name when it is first used: PyTorch alone takes two seconds."""
     if name in _PACKAGES:
         return import_module(f"seesay.{name}")
-    if name not in _MODULES:
-        raise AttributeError(f"module 'seesay' has no attribute '{name}'")
-    value = getattr(import_module(f"seesay.{_MODULES[name]}"), name)
-    globals()[name] = value
+    value = globals()[name] = _find(name)
     return value
 
 

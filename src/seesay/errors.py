@@ -14,6 +14,39 @@ class ImageError(SeesayError):
     """One image cannot be used. Commands over many images skip it, count it and list it."""
 
 
+class MissingExtraError(SeesayError):
+    """A package that an extra of seesay installs is missing."""
+
+
+# Packages by the extra that installs them, and what they are called.
+_EXTRAS = {
+    "train": {
+        "torch": "PyTorch",
+        "onnx": "onnx",
+        "efficientnet_lite_pytorch": "the packaged EfficientNet-Lite",
+        "arro3": "a Parquet reader",
+        "matplotlib": "Matplotlib",
+        "scipy": "SciPy",
+    },
+    "hub": {"open_clip": "open_clip", "timm": "timm", "transformers": "transformers"},
+}
+
+
+def missing_extra(failure: ImportError) -> MissingExtraError | None:
+    """Return an error that names the extra which installs a missing package; None for another package.
+
+    >>> print(missing_extra(ModuleNotFoundError("No module named 'torch'", name="torch")))
+    This needs PyTorch, which is not installed: pip install 'seesay[train]'.
+    """
+    package = (failure.name or "").partition(".")[0]
+    for extra, packages in _EXTRAS.items():
+        if package in packages:
+            return MissingExtraError(
+                f"This needs {packages[package]}, which is not installed: pip install 'seesay[{extra}]'."
+            )
+    return None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Suggest the known name nearest to a misspelt one; empty if none is near.
 

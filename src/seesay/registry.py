@@ -5,17 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import PydanticCustomError
+from seesay.errors import SeesayError, did_you_mean, missing_extra
 
-from seesay.errors import SeesayError, did_you_mean
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
-C = TypeVar("C", bound=type)
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -69,6 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
 
         Raises:
             SeesayError: there is none, or its package cannot be imported.
+            MissingExtraError: the shipped ones need a package that is not installed.
         """
         self._import_package()
         if name not in self._known and name in self._entry_points():
@@ -94,12 +93,19 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(list(iter(self)))
 
     def _import_package(self) -> None:
-        if self._package is not None:
-            package, self._package = import_module(self._package), None
-            for module in iter_modules(package.__path__):
-                import_module(f"{package.__name__}.{module.name}")
+        if self._package is None:
+            return
+        name, self._package = self._package, None  # what is imported may look something up
+        try:
+            for module in iter_modules(import_module(name).__path__):
+                import_module(f"{name}.{module.name}")
+        except ModuleNotFoundError as failure:
+            self._package = name
+            raise (missing_extra(failure) or failure) from failure
 
     def _entry_points(self) -> dict[str, EntryPoint]:
+        from importlib.metadata import entry_points  # slow to import, and most names are shipped ones
+
         if self._plugins is None:
             self._plugins = {}
             for point in entry_points(group=self.group):
@@ -127,121 +133,6 @@ class Registry(Mapping[str, T], Generic[T]):
 
 def _origin(implementation: object) -> tuple[str, str]:
     """Where an implementation is defined: its module and its name there."""
-    if isinstance(implementation, Registered):
-        implementation = implementation.implementation
-    found = implementation if isinstance(implementation, type) else type(implementation)
+    found = getattr(implementation, "implementation", implementation)  # registered with its settings
+    found = found if isinstance(found, type) else type(found)
     return found.__module__, found.__qualname__
-
-
-class Settings(BaseModel):
-    """Settings of one implementation in a recipe; unknown keys are errors.
-
-    A subclass stands beside its implementation and gives `kind` its default, a `Literal`.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Registered(NamedTuple):
-    """An implementation and the settings that build it."""
-
-    settings: type[Settings]
-    implementation: type
-
-
-class SettingsRegistry(Registry[Registered]):
-    """Implementations that a recipe chooses by the `kind` of their settings."""
-
-    def register_with(self, settings: type[Settings]) -> Callable[[C], C]:
-        """Return a decorator that registers a class under the `kind` of its settings.
-
-        Example:
-            >>> shapes = SettingsRegistry("shape", "seesay.shapes")
-            >>> class SquareSettings(Settings):
-            ...     kind: str = "square"
-            ...     side: int = 1
-            >>> @shapes.register_with(SquareSettings)
-            ... class Square: ...
-            >>> shapes.parse({"kind": "square", "side": 2})
-            SquareSettings(kind='square', side=2)
-        """
-
-        def add(implementation: C) -> C:
-            kind = settings.model_fields["kind"].default
-            if not isinstance(kind, str):
-                raise SeesayError(f"{settings.__name__}: 'kind' needs a default, the name in recipes.")
-            self.register(kind)(Registered(settings, implementation))
-            return implementation
-
-        return add
-
-    def implementation(self, settings: Settings) -> type:
-        """Return the class that such settings build."""
-        return self[getattr(settings, "kind")].implementation  # noqa: B009
-
-    def parse(self, values: Any) -> Settings:
-        """Check settings given as a mapping with a `kind`; settings are returned as they are.
-
-        Raises:
-            SeesayError: the kind is unknown, or a value is not allowed; the message begins with the key.
-        """
-        if isinstance(values, Settings):
-            return values
-        if not isinstance(values, Mapping) or "kind" not in values:
-            names = list(self)
-            raise SeesayError(
-                f"give a mapping with 'kind', such as {{kind: {names[0]}}}; there are {', '.join(names)}."
-            )
-        try:
-            settings = self[str(values["kind"])].settings
-            return settings.model_validate(values)
-        except ValidationError as failure:
-            raise SeesayError(describe(failure, settings)) from failure
-
-    def validate(self, values: Any) -> Settings:
-        """Parse settings that are a field of other settings, with the errors that pydantic expects."""
-        try:
-            return self.parse(values)
-        except SeesayError as failure:
-            raise PydanticCustomError("settings", "{problem}", {"problem": str(failure)}) from failure
-
-
-def describe(failure: ValidationError, model: type[BaseModel]) -> str:
-    """Describe the first error of some settings: its key, what is wrong, and the nearest known key.
-
-    >>> class Example(Settings):
-    ...     kind: str = "example"
-    ...     epochs: int = 1
-    >>> try:
-    ...     Example(epoch=5)
-    ... except ValidationError as failure:
-    ...     print(describe(failure, Example))
-    key 'epoch': no such key; did you mean 'epochs'?
-    """
-    first = failure.errors(include_url=False)[0]
-    *parents, last = [str(part) for part in first["loc"]] or [""]
-    text = first["msg"].removeprefix("Value error, ").rstrip(".")
-    message = f"{text[:1].lower()}{text[1:]}."
-    if first["type"] == "settings" and first["msg"].startswith("key '"):
-        inner = first["msg"].removeprefix("key '")
-        return f"key '{'.'.join([*parents, last, inner])}"
-    if first["type"] == "extra_forbidden":
-        message = f"no such key{did_you_mean(last, _fields(model, parents)) or '.'}"
-    return f"key '{'.'.join([*parents, last])}': {message}" if last else message
-
-
-def _fields(model: type[BaseModel], parents: list[str]) -> list[str]:
-    """The keys of the settings below those parents; none if their class is not certain."""
-    for parent in parents:
-        field = model.model_fields.get(parent)
-        found = _types(field.annotation) if field else []
-        if len(found) != 1:
-            return []
-        model = found[0]
-    return list(model.model_fields)
-
-
-def _types(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [found for each in get_args(annotation) for found in _types(each)]

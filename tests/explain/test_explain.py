@@ -18,8 +18,8 @@ from seesay.encoders.sentences.minilm import MiniLM
 from seesay.errors import ImageError, SeesayError
 from seesay.explain.explain import Explanation, Reading, Window, Word, explain
 from seesay.matchers import Ensemble, MatchingCNN
-from seesay.matchers.base import MatcherInputs
 from seesay.matchers.mcnn import LEVELS
+from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run, join_features
 from seesay.text.vocabulary import Vocabulary, tokenize

@@ -28,7 +28,7 @@ from seesay.losses import (
     SoftMarginLoss,
     TripletLoss,
 )
-from seesay.losses.base import LOSSES, LossSettings, missing_methods
+from seesay.losses.settings import LOSSES, LossSettings, missing_methods
 from seesay.matchers import DCCA, ConceptClassifier, SimilarityNetwork, VSEPlusPlus, as_matcher
 
 IMAGE, WORDS, VECTOR, N = 6, 20, 8, 5

@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import MatcherInputs, MatcherSettings, PairMatcher
+from seesay.matchers.base import PairMatcher
 from seesay.matchers.composed import Ensemble, EnsembleSettings, take_apart
 from seesay.matchers.dvsa import DVSASettings
 from seesay.matchers.mcnn import LEVELS, MatchingCNNSettings
 from seesay.matchers.order_embeddings import OrderEmbeddingsSettings
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherInputs, MatcherSettings
 from seesay.matchers.two_branch import SimilarityNetworkSettings
 from seesay.runs.all_pairs import score_all_pairs
 

@@ -14,10 +14,10 @@ from torch.nn import functional
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.base import MatcherInputs
 from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings, UncommonVSE
 from seesay.matchers.sco import SCOSettings
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherInputs
 from seesay.matchers.two_branch import TwoBranchEmbeddingSettings
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run

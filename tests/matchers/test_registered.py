@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers import EmbeddingMatcher, Matcher, Sentences, as_matcher
-from seesay.matchers.base import MATCHERS, MatcherInputs, MatcherSettings
+from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 
 DIMS, WORDS, VECTOR, IMAGES = (9, 6), 20, 8, 4
 INPUTS = MatcherInputs(DIMS, WORDS, VECTOR)

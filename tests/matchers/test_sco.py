@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import SCO, SCOSettings
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherInputs
 
 CONTEXT, CONCEPTS, DIM, WORDS = 7, 4, 6, 9
 Array = NDArray[np.float64]

@@ -14,8 +14,8 @@ from seesay.data.corpus import Corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
 from seesay.losses.ranking import MarginSettings
-from seesay.matchers.base import MatcherInputs
 from seesay.matchers.sco import GenerationSettings, SCOSettings
+from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.captioning import write_sentences

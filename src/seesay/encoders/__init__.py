@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from seesay.errors import SeesayError
+from seesay.lazy import lazy_names
 from seesay.registry import Registry
 
 if TYPE_CHECKING:
@@ -136,14 +136,6 @@ def kind_of(name: str) -> str:
     return re.split("[@:]", name, maxsplit=1)[0]
 
 
-# Imported when they are first used: some take PyTorch with them.
-_MODULES = ("feature_store", "images.base", "images.encode", "regions.base", "sentences.base")
-
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        for module in _MODULES:
-            found = vars(import_module(f"{__name__}.{module}"))
-            if name in found:
-                return found[name]
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+__getattr__ = lazy_names(
+    __name__, ("feature_store", "images.base", "images.encode", "regions.base", "sentences.base")
+)

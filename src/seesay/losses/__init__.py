@@ -1,17 +1,25 @@
 """Loss modules, one for each training objective in the papers."""
 
-from seesay.losses.base import Batch, Loss, register_loss
-from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
-from seesay.losses.multi_label import MultiLabelLoss
-from seesay.losses.pairs import LogisticLoss, PairMarginLoss
-from seesay.losses.ranking import (
-    ContrastiveLoss,
-    DistillationLoss,
-    HingeRankLoss,
-    MarginLoss,
-    SoftMarginLoss,
-)
-from seesay.losses.triplet import Relations, TripletLoss
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seesay.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from seesay.losses.base import Batch, Loss, ScoreLoss
+    from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
+    from seesay.losses.multi_label import MultiLabelLoss
+    from seesay.losses.pairs import LogisticLoss, PairMarginLoss
+    from seesay.losses.ranking import (
+        ContrastiveLoss,
+        DistillationLoss,
+        HingeRankLoss,
+        MarginLoss,
+        SoftMarginLoss,
+    )
+    from seesay.losses.settings import LossSettings, register_loss
+    from seesay.losses.triplet import Relations, TripletLoss
 
 __all__ = [
     "Batch",
@@ -21,12 +29,17 @@ __all__ = [
     "HingeRankLoss",
     "LogisticLoss",
     "Loss",
+    "LossSettings",
     "MarginLoss",
     "MultiLabelLoss",
     "PairMarginLoss",
     "Relations",
+    "ScoreLoss",
     "SoftMarginLoss",
     "TotalCorrelationLoss",
     "TripletLoss",
     "register_loss",
 ]
+
+# PyTorch comes with the first name that is used.
+__getattr__ = lazy_names(__name__)

@@ -1,19 +1,15 @@
-"""The interface of losses, which training minimises, and their registry."""
+"""The interface of losses, which training minimises."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
-from seesay.registry import Settings, SettingsRegistry
-
-LOSSES = SettingsRegistry("loss", "seesay.losses", package="seesay.losses")
-register_loss = LOSSES.register_with
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +92,15 @@ class ScoreLoss(Loss):
     """A loss of the score matrix (n, n) of a mini-batch: row i an image, column j a sentence.
 
     Pair i stands on the diagonal. The result is the mean over the pairs.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import ScoreLoss
+        >>> class MatchLoss(ScoreLoss):
+        ...     def forward(self, scores, image_ids):
+        ...         return -scores.diagonal().mean()
+        >>> MatchLoss()(torch.eye(3), torch.arange(3))
+        tensor(-1.)
     """
 
     needs = ("training_scores",)
@@ -104,32 +109,6 @@ class ScoreLoss(Loss):
         """Return the loss of each score matrix that the matcher learns by."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
         return [self(scores.float(), batch.image_ids) for scores in all_scores]
-
-
-class LossSettings(Settings):
-    """Base of the settings of losses; the values but `kind` are the constructor's arguments."""
-
-    kind: str
-
-    @property
-    def teacher_run(self) -> str | None:
-        """The run whose scores are learned from, if any."""
-        return None
-
-    @property
-    def loss_class(self) -> type[Loss]:
-        """The class that `build` makes an object of."""
-        return cast(type[Loss], LOSSES.implementation(self))
-
-    def build(self) -> Loss:
-        """Return the loss."""
-        values = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
-        return self.loss_class(**values)
-
-
-def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
-    """Return which of the methods that a loss calls a class of matchers lacks."""
-    return [name for name in loss.needs if not hasattr(matcher, name)]
 
 
 def check_number(name: str, value: float, least: float = 0) -> None:

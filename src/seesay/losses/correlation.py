@@ -10,7 +10,8 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, LossSettings, check_number, check_tensors, register_loss
+from seesay.losses.base import Batch, Loss, check_number, check_tensors
+from seesay.losses.settings import LossSettings, register_loss
 
 
 class CorrelationSettings(LossSettings):

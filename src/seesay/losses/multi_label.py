@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, LossSettings, check_equal_shapes, register_loss
+from seesay.losses.base import Batch, Loss, check_equal_shapes
+from seesay.losses.settings import LossSettings, register_loss
 
 
 class MultiLabelSettings(LossSettings):

@@ -11,15 +11,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import (
-    Batch,
-    Loss,
-    LossSettings,
-    check_equal_shapes,
-    check_number,
-    check_scores,
-    register_loss,
-)
+from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores
+from seesay.losses.settings import LossSettings, register_loss
 
 Negatives = Literal["random", "hardest"]
 

@@ -10,16 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import (
-    Batch,
-    LossSettings,
-    ScoreLoss,
-    check_equal_shapes,
-    check_number,
-    check_scores,
-    check_whole,
-    register_loss,
-)
+from seesay.losses.base import Batch, ScoreLoss, check_equal_shapes, check_number, check_scores, check_whole
+from seesay.losses.settings import LossSettings, register_loss
 
 _NEVER = -1e4  # a score whose share of any batch is zero
 

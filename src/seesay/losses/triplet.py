@@ -12,15 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import (
-    Batch,
-    Loss,
-    LossSettings,
-    check_number,
-    check_tensors,
-    check_whole,
-    register_loss,
-)
+from seesay.losses.base import Batch, Loss, check_number, check_tensors, check_whole
+from seesay.losses.settings import LossSettings, register_loss
 
 
 class TripletSettings(LossSettings):

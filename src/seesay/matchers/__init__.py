@@ -4,21 +4,29 @@ A matcher takes image features (n, d) and sentences, and gives the score matrix 
 (`EmbeddingMatcher`) can be indexed, one that looks at every pair (`PairMatcher`) re-ranks.
 """
 
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher, register_matcher
-from seesay.matchers.cca import CCA
-from seesay.matchers.composed import Ensemble
-from seesay.matchers.dcca import DCCA
-from seesay.matchers.devise import DeViSE
-from seesay.matchers.dvsa import DVSA
-from seesay.matchers.gvse import GVSE, UncommonVSE
-from seesay.matchers.irmatch import IRMatch
-from seesay.matchers.mcnn import MatchingCNN
-from seesay.matchers.order_embeddings import OrderEmbeddings
-from seesay.matchers.projection import Projection
-from seesay.matchers.sco import SCO, ConceptClassifier
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
-from seesay.matchers.vsepp import VSEPlusPlus
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seesay.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher
+    from seesay.matchers.cca import CCA
+    from seesay.matchers.composed import Ensemble
+    from seesay.matchers.dcca import DCCA
+    from seesay.matchers.devise import DeViSE
+    from seesay.matchers.dvsa import DVSA
+    from seesay.matchers.gvse import GVSE, UncommonVSE
+    from seesay.matchers.irmatch import IRMatch
+    from seesay.matchers.mcnn import MatchingCNN
+    from seesay.matchers.order_embeddings import OrderEmbeddings
+    from seesay.matchers.projection import Projection
+    from seesay.matchers.sco import SCO, ConceptClassifier
+    from seesay.matchers.sentences import Sentences, read_words
+    from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
+    from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
+    from seesay.matchers.vsepp import VSEPlusPlus
 
 __all__ = [
     "CCA",
@@ -32,6 +40,8 @@ __all__ = [
     "Ensemble",
     "IRMatch",
     "Matcher",
+    "MatcherInputs",
+    "MatcherSettings",
     "MatchingCNN",
     "OrderEmbeddings",
     "PairMatcher",
@@ -42,5 +52,9 @@ __all__ = [
     "UncommonVSE",
     "VSEPlusPlus",
     "as_matcher",
+    "read_words",
     "register_matcher",
 ]
+
+# PyTorch comes with the first name that is used.
+__getattr__ = lazy_names(__name__)

@@ -1,25 +1,18 @@
-"""The interface of matchers, which score images against sentences, and their registry."""
+"""The interface of matchers, which score images against sentences."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from inspect import signature
-from typing import Annotated, Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, SerializeAsAny
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import SentencesLike, check_dtype
-from seesay.registry import Settings, SettingsRegistry
+from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 
-MATCHERS = SettingsRegistry("matcher", "seesay.matchers", package="seesay.matchers")
-register_matcher = MATCHERS.register_with
-
-_INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim")
 _NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
 
 
@@ -179,92 +172,6 @@ class PairMatcher(Matcher):
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
         """Return the score matrix (n, m)."""
         return self.score_encoded(self.encode_images(images), self.encode_sentences(sentences))
-
-
-@dataclass(frozen=True)
-class MatcherInputs:
-    """What a matcher is built for.
-
-    Attributes:
-        image_dims: widths of the arrays that the image features are joined from.
-        vocabulary_size: rows of a word embedding, the unknown word's included.
-        sentence_dim: width of the sentence encoder's vectors; 0 without one.
-    """
-
-    image_dims: tuple[int, ...]
-    vocabulary_size: int
-    sentence_dim: int = 0
-
-    @property
-    def image_dim(self) -> int:
-        """Width of the joined image features."""
-        return sum(self.image_dims)
-
-
-class MatcherSettings(Settings):
-    """Base of the settings of matchers: what a recipe says of one, and what others must know of it."""
-
-    kind: str
-    is_composed: ClassVar[bool] = False
-
-    def build(self, inputs: MatcherInputs) -> nn.Module:
-        """Return the matcher with its initial weights.
-
-        Its constructor takes these settings by name, and of `inputs` what it has an argument for.
-        """
-        wanted = signature(self.matcher_class).parameters
-        given = {name: getattr(inputs, name) for name in _INPUTS if name in wanted}
-        options = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
-        return cast(nn.Module, self.matcher_class(**given, **options))
-
-    @property
-    def matcher_class(self) -> type:
-        """The class that `build` makes an object of."""
-        return MATCHERS.implementation(self)
-
-    @property
-    def indexable(self) -> bool:
-        """True if it embeds images and sentences in one space."""
-        return all(hasattr(self.matcher_class, name) for name in ("embed_images", "embed_sentences"))
-
-    @property
-    def tunable(self) -> bool:
-        """True if an image encoder can be fine-tuned together with it."""
-        return bool(getattr(self.matcher_class, "tunable", False))
-
-    @property
-    def reads_words(self) -> bool:
-        """True if it reads the words of sentences."""
-        return bool(getattr(self.matcher_class, "reads_words", True))
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True if it requires sentence-encoder vectors."""
-        return bool(getattr(self.matcher_class, "reads_vectors", False))
-
-    @property
-    def max_words(self) -> int | None:
-        """How many words of a sentence it reads, a setting `max_length`; None for all."""
-        return getattr(self, "max_length", None)
-
-    @property
-    def instances_per_image(self) -> int | None:
-        """How many instances an image's features join, a setting `instances`; None for one vector."""
-        return getattr(self, "instances", None)
-
-    @property
-    def concept_count(self) -> int | None:
-        """How many concepts it classifies images by, at most; None for a matcher."""
-        return None
-
-    @property
-    def predicts_concepts(self) -> bool:
-        """True if it classifies images by concepts instead of matching them with sentences."""
-        return self.concept_count is not None
-
-
-# Settings of any matcher, in a field of other settings.
-AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(MATCHERS.validate)]
 
 
 class _Wrapped(EmbeddingMatcher):

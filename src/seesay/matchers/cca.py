@@ -19,8 +19,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 _Matrix = NDArray[np.float64]
 

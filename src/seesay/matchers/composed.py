@@ -9,72 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from seesay.errors import SeesayError
-from seesay.matchers.base import (
-    AnyMatcherSettings,
-    Matcher,
-    MatcherInputs,
-    MatcherSettings,
-    PairMatcher,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import Matcher, PairMatcher, check_images
 from seesay.matchers.sentences import Sentences, SentencesLike, as_sentences
-
-
-class ComposedSettings(MatcherSettings):
-    """Base of the settings of a matcher put together of others, its members, each trained by its own recipe.
-
-    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
-    same order.
-
-    Attributes:
-        rule: what its members must be, for error messages.
-        together: how error messages call its members.
-    """
-
-    is_composed: ClassVar[bool] = True
-    joins_inputs: ClassVar[bool] = False  # True if members may read a part of the inputs only
-    rule: ClassVar[str]
-    together: ClassVar[str]
-
-    members: tuple[str, ...] = Field(min_length=2)
-    matchers: tuple[AnyMatcherSettings, ...] = ()
-
-    def accepts(self, member: MatcherSettings) -> bool:
-        """Return whether that matcher can be a member."""
-        raise NotImplementedError
-
-    def with_members(
-        self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
-    ) -> ComposedSettings:
-        """Fill in the members' settings; `places` are each one's image arrays among those of the recipe."""
-        del places
-        return self.model_copy(update={"matchers": tuple(matchers)})
-
-    def check_resolved(self, filled: int) -> None:
-        """Raise `SeesayError` unless the settings of so many members are those of all."""
-        if filled != len(self.members):
-            raise SeesayError(
-                f"The members {', '.join(self.members)} come with the settings of {filled} matchers; "
-                "`seesay train` fills them in from the members' recipes."
-            )
-
-    @property
-    def reads_words(self) -> bool:
-        """True if a member reads words, or none is known yet."""
-        return not self.matchers or any(member.reads_words for member in self.matchers)
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True if a member needs vectors."""
-        return any(member.reads_vectors for member in self.matchers)
-
-    @property
-    def max_words(self) -> int | None:
-        """How many words of a sentence all members read; None for all words."""
-        found = (member.max_words for member in self.matchers)
-        return min((words for words in found if words is not None), default=None)
+from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
 
 
 class EnsembleSettings(ComposedSettings):

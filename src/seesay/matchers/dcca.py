@@ -22,10 +22,11 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.cca import CCA, Covariances, solve_cca
 from seesay.matchers.layers import check_sizes, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 
 class DCCASettings(MatcherSettings):

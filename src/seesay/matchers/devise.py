@@ -19,8 +19,9 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 
 class DeViSESettings(MatcherSettings):

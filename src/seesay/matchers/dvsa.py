@@ -20,10 +20,11 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import MatcherSettings, PairMatcher, Pretrained, check_images, register_matcher
+from seesay.matchers.base import PairMatcher, Pretrained, check_images
 from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import WORD_VECTOR_DIMS, Sentences, SentencesLike, check_vocabulary, read_words
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 _WORDS = 256  # that meet all regions at a time
 

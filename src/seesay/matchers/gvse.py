@@ -22,17 +22,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
-from seesay.matchers.composed import ComposedSettings
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
-from seesay.registry import Settings
+from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
+from seesay.settings import Settings
 
 _AT_ONCE = 512  # images or sentences that a gate sees at a time
 

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import check_sizes, word_embedding
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 
 class IRMatchSettings(MatcherSettings):

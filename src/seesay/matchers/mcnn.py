@@ -35,14 +35,7 @@ from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import (
-    MatcherSettings,
-    PairMatcher,
-    Pretrained,
-    check_images,
-    pairs_at_once,
-    register_matcher,
-)
+from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
 from seesay.matchers.layers import ScoreLayer
 from seesay.matchers.sentences import (
     UNKNOWN,
@@ -52,6 +45,7 @@ from seesay.matchers.sentences import (
     check_vocabulary,
     read_words,
 )
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 Level = Literal["wd", "phs", "phl", "st"]
 

@@ -18,8 +18,9 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.matchers.base import MatcherSettings, PairMatcher, pairs_at_once, register_matcher
+from seesay.matchers.base import PairMatcher, pairs_at_once
 from seesay.matchers.sentences import SentencesLike
+from seesay.matchers.settings import MatcherSettings, register_matcher
 from seesay.matchers.vsepp import VSEPlusPlus
 
 

@@ -19,8 +19,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, Pretrained, check_images, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.sentences import Sentences, SentencesLike, check_vocabulary, read_vectors, read_words
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
 

@@ -15,17 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    MatcherInputs,
-    MatcherSettings,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
 from seesay.matchers.layers import WordLSTM, word_embedding, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
-from seesay.registry import Settings
+from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
+from seesay.settings import Settings
 
 Fusion = Literal["gate", "sum", "context", "concepts"]
 Role = Literal["supervision", "sentence"]

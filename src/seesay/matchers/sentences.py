@@ -157,7 +157,14 @@ def check_vocabulary(size: int) -> None:
 
 
 def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> Sentences:
-    """Return the sentences; raise `SeesayError` if words are missing or outside a vocabulary of that size."""
+    """Return the sentences; raise `SeesayError` if words are missing or outside a vocabulary of that size.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import read_words
+        >>> read_words((torch.tensor([[4, 2]]), torch.tensor([2])), vocabulary_size=5).lengths
+        tensor([2])
+    """
     read = as_sentences(sentences)
     if vocabulary_size is not None and len(read.words):
         least, most = (int(number) for number in read.words.aminmax())

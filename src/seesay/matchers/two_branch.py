@@ -15,16 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.base import (
-    EmbeddingMatcher,
-    Matcher,
-    MatcherSettings,
-    PairMatcher,
-    check_images,
-    register_matcher,
-)
+from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
 from seesay.matchers.layers import ScoreLayer, WordLSTM, check_sizes, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 
 class BranchSettings(MatcherSettings):

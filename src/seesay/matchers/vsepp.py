@@ -8,9 +8,10 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.base import EmbeddingMatcher, MatcherSettings, check_images, register_matcher
+from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import check_sizes, word_embedding, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
+from seesay.matchers.settings import MatcherSettings, register_matcher
 
 
 class VSEPlusPlusSettings(MatcherSettings):

@@ -14,7 +14,8 @@ from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, figures, in
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.metrics.paired_test import SWAPS, compare
 from seesay.metrics.recall import MEASURES
-from seesay.registry import Registry, describe
+from seesay.registry import Registry
+from seesay.settings import describe
 
 if TYPE_CHECKING:
     from seesay.data.judgements import Judgements

@@ -13,10 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from seesay.encoders import untuned
 from seesay.errors import SeesayError, did_you_mean
-from seesay.matchers.base import MATCHERS
-from seesay.matchers.composed import ComposedSettings
+from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.schema import Recipe
-from seesay.registry import describe
+from seesay.settings import describe
 
 M = TypeVar("M", bound=BaseModel)
 Values: TypeAlias = dict[str, Any]

@@ -8,10 +8,10 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.errors import did_you_mean
-from seesay.losses.base import LOSSES, LossSettings, missing_methods
-from seesay.matchers.base import AnyMatcherSettings
-from seesay.registry import Settings
+from seesay.losses.settings import LOSSES, LossSettings, missing_methods
+from seesay.matchers.settings import AnyMatcherSettings
 from seesay.samplers import SAMPLERS
+from seesay.settings import Settings
 
 AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES.validate)]
 

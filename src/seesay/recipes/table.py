@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from seesay.errors import SeesayError, did_you_mean
 from seesay.recipes.load import Values, load_recipe, read_yaml, validated
 from seesay.recipes.schema import Recipe
-from seesay.registry import Settings
+from seesay.settings import Settings
 
 _YAML = (".yaml", ".yml")
 

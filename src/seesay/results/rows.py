@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import Part, Result, read_result
-from seesay.registry import describe
+from seesay.settings import describe
 
 if TYPE_CHECKING:
     from seesay.protocols.evaluate import Entry

@@ -32,8 +32,9 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
 from seesay.errors import ImageError, SeesayError, did_you_mean
-from seesay.matchers.base import EmbeddingMatcher, MatcherInputs, as_matcher
+from seesay.matchers.base import EmbeddingMatcher, as_matcher
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherInputs
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.paths import replace_text, replacing
 from seesay.recipes.load import dump_recipe, read_recipe

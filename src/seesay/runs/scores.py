@@ -18,8 +18,9 @@ from seesay.progress import Advance
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from seesay.matchers.base import MatcherSettings, PairMatcher
+    from seesay.matchers.base import PairMatcher
     from seesay.matchers.sentences import Sentences
+    from seesay.matchers.settings import MatcherSettings
     from seesay.runs.inputs import Inputs
     from seesay.runs.run import Run
 

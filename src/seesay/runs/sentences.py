@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.matchers.base import MatcherSettings
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MatcherSettings
 from seesay.text.vocabulary import Vocabulary
 
 

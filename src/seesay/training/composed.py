@@ -14,7 +14,8 @@ from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders import untuned
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.errors import SeesayError
-from seesay.matchers.composed import ComposedSettings, FineTunedSettings
+from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.settings import ComposedSettings
 from seesay.recipes.load import check_member, is_same, member_recipes, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts

@@ -15,7 +15,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.errors import SeesayError
-from seesay.matchers.composed import ComposedSettings
+from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.phrase_distance import measure_combined

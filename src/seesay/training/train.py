@@ -14,7 +14,7 @@ from seesay.encoders.sentences.base import (
     load_sentence_encoder,
 )
 from seesay.errors import SeesayError
-from seesay.losses.base import missing_methods
+from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe

@@ -1,0 +1,58 @@
+"""Settings of losses, and their registry: what a recipe says of one, readable without PyTorch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from pydantic import ConfigDict
+
+from seesay.settings import Settings, SettingsRegistry
+
+if TYPE_CHECKING:
+    from seesay.losses.base import Loss
+
+
+class LossSettings(Settings):
+    """Base of the settings of losses; the values but `kind` are the constructor's arguments.
+
+    Example:
+        >>> from typing import Literal
+        >>> from seesay.losses import LossSettings
+        >>> class HalfMarginSettings(LossSettings):
+        ...     kind: Literal["half-margin"] = "half-margin"
+        ...     margin: float = 0.2
+        >>> HalfMarginSettings(margin=0.1)
+        HalfMarginSettings(kind='half-margin', margin=0.1)
+    """
+
+    kind: str
+
+    @property
+    def teacher_run(self) -> str | None:
+        """The run whose scores are learned from, if any."""
+        return None
+
+    @property
+    def loss_class(self) -> type[Loss]:
+        """The class that `build` makes an object of."""
+        return cast("type[Loss]", LOSSES.implementation(self))
+
+    def build(self) -> Loss:
+        """Return the loss."""
+        values = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+        return self.loss_class(**values)
+
+
+class UncheckedLoss(LossSettings):
+    """The settings of any loss as a recipe has them, where PyTorch and so the losses are missing."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+LOSSES = SettingsRegistry("loss", "seesay.losses", package="seesay.losses", unchecked=UncheckedLoss)
+register_loss = LOSSES.register_with
+
+
+def missing_methods(loss: type[Loss], matcher: type) -> list[str]:
+    """Return which of the methods that a loss calls a class of matchers lacks."""
+    return [name for name in loss.needs if not hasattr(matcher, name)]

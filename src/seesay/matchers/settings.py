@@ -1,0 +1,195 @@
+"""Settings of matchers, and their registry: what a recipe says of one, readable without PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast
+
+from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny
+
+from seesay.errors import SeesayError
+from seesay.settings import Settings, SettingsRegistry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim")
+
+
+@dataclass(frozen=True)
+class MatcherInputs:
+    """What a matcher is built for.
+
+    Attributes:
+        image_dims: widths of the arrays that the image features are joined from.
+        vocabulary_size: rows of a word embedding, the unknown word's included.
+        sentence_dim: width of the sentence encoder's vectors; 0 without one.
+
+    Example:
+        >>> from seesay.matchers import MatcherInputs
+        >>> MatcherInputs(image_dims=(1280, 1000), vocabulary_size=8000).image_dim
+        2280
+    """
+
+    image_dims: tuple[int, ...]
+    vocabulary_size: int
+    sentence_dim: int = 0
+
+    @property
+    def image_dim(self) -> int:
+        """Width of the joined image features."""
+        return sum(self.image_dims)
+
+
+class MatcherSettings(Settings):
+    """Base of the settings of matchers: what a recipe says of one, and what others must know of it.
+
+    Example:
+        >>> from typing import Literal
+        >>> from seesay.matchers import MatcherSettings
+        >>> class LinearSettings(MatcherSettings):
+        ...     kind: Literal["linear"] = "linear"
+        ...     dim: int = 256
+        >>> LinearSettings(dim=128)
+        LinearSettings(kind='linear', dim=128)
+    """
+
+    kind: str
+    is_composed: ClassVar[bool] = False
+
+    def build(self, inputs: MatcherInputs) -> nn.Module:
+        """Return the matcher with its initial weights.
+
+        Its constructor takes these settings by name, and of `inputs` what it has an argument for.
+        """
+        wanted = signature(self.matcher_class).parameters
+        given = {name: getattr(inputs, name) for name in _INPUTS if name in wanted}
+        options = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
+        return cast("nn.Module", self.matcher_class(**given, **options))
+
+    @property
+    def matcher_class(self) -> type:
+        """The class that `build` makes an object of."""
+        return MATCHERS.implementation(self)
+
+    @property
+    def indexable(self) -> bool:
+        """True if it embeds images and sentences in one space."""
+        return all(hasattr(self.matcher_class, name) for name in ("embed_images", "embed_sentences"))
+
+    @property
+    def tunable(self) -> bool:
+        """True if an image encoder can be fine-tuned together with it."""
+        return bool(getattr(self.matcher_class, "tunable", False))
+
+    @property
+    def reads_words(self) -> bool:
+        """True if it reads the words of sentences."""
+        return bool(getattr(self.matcher_class, "reads_words", True))
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if it requires sentence-encoder vectors."""
+        return bool(getattr(self.matcher_class, "reads_vectors", False))
+
+    @property
+    def max_words(self) -> int | None:
+        """How many words of a sentence it reads, a setting `max_length`; None for all."""
+        return getattr(self, "max_length", None)
+
+    @property
+    def instances_per_image(self) -> int | None:
+        """How many instances an image's features join, a setting `instances`; None for one vector."""
+        return getattr(self, "instances", None)
+
+    @property
+    def concept_count(self) -> int | None:
+        """How many concepts it classifies images by, at most; None for a matcher."""
+        return None
+
+    @property
+    def predicts_concepts(self) -> bool:
+        """True if it classifies images by concepts instead of matching them with sentences."""
+        return self.concept_count is not None
+
+
+class UncheckedMatcher(MatcherSettings):
+    """The settings of any matcher as a recipe has them, where PyTorch and so the matchers are missing."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @property
+    def reads_words(self) -> bool:
+        """True: a run's vocabulary is empty if its matcher reads none."""
+        return True
+
+    @property
+    def reads_vectors(self) -> bool:
+        """False: nothing can be checked."""
+        return False
+
+
+MATCHERS = SettingsRegistry(
+    "matcher", "seesay.matchers", package="seesay.matchers", unchecked=UncheckedMatcher
+)
+register_matcher = MATCHERS.register_with
+
+# Settings of any matcher, in a field of other settings.
+AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(MATCHERS.validate)]
+
+
+class ComposedSettings(MatcherSettings):
+    """Base of the settings of a matcher put together of others, its members, each trained by its own recipe.
+
+    `members` names those recipes. Their settings stand in `matchers` once the recipe is resolved, in the
+    same order.
+
+    Attributes:
+        rule: what its members must be, for error messages.
+        together: how error messages call its members.
+    """
+
+    is_composed: ClassVar[bool] = True
+    joins_inputs: ClassVar[bool] = False  # True if members may read a part of the inputs only
+    rule: ClassVar[str]
+    together: ClassVar[str]
+
+    members: tuple[str, ...] = Field(min_length=2)
+    matchers: tuple[AnyMatcherSettings, ...] = ()
+
+    def accepts(self, member: MatcherSettings) -> bool:
+        """Return whether that matcher can be a member."""
+        raise NotImplementedError
+
+    def with_members(
+        self, matchers: Sequence[MatcherSettings], places: Sequence[tuple[int, ...]]
+    ) -> ComposedSettings:
+        """Fill in the members' settings; `places` are each one's image arrays among those of the recipe."""
+        del places
+        return self.model_copy(update={"matchers": tuple(matchers)})
+
+    def check_resolved(self, filled: int) -> None:
+        """Raise `SeesayError` unless the settings of so many members are those of all."""
+        if filled != len(self.members):
+            raise SeesayError(
+                f"The members {', '.join(self.members)} come with the settings of {filled} matchers; "
+                "`seesay train` fills them in from the members' recipes."
+            )
+
+    @property
+    def reads_words(self) -> bool:
+        """True if a member reads words, or none is known yet."""
+        return not self.matchers or any(member.reads_words for member in self.matchers)
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True if a member needs vectors."""
+        return any(member.reads_vectors for member in self.matchers)
+
+    @property
+    def max_words(self) -> int | None:
+        """How many words of a sentence all members read; None for all words."""
+        found = (member.max_words for member in self.matchers)
+        return min((words for words in found if words is not None), default=None)
