@@ -38,8 +38,8 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode, tar_members
 from seesay.data.scenes import write_scenes
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.efficientnet import PixelsToFeatures, load_lite
 from seesay.encoders.images.encode import encode_images, fill_stores
+from seesay.encoders.networks.lite import PixelsToFeatures, load_lite
 
 NETWORK = "efficientnet-lite0"
 IMAGES = 32

@@ -23,7 +23,8 @@ from benchmarks._harness import arguments, report
 from benchmarks.encoding import PRODUCT, best_of_turns, flops, jpegs, one_core
 from seesay.data.images import decode
 from seesay.encoders.images.base import resize
-from seesay.encoders.regions.base import SIDE, load_maps, load_region_encoder, onnx_maps
+from seesay.encoders.networks.lite import load_maps
+from seesay.encoders.regions.base import NETWORK, SIDE, load_region_encoder, map_network
 from seesay.encoders.regions.proposals import propose
 
 IMAGES = 16
@@ -52,7 +53,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
     pooled = load_region_encoder("efficientnet-lite0:roi")
     cropped = load_region_encoder("efficientnet-lite0:crops")
     boxes = [propose(pixels, COUNT).boxes for pixels in images]
-    network, squares = onnx_maps(), [resize(pixels, SIDE, SIDE)[None] for pixels in images]
+    network, squares = map_network(), [resize(pixels, SIDE, SIDE)[None] for pixels in images]
     pairs = list(zip(images, boxes, strict=True))
     a, b = torch.rand(PRODUCT, PRODUCT), torch.rand(PRODUCT, PRODUCT)
     times = best_of_turns(
@@ -66,7 +67,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
         time.process_time,
     )
     ms = {name: 1e3 * best / len(images) for name, best in times.items()}
-    work = flops(load_maps(), torch.from_numpy(squares[0]))
+    work = flops(load_maps(NETWORK), torch.from_numpy(squares[0]))
     rate = 2 * PRODUCT**3 / times["product"]
     floor = 1e3 * work / rate
     return {

@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def export(build: object = None, axes: dict[str, dict[int, str]] | None = None) -> Path:
     build = build or (lambda: nn.Sequential(nn.Dropout(0.5), nn.Softmax(dim=-1)))
-    return exported("soft", build, (torch.zeros(1, 4),), ["x"], ["y"], axes)  # type: ignore[arg-type]
+    return exported("soft", build, [np.zeros((1, 4), np.float32)], ["x"], ["y"], axes)  # type: ignore[arg-type]
 
 
 def test_a_network_is_exported_once_in_evaluation_mode(cache: Path) -> None:

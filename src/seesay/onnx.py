@@ -1,24 +1,53 @@
-"""Export networks from PyTorch for ONNX Runtime, once, and load them from the cache."""
+"""ONNX Runtime sessions, and networks that PyTorch exports for them once."""
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import onnxruntime
-import torch
-from torch import Tensor, nn
+import numpy as np
+from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, missing_extra
 from seesay.paths import cache_dir, replacing
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+class Session:
+    """A network in ONNX Runtime, on the CPU, opened when it is first run. Thread-safe.
+
+    Args:
+        find: returns the ONNX file, exporting it if it is missing.
+        threads: threads of one call; 0 for all cores.
+    """
+
+    def __init__(self, find: Callable[[], Path], threads: int) -> None:
+        self._find, self._threads = find, threads
+        self._session: Any = None
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """Compute all outputs.
+
+        Raises:
+            SeesayError: the file is damaged, or it must be exported first and PyTorch is missing.
+        """
+        with self._lock:
+            if self._session is None:
+                self._session = onnx_session(self._find(), self._threads)
+        outputs: list[NDArray[np.float32]] = self._session.run(None, dict(inputs))
+        return outputs
 
 
 def exported(
     name: str,
     build: Callable[[], nn.Module],
-    example: tuple[Tensor, ...],
+    example: Sequence[NDArray[Any]],
     inputs: list[str],
     outputs: list[str],
     axes: dict[str, dict[int, str]] | None = None,
@@ -28,7 +57,7 @@ def exported(
     The first axis of every input and output is dynamic; `axes` names others.
 
     Raises:
-        SeesayError: the cache cannot be written.
+        SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
     """
     path = cache_dir() / "onnx" / f"{name}.onnx"
     if path.is_file():
@@ -39,9 +68,11 @@ def exported(
         with replacing(path) as beside, warnings.catch_warnings():
             # The tracing exporter is the one without further dependencies; it warns that it is deprecated.
             warnings.simplefilter("ignore")
+            import torch
+
             torch.onnx.export(
                 build().eval(),
-                example,
+                tuple(torch.from_numpy(np.asarray(each)) for each in example),
                 str(beside),
                 input_names=inputs,
                 output_names=outputs,
@@ -49,6 +80,8 @@ def exported(
                 opset_version=17,
                 dynamo=False,
             )
+    except ModuleNotFoundError as failure:
+        raise (missing_extra(failure) or failure) from failure
     except OSError as error:
         raise SeesayError(
             f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
@@ -58,6 +91,8 @@ def exported(
 
 def onnx_session(path: Path, threads: int) -> Any:
     """Open a session on the CPU with that many threads a call; raise SeesayError if the file is damaged."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3

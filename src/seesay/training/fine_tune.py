@@ -22,9 +22,10 @@ from torch.utils.checkpoint import checkpoint as recomputed
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, random_crop
-from seesay.encoders.images.efficientnet import LITE, PixelsToFeatures, load_lite
+from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.encode import bytes_of, encode_images, in_threads
 from seesay.encoders.images.tuned import save_tuned
+from seesay.encoders.networks.lite import PixelsToFeatures, load_lite
 from seesay.errors import SeesayError
 from seesay.losses.base import ScoreLoss
 from seesay.matchers.composed import FineTunedSettings
@@ -216,7 +217,8 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, list[Epoch]]:
     weights, history = loop.run()
     module.load_state_dict(weights)
     draw_curves(history, out)
-    name = save_tuned(encoder, module.network.state_dict(), out)
+    arrays = {key: value.cpu().numpy() for key, value in module.network.state_dict().items()}
+    name = save_tuned(encoder, arrays, out)
     # Were it left, a member that was trained anew would be passed over for it.
     (out / checkpoint.FILE).unlink()
     return run.recipe.model_copy(update={"encoders": (name,)}), history

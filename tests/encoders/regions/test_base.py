@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from seesay.encoders import REGION_ENCODERS
 from seesay.encoders.images.base import list_encoders, load_image_encoder, resize
-from seesay.encoders.images.efficientnet import on_device
+from seesay.encoders.networks.lite import load_maps, on_device
 from seesay.encoders.regions.base import (
+    NETWORK,
     SIDE,
     clip_boxes,
-    load_maps,
     load_region_encoder,
-    onnx_maps,
+    map_network,
     pool_regions,
 )
 from seesay.errors import SeesayError
@@ -127,7 +127,7 @@ BOXES = np.array([[0, 0, 270, 180], [30, 20, 200, 120], [250, 160, 400, 300], [5
 
 def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) -> None:
     rows = load_region_encoder("efficientnet-lite0:roi").encode(photo, BOXES)
-    network = load_maps().network
+    network = load_maps(NETWORK).network
     seen: list[np.ndarray] = []
     for block in (10, 15):  # the last of strides 16 and 32
         network._blocks[block].register_forward_hook(
@@ -145,8 +145,9 @@ def test_pooled_regions_are_those_of_the_network_run_plainly(photo: np.ndarray) 
 
 def test_the_exported_maps_are_those_in_pytorch(photo: np.ndarray) -> None:
     pixels = resize(photo, SIDE, SIDE)[None]
-    for exported, eager in zip(onnx_maps()(pixels), on_device(load_maps(), "cpu")(pixels), strict=True):
-        np.testing.assert_allclose(exported, eager, atol=2e-3)
+    eager = on_device(load_maps(NETWORK), "cpu")(pixels)
+    for exported, other in zip(map_network()(pixels), eager, strict=True):
+        np.testing.assert_allclose(exported, other, atol=2e-3)
 
 
 def thirds(box: np.ndarray) -> list[np.ndarray]:

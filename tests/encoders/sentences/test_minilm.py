@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 import torch
 
+from seesay.encoders.networks.minilm import load_minilm
 from seesay.encoders.sentences.minilm import (
     CLASSES,
     DIM,
-    _folder,
     class_names,
     class_vectors,
-    load_minilm,
     minilm_vectors,
+    packaged_folder,
 )
 
 SENTENCES = [
@@ -23,8 +23,8 @@ SENTENCES = [
 
 def test_equals_transformers_bert() -> None:
     transformers = pytest.importorskip("transformers")
-    reference = transformers.BertModel.from_pretrained(_folder(), add_pooling_layer=False).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(_folder())
+    reference = transformers.BertModel.from_pretrained(packaged_folder(), add_pooling_layer=False).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(packaged_folder())
     codes = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     with torch.inference_mode():
         hidden = reference(**codes).last_hidden_state

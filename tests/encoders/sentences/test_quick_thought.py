@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from seesay.encoders.networks.quick_thought import contrast
 from seesay.encoders.sentences import quick_thought
-from seesay.encoders.sentences.quick_thought import QuickThought, contrast
+from seesay.encoders.sentences.quick_thought import QuickThought
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.errors import SeesayError
 

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
-from torch.nn import functional
+from safetensors.numpy import load_file
 
 from seesay.encoders import TunedName, kind_of, register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
@@ -34,13 +32,15 @@ REGIONS = 50  # the paper's r, the whole image among them
 _INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
 _CROPS_AT_ONCE = 32  # that the network sees
 
+Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and bias (out,)
+
 
 class StoredHead(NamedTuple):
     """The output layers of a multi-label CNN, linear with ReLU between them, and what they read."""
 
     encoder: str  # whose features are read
     arrays: tuple[str, ...]  # of that encoder, side by side
-    layers: tuple[tuple[Tensor, Tensor], ...]  # weight and bias of each
+    layers: tuple[Layer, ...]  # weight and bias of each
     path: Path  # of the weights
 
     @classmethod
@@ -76,20 +76,17 @@ class StoredHead(NamedTuple):
         """Width of the arrays that `scores` returns."""
         return dict.fromkeys(("pooled", "logits"), len(self.layers[-1][0]))
 
-    @torch.inference_mode()
     def scores(self, arrays: Arrays) -> Arrays:
         """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
-        features = np.concatenate([arrays[name] for name in self.arrays], axis=1)
-        logits = torch.from_numpy(features)
-        for number, layer in enumerate(self.layers):
-            logits = functional.linear(functional.relu(logits) if number else logits, *layer)
-        return {"pooled": torch.sigmoid(logits).numpy(), "logits": logits.numpy()}
+        logits = _apply(self.layers, np.concatenate([arrays[name] for name in self.arrays], axis=1))
+        # tanh does not overflow.
+        return {"pooled": 0.5 + 0.5 * np.tanh(0.5 * logits), "logits": logits}
 
     def fingerprint(self, base: ImageEncoder) -> str:
         """Identify head and base encoder."""
         digest = hashlib.blake2b(digest_size=16)
         for tensor in (tensor for layer in self.layers for tensor in layer):
-            digest.update(tensor.numpy().tobytes())
+            digest.update(tensor.tobytes())
         return f"{base.fingerprint} {','.join(self.arrays)} {digest.hexdigest()}"
 
 
@@ -183,17 +180,20 @@ def keep_concepts(name: str, folder: Path) -> str:
     return kept
 
 
-def _layers(path: Path) -> tuple[tuple[Tensor, Tensor], ...]:
+def _layers(path: Path) -> tuple[Layer, ...]:
     """Read linear layers named `….NUMBER.weight` and `….NUMBER.bias`, in the order of their numbers."""
     try:
-        tensors = load_file(path)
+        tensors = {key: np.asarray(value, np.float32) for key, value in load_file(path).items()}
         names = {int(key.split(".")[-2]): key.rpartition(".")[0] for key in tensors}
-        layers = [
-            (tensors[f"{n}.weight"].float(), tensors[f"{n}.bias"].float()) for _, n in sorted(names.items())
-        ]
-        features = torch.zeros(1, layers[0][0].shape[1])
-        for layer in layers:
-            features = functional.linear(features, *layer)
+        layers = tuple((tensors[f"{n}.weight"], tensors[f"{n}.bias"]) for _, n in sorted(names.items()))
+        _apply(layers, np.zeros((1, layers[0][0].shape[1]), np.float32))
     except (OSError, SafetensorError, RuntimeError, ValueError, LookupError) as failure:
         raise SeesayError(f"{path}: no weights of a concept head ({failure}); train again.") from failure
-    return tuple(layers)
+    return layers
+
+
+def _apply(layers: Sequence[Layer], features: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Apply linear layers with ReLU between them: (n, d) to (n, K)."""
+    for number, (weight, bias) in enumerate(layers):
+        features = (np.maximum(features, 0) if number else features) @ weight.T + bias
+    return features

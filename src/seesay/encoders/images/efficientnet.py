@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor, nn
 
-from seesay.encoders import TunedName, package_folder, register_image_encoder
+from seesay.encoders import TunedName, register_image_encoder
 from seesay.encoders.images.base import CROPS, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.errors import SeesayError, did_you_mean
-from seesay.onnx import exported, onnx_session
+from seesay.onnx import Session, exported
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 class LiteWeights(NamedTuple):
@@ -41,25 +38,6 @@ LITE = {
     "efficientnet-lite1": _lite(1, 240, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"),
     "efficientnet-lite2": _lite(2, 260, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
 }
-
-
-class PixelsToFeatures(nn.Module):
-    """Pixels (n, side, side, 3) uint8 RGB to pooled features (n, 1280) and class logits (n, 1000).
-
-    The packages' weights expect (x - 127) / 128, channels first; both happen here, so that an exported graph
-    carries its own preprocessing.
-    """
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute pooled features before dropout, and the classifier's logits."""
-        scaled = (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
-        maps: Tensor = self.network.extract_features(scaled)  # type: ignore[operator]
-        pooled = maps.mean(dim=(2, 3))
-        return pooled, self.network._fc(pooled)  # type: ignore[operator]
 
 
 @register_image_encoder("efficientnet-lite0")
@@ -93,66 +71,34 @@ def lite_network(name: str, device: str, side: int) -> Network:
     network, _, tuned = name.partition("@")
     key = f"{network}-{'' if side == LITE[network].size else f'{side}-'}{tuned or LITE[network].sha256[:16]}"
     names = ["pooled", "logits"]
-    build = partial(load_lite, name)
-    run = on_cpu(key, build, side, names) if device == "cpu" else on_device(build(), device)
+    if own := TunedName.from_name(name):
+        tuned_file(own)  # that its weights are missing is said at once, not at the first image
+    run = run_squares(key, partial(_load_lite, name), side, names, device)
     return lambda pixels: dict(zip(names, run(pixels), strict=True))
 
 
-def on_cpu(
-    key: str, build: Callable[[], nn.Module], side: int, outputs: list[str]
+def run_squares(
+    key: str, build: Callable[[], nn.Module], side: int, outputs: list[str], device: str
 ) -> Callable[[Pixels], list[NDArray[np.float32]]]:
-    """Run a module of squares in ONNX Runtime, on one core a call; `key` names its exported file."""
-    example = torch.zeros(1, side, side, 3, dtype=torch.uint8)
-    session = onnx_session(exported(key, build, (example,), ["pixels"], outputs), threads=1)
-    return lambda pixels: session.run(None, {"pixels": np.ascontiguousarray(pixels)})
+    """Return a function that runs a module of squares: in ONNX Runtime on one core a call, or on a GPU.
 
-
-def on_device(module: nn.Module, device: str) -> Callable[[Pixels], list[NDArray[np.float32]]]:
-    """Run a module of squares in PyTorch, in half precision on a GPU."""
-    module = module.to(device)
-    kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
-
-    @torch.inference_mode()
-    def run(pixels: Pixels) -> list[NDArray[np.float32]]:
-        with torch.autocast(kind, torch.float16, enabled=kind == "cuda"):
-            outputs = module(torch.from_numpy(np.ascontiguousarray(pixels)).to(device))
-        return [each.float().cpu().numpy() for each in outputs]
-
-    return run
-
-
-def load_lite(name: str) -> PixelsToFeatures:
-    """Load a network with its packaged weights, or with the fine-tuned ones behind an @, for evaluation.
-
-    The package ships a .pth file: it is read only if its hash is the known one, and with PyTorch's restricted
-    reader, which builds tensors and nothing else.
+    Args:
+        key: the name of its exported file.
+        build: returns the module, whose input is pixels (n, side, side, 3) uint8.
+        side: in pixels.
+        outputs: names of what it returns.
+        device: "cpu", or another in PyTorch.
     """
-    from efficientnet_lite_pytorch import EfficientNet
+    if device != "cpu":
+        from seesay.encoders.networks.lite import on_device
 
-    network, _, weights = name.partition("@")
-    tuned = TunedName.from_name(name)
-    if network not in LITE or (weights and tuned is None):
-        raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
-    if tuned is not None:
-        module = PixelsToFeatures(EfficientNet.from_name(network))
-        path = tuned_file(tuned)
-        try:
-            module.load_state_dict(load_file(path))
-        except (RuntimeError, SafetensorError) as failure:
-            raise SeesayError(f"{path}: not the weights of {network}; train again.") from failure
-        return module.eval()
-    known = LITE[network]
-    path = _packaged_file(known.file)
-    if hashlib.sha256(path.read_bytes()).hexdigest() != known.sha256:
-        raise SeesayError(f"{path}: not the published weights of {network}; reinstall its package.")
-    inner = EfficientNet.from_name(network)
-    inner.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    return PixelsToFeatures(inner).eval()
+        return on_device(build(), device)
+    example = np.zeros((1, side, side, 3), np.uint8)
+    session = Session(lambda: exported(key, build, [example], ["pixels"], outputs), threads=1)
+    return lambda pixels: session.run({"pixels": np.ascontiguousarray(pixels)})
 
 
-def _packaged_file(relative: str) -> Path:
-    package, _, inside = relative.partition("/")
-    path = package_folder(package) / inside
-    if not path.is_file():
-        raise SeesayError(f"{path}: missing; reinstall the package {package.replace('_', '-')}.")
-    return path
+def _load_lite(name: str) -> nn.Module:
+    from seesay.encoders.networks.lite import load_lite
+
+    return load_lite(name)

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
 from seesay.errors import SeesayError
 
-# Module, how it is called, side in pixels, and mean and deviation of the channels.
-Tower = tuple[nn.Module, Callable[[Tensor], Tensor], int, tuple[float, ...], tuple[float, ...]]
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    # Module, how it is called, side in pixels, and mean and deviation of the channels.
+    Tower = tuple[nn.Module, Callable[[Tensor], Tensor], int, tuple[float, ...], tuple[float, ...]]
 
 
 @register_image_encoder("open_clip")
@@ -35,6 +36,8 @@ class HubEncoder(ImageEncoder):
         library, _, which = name.partition(":")
         load = {"timm": _timm, "open_clip": _open_clip, "transformers": _transformers}[library]
         try:
+            import torch
+
             module, forward, size, *channels = load(which)
         except ImportError as missing:
             raise SeesayError(
@@ -57,6 +60,8 @@ class HubEncoder(ImageEncoder):
 
 
 def _weights_hash(module: nn.Module) -> str:
+    import torch
+
     digest = hashlib.blake2b(digest_size=16)
     for key, value in module.state_dict().items():
         digest.update(key.encode())
@@ -66,6 +71,7 @@ def _weights_hash(module: nn.Module) -> str:
 
 def _timm(which: str) -> Tower:
     import timm
+    import torch
 
     architecture, _, weights = which.partition("@")
     with torch.random.fork_rng(devices=[]):  # the caller's own seed goes on as it was
@@ -90,6 +96,8 @@ def _transformers(which: str) -> Tower:
 
     processor = AutoImageProcessor.from_pretrained(which)
     module = AutoModel.from_pretrained(which)
+    from torch import Tensor
+
     edge = processor.size.get("height") or processor.size.get("shortest_edge")
 
     def forward(images: Tensor) -> Tensor:

@@ -10,10 +10,12 @@ import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor
+from safetensors.numpy import save_file
 
 from seesay.encoders import TunedName, untuned
 from seesay.errors import SeesayError
@@ -23,13 +25,13 @@ BASE = "encoder"  # in a file's metadata: the encoder whose features these weigh
 
 
 def save_tuned(
-    encoder: str, tensors: Mapping[str, Tensor], folder: Path, about: dict[str, str] | None = None
+    encoder: str, tensors: Mapping[str, NDArray[Any]], folder: Path, about: dict[str, str] | None = None
 ) -> str:
     """Write an encoder's weights, and `about` as their metadata, into a run's folder; return its new name."""
     network, _, crop = untuned(encoder).partition(":")
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / "encoder.safetensors"
-    save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, beside, about)
+    save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, beside, about)
     digest = _digest(beside)
     beside.replace(_file(folder, digest))
     return str(TunedName(network, digest, crop))
@@ -73,7 +75,7 @@ def tuned_file(name: TunedName) -> Path:
 
 def metadata(path: Path) -> dict[str, str]:
     """Read the metadata of a safetensors file."""
-    with safe_open(path, "pt") as file:
+    with safe_open(path, "numpy") as file:
         return file.metadata() or {}
 
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from seesay.encoders import REGION_ENCODERS, Described, kind_of, register_region_encoder
 from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
-from seesay.encoders.images.efficientnet import LITE, load_lite, on_cpu, on_device
+from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.errors import SeesayError, did_you_mean
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Boxes = NDArray[np.float32]
 Rows = NDArray[np.float32]
@@ -30,7 +32,6 @@ EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
 
 NETWORK = "efficientnet-lite0"
 BINS = 3  # a side of each box
-STRIDE_16 = 11  # blocks of the network before its stride becomes 32
 CHANNELS = (112, 320)  # of the maps of stride 16 and 32
 SIDE = 448  # pixels, of the square that the whole image is resized to
 CROPS_AT_ONCE = 32
@@ -159,37 +160,6 @@ def _shares(edges: NDArray[np.floating], cells: int) -> NDArray[np.float32]:
     return shares[..., 1:-1].astype(np.float32)
 
 
-class PixelsToMaps(nn.Module):
-    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, 112), and 32, (n, h, w, 320)."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the maps, channels last: then a region is a matrix product."""
-        network: Any = self.network
-        scaled = (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
-        fine = network._swish(network._bn0(network._conv_stem(scaled)))
-        for block in network._blocks[:STRIDE_16]:
-            fine = block(fine)
-        coarse = fine
-        for block in network._blocks[STRIDE_16:]:
-            coarse = block(coarse)
-        return fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1)
-
-
-def load_maps() -> PixelsToMaps:
-    """Load the network up to its last block, for any side that 32 divides."""
-    return PixelsToMaps(load_lite(NETWORK).network).eval()
-
-
-def onnx_maps() -> MapNetwork:
-    """Load the same in ONNX Runtime on one core, for squares of SIDE pixels."""
-    key = f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
-    return on_cpu(key, load_maps, SIDE, ["fine", "coarse"])
-
-
 @register_region_encoder(NETWORK)
 class LiteRegionEncoder(RegionEncoder):
     """EfficientNet-Lite0 on regions."""
@@ -207,9 +177,21 @@ class LiteRegionEncoder(RegionEncoder):
             raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
         if name.endswith(":crops"):
             return cls(name, lite.sha256, "squash bicubic v1", lite.dim, _crops(device))
-        run = onnx_maps() if device == "cpu" else on_device(load_maps(), device)
+        run = map_network(device)
         dim = BINS * BINS * sum(CHANNELS)
         return cls(name, lite.sha256, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(run))
+
+
+def map_network(device: str = "cpu") -> MapNetwork:
+    """Load the network up to its last block, for squares of SIDE pixels."""
+
+    def build() -> nn.Module:
+        from seesay.encoders.networks.lite import load_maps
+
+        return load_maps(NETWORK)
+
+    key = f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
+    return run_squares(key, build, SIDE, ["fine", "coarse"], device)
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:

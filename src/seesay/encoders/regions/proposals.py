@@ -10,11 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
 
 from seesay.data.boxes import iou
 from seesay.encoders.images.base import Pixels, resize
@@ -82,6 +79,9 @@ def best_of_clusters(boxes: NDArray[np.float32], count: int) -> NDArray[np.float
     """
     if len(boxes) <= count or count < 1:
         return boxes[: max(count, 0)]
+    from scipy.cluster.hierarchy import fcluster, linkage
+    from scipy.spatial.distance import squareform
+
     distances = 1 - iou(boxes, boxes).astype(np.float64)
     np.fill_diagonal(distances, 0)
     tree = linkage(squareform(distances, checks=False), "average")
@@ -95,6 +95,8 @@ def _edge_boxes(pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArra
     # The finder takes no 0 for a maximum, and fails without edges.
     if count < 1 or not strength.any():
         return np.zeros((0, 4), np.float32), np.zeros(0, np.float32)
+    import cv2
+
     finder = cv2.ximgproc.createEdgeBoxes(beta=_OVERLAP, kappa=_SIZE_PENALTY, maxBoxes=count)
     found, scores = finder.getBoundingBoxes(strength, orientation)
     boxes = np.asarray(found, np.float32).reshape(-1, 4)  # x y width height
@@ -105,6 +107,8 @@ def _edge_boxes(pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArra
 
 def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Strength 0..1 of thinned edges, and the gradient's orientation in 0..π, (h, w) each."""
+    import cv2
+
     grey = cv2.GaussianBlur(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), (0, 0), _BLUR)
     dx, dy = cv2.Scharr(grey, cv2.CV_16S, 1, 0), cv2.Scharr(grey, cv2.CV_16S, 0, 1)
     threshold = float(_THRESHOLD)
@@ -121,4 +125,6 @@ def _edges(pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 
 
 def _thinned(dx: NDArray[np.int16], dy: NDArray[np.int16], threshold: float) -> NDArray[np.bool_]:
+    import cv2
+
     return np.asarray(cv2.Canny(dx, dy, threshold / 3, threshold, L2gradient=True) > 0)

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
-from scipy.linalg import eigh
-from scipy.linalg.blas import ssyrk
 
 from seesay.encoders import SENTENCE_ENCODERS, Described
 from seesay.errors import SeesayError
@@ -123,6 +121,8 @@ def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
     more, as in the paper's 18,000 to 6,000) that is exact and less work than a randomised range finder, whose
     two products cost 4·n·D·d. ValueError is raised if there are no rows.
     """
+    from scipy.linalg import eigh
+
     mean, covariance = _moments(batches)
     # All eigenvectors by divide and conquer take a third of the time of most of them by their number.
     values, vectors = eigh(covariance, lower=False, driver="evd", overwrite_a=True)
@@ -135,6 +135,8 @@ def fit_pca(batches: Iterable[Vectors], dim: int) -> Pca:
 
 def _moments(batches: Iterable[Vectors]) -> tuple[Vectors, Vectors]:
     """Mean (D,) and covariance (D, D), of which only the upper triangle is filled in."""
+    from scipy.linalg.blas import ssyrk
+
     shift: Vectors | None = None
     for rows in batches:
         if shift is None:

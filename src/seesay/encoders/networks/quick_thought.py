@@ -1,0 +1,94 @@
+"""The LSTM of Quick-Thought in PyTorch: how it is trained, and what it makes of sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
+
+from seesay.encoders.sentences.word_vectors import Bags
+from seesay.progress import progress
+
+_RATE, _CLIP = 1e-3, 1.0
+_SCALE = 20.0  # of cosines, before the softmax
+_MAX_LENGTH = 50  # words, as in GVSE
+_ENCODED_AT_ONCE = 512  # sentences
+
+Rows = NDArray[np.int64]
+
+
+def train_lstm(
+    dim: int, width: int, bags: Bags, batches: Iterable[tuple[Rows, ...]], steps: int, seed: int
+) -> nn.LSTM:
+    """Train an LSTM on batches of sentences, for each another of its image, and that image's number."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        lstm = nn.LSTM(dim, width)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        lstm.to(device).train()
+        vectors, words = torch.from_numpy(bags.vectors).to(device), _sentences(bags)
+        optimizer = torch.optim.Adam(lstm.parameters(), lr=_RATE)
+        with progress("quick-thought", steps, "batches") as advance:
+            for one, other, images in batches:
+                states = _states(lstm, [words[i] for i in (*one, *other)], vectors)
+                numbers = torch.from_numpy(images).to(device)
+                loss = contrast(states[: len(one)], states[len(one) :], numbers)
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                nn.utils.clip_grad_norm_(lstm.parameters(), _CLIP)
+                optimizer.step()
+                advance(1)
+    return lstm
+
+
+def load_lstm(weights: Mapping[str, NDArray[np.float32]]) -> nn.LSTM:
+    """Restore an LSTM from its weights by name."""
+    width, dim = weights["weight_hh_l0"].shape[1], weights["weight_ih_l0"].shape[1]
+    lstm = nn.LSTM(dim, width)
+    lstm.load_state_dict({key: torch.from_numpy(weights[key]) for key in lstm.state_dict()})
+    return lstm
+
+
+@torch.inference_mode()
+def last_states(lstm: nn.LSTM, bags: Bags, chosen: Rows) -> NDArray[np.float32]:
+    """Compute the states after the last words of chosen sentences, of unit length, (k, width)."""
+    vectors, words = torch.from_numpy(bags.vectors), _sentences(bags)
+    parts = [np.zeros((0, lstm.hidden_size), np.float32)]
+    for start in range(0, len(chosen), _ENCODED_AT_ONCE):
+        some = chosen[start : start + _ENCODED_AT_ONCE]
+        states = _states(lstm, [words[i] for i in some], vectors)
+        parts.append(functional.normalize(states, dim=1).numpy())
+    return np.concatenate(parts)
+
+
+def contrast(one: Tensor, other: Tensor, images: Tensor) -> Tensor:
+    """Negative log-likelihood of each sentence's neighbour among the batch, averaged over both directions.
+
+    `one` and `other` are states (n, d) of sentences and their neighbours; `images` (n,) says which image each
+    pair describes: other sentences of the same image are not candidates.
+    """
+    logits = _SCALE * functional.normalize(one, dim=1) @ functional.normalize(other, dim=1).T
+    same = images[:, None] == images[None, :]
+    logits = logits.masked_fill(same.fill_diagonal_(False), -torch.inf)
+    target = torch.arange(len(one), device=one.device)
+    return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
+
+
+def _states(lstm: nn.LSTM, sentences: Sequence[Tensor], vectors: Tensor) -> Tensor:
+    """Compute the states after the last words, (n, width), of sentences given as rows of `vectors`."""
+    lengths = torch.tensor([len(words) for words in sentences])
+    padded = pad_sequence(list(sentences)).to(vectors.device)
+    packed = pack_padded_sequence(vectors[padded], lengths, enforce_sorted=False)
+    state: Tensor = lstm(packed)[1][0][0]
+    return state
+
+
+def _sentences(bags: Bags) -> list[Tensor]:
+    """Each sentence's words as rows of the bags' vectors."""
+    flat = torch.from_numpy(bags.numbers)
+    return [words[:_MAX_LENGTH] for words in torch.split(flat, bags.lengths.tolist())]
