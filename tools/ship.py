@@ -1,4 +1,4 @@
-"""Put a trained run into the package as shipped weights, in half precision.
+"""Put a trained run into the package as shipped weights, in half precision, with its export to ONNX.
 
 python tools/ship.py runs/seesay-small src/seesay/weights/seesay-small
 """
@@ -12,19 +12,23 @@ from pathlib import Path
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from seesay.runs.export import export_run
+from seesay.runs.run import Run
+
 MAX_BYTES = 20_000_000
 
 
 def ship(run: Path, target: Path) -> int:
-    """Copy recipe and vocabulary and convert the weights to half precision; return the bytes written."""
+    """Copy recipe and vocabulary, convert the weights to half precision and export them; return the bytes."""
     target.mkdir(parents=True, exist_ok=True)
     with safe_open(run / "weights.safetensors", "pt") as file:
         weights = {key: file.get_tensor(key).half() for key in file.keys()}  # noqa: SIM118
         save_file(weights, target / "weights.safetensors", file.metadata())
     for name in ("recipe.yaml", "vocabulary.json"):
         shutil.copyfile(run / name, target / name)
-    for name in ("recipe.yaml", "vocabulary.json", "weights.safetensors"):
-        (target / name).chmod(0o644)
+    export_run(Run.load(str(target), "cpu"))
+    for path in target.iterdir():
+        path.chmod(0o644)
     return sum(path.stat().st_size for path in target.iterdir())
 
 

@@ -140,4 +140,4 @@ def take_apart(rows: Tensor, shapes: Sequence[torch.Size]) -> list[Tensor]:
     """Return views of rows (n, sum of sizes) as (n, *shape) each; nothing is copied."""
     sizes = [shape.numel() for shape in shapes]
     parts = zip(torch.split(rows, sizes, dim=1), shapes, strict=True)
-    return [part.view(len(part), *shape) for part, shape in parts]
+    return [part.view(part.shape[0], *shape) for part, shape in parts]

@@ -81,7 +81,7 @@ class Decoder(nn.Module):
     @torch.no_grad()
     def greedy(self, images: Tensor, table: Tensor, max_length: int) -> Sentences:
         """Write the likeliest next word again and again: n sentences of 1 to `max_length` words."""
-        last = torch.full((len(images),), self.mark, device=images.device)
+        last = torch.full((images.shape[0],), self.mark, dtype=torch.int64, device=images.device)
         state, written = _start(images), []
         ended = torch.zeros_like(last, dtype=torch.bool)
         for place in range(max_length):
@@ -89,7 +89,7 @@ class Decoder(nn.Module):
             logits[:, [UNKNOWN] if place else [UNKNOWN, self.mark]] = -torch.inf
             last = logits.argmax(dim=1)
             ended = ended | (last == self.mark)
-            if ended.all():
+            if not torch.onnx.is_in_onnx_export() and ended.all():
                 break
             written.append(last.masked_fill(ended, self.mark))
         words = torch.stack(written, dim=1)

@@ -57,7 +57,10 @@ class BRNN(nn.Module):
 
     def forward(self, sentences: Sentences, max_length: int) -> Tensor:
         """Return h_t of each word, (m, max_length, dim); zeros behind the last word."""
-        longest = int(sentences.lengths.max()) if len(sentences) else 1
+        if torch.onnx.is_in_onnx_export():
+            longest = max_length  # the loops over places are unrolled
+        else:
+            longest = int(sentences.lengths.max()) if len(sentences) else 1
         places = torch.arange(longest, device=sentences.lengths.device)
         there = places < sentences.lengths[:, None]
         padded = self.embedding.weight.new_zeros(*there.shape, self.embedding.embedding_dim)

@@ -114,7 +114,7 @@ class AttentionalLSTM(nn.Module):
         """Return the state h_T, (n, H), and the saliencies p, (n, T, I), for instances (n, I, F)."""
         missing = absent(instances)
         mapped = self.image_map(instances)
-        hidden = memory = instances.new_zeros(len(instances), self.dim)
+        hidden = memory = instances.new_zeros(instances.shape[0], self.dim)
         saliencies = []
         for _ in range(self.steps):
             scores = self.saliency(torch.tanh(mapped + self.state_map(hidden)[:, None]))[..., 0]
@@ -313,7 +313,7 @@ def split_instances(image_dim: int, instances: int) -> int:
 
 def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
     """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length."""
-    rows = images.view(len(images), instances, images.shape[1] // instances).to(dtype)
+    rows = images.view(images.shape[0], instances, images.shape[1] // instances).to(dtype)
     return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2)
 
 

@@ -61,8 +61,10 @@ class SentenceCNN(nn.Module):
         pooled = []
         for width, kernel in zip(self.widths, self._kernels(), strict=True):
             products = _products(vectors, kernel.weight, width)
-            windows = _rows_of_windows(occurrence, places[:, :width], len(words))
-            responses = functional.embedding_bag(windows, products, mode="sum", padding_idx=len(products) - 1)
+            windows = _rows_of_windows(occurrence, places[:, :width], words.shape[0])
+            responses = functional.embedding_bag(
+                windows, products, mode="sum", padding_idx=products.shape[0] - 1
+            )
             pooled.append(max_over_time(responses, sentences.lengths) + kernel.bias)
         # Bias and ReLU commute with the maximum and cost less behind it.
         return functional.relu(torch.cat(pooled, dim=1))
@@ -92,9 +94,10 @@ def window_places(lengths: Tensor, width: int) -> Tensor:
 
     Positions past the end of the sentence are `total`.
     """
-    total = int(lengths.sum())
+    total = lengths.sum()
     ends = torch.repeat_interleave(lengths.cumsum(0), lengths)
-    places = torch.arange(total, device=lengths.device)[:, None] + torch.arange(width, device=lengths.device)
+    first = torch.arange(total, device=lengths.device)  # type: ignore[call-overload]
+    places = first[:, None] + torch.arange(width, device=lengths.device)
     return torch.where(places < ends[:, None], places, total)
 
 
@@ -104,7 +107,7 @@ def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
     `segment_reduce` alone divides only a positive gradient among tied rows; a negative one goes to each in
     full (seen in torch 2.13).
     """
-    owner = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    owner = torch.repeat_interleave(torch.arange(lengths.shape[0], device=lengths.device), lengths)
     with torch.no_grad():
         highest = torch.segment_reduce(values, "max", lengths=lengths, axis=0)
         share = (values == highest[owner]).to(values.dtype)

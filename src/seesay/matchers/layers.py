@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.matchers.sentences import Sentences, check_vocabulary
+from seesay.matchers.sentences import Sentences, check_vocabulary, word_places
 
 
 class ScoreLayer(nn.Linear):
@@ -34,8 +34,23 @@ class WordLSTM(nn.Module):
         """Return the states, (m, dim)."""
         if not len(sentences):
             return self.embedding.weight.new_zeros(0, self.lstm.hidden_size)
-        state: Tensor = self.lstm(sentences.packed(self.embedding(sentences.words)))[1][0][0]
-        return state
+        return last_states(self.lstm, sentences, self.embedding(sentences.words))
+
+
+def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) -> Tensor:
+    """Return the states (m, dim) of a recurrent layer after each sentence's last word.
+
+    Args:
+        layer: a single layer that reads forwards.
+        sentences: m of them.
+        vectors: of their words, (total, d).
+    """
+    if torch.onnx.is_in_onnx_export():  # a packed sequence cannot be exported to ONNX
+        outputs: Tensor = layer(vectors[word_places(sentences.lengths)[0].T])[0]
+        return outputs[sentences.lengths - 1, torch.arange(outputs.shape[1], device=outputs.device)]
+    found = layer(sentences.packed(vectors))[1]
+    state: Tensor = found[0] if isinstance(found, tuple) else found
+    return state[0]
 
 
 def check_sizes(**sizes: int) -> None:

@@ -196,7 +196,7 @@ class MatchingCNN(PairMatcher):
         read = read_words(sentences, self.words.num_embeddings)
         starts = read.lengths.cumsum(0) - read.lengths
         lengths = read.lengths.clamp(max=MAX_LENGTH)
-        last = len(read.words) - 1
+        last = read.words.shape[0] - 1
 
         def encode(max_length: int, rows: Tensor) -> Tensor:
             real, places = lengths[rows], torch.arange(max_length, device=starts.device)[:, None]
@@ -205,9 +205,11 @@ class MatchingCNN(PairMatcher):
             for number in range(self.meeting):
                 responses = pool(gate(self._convolve(inputs, number), real))
                 inputs = functional.relu(responses + self._layer(number).bias)
-                real = (real.clamp(max=_PLACES[number] - _SPANS[number] + 1) + 1) // 2
+                real = _pooled(real, number)
             return self._padded(pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1))
 
+        if torch.onnx.is_in_onnx_export():  # groups are of the sentences at hand
+            return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
         # Of about one length, not of exactly one: a few large products instead of many small ones.
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
 
@@ -256,6 +258,8 @@ class MatchingCNN(PairMatcher):
         def score(places: int, rows: Tensor) -> Tensor:
             return self._match(sentences[rows, :places].transpose(0, 1) + images[rows])
 
+        if torch.onnx.is_in_onnx_export():  # as above
+            return self._match(sentences.transpose(0, 1) + images, _real_places(sentences))
         return _together(_real_places(sentences), score)
 
     def score_encoded(self, images: Tensor, sentences: Tensor) -> Tensor:
@@ -276,17 +280,23 @@ class MatchingCNN(PairMatcher):
         missing = _PLACES[self.meeting + 1] - responses.shape[1]
         return functional.pad(responses, (0, 0, 0, missing), value=-torch.inf)
 
-    def _match(self, met: Tensor) -> Tensor:
-        """Scores (n,) from the meeting layer's pooled sums (places, n, maps): the layers behind, eq. 2."""
-        hidden = self._respond(functional.relu(met), range(self.meeting + 1, len(_SPANS)))[0]
+    def _match(self, met: Tensor, real: Tensor | None = None) -> Tensor:
+        """Scores (n,) from the meeting layer's pooled sums (places, n, maps): the layers behind, eq. 2.
+
+        `real` is how many of the places each pair has, (n,); None where all are.
+        """
+        hidden = self._respond(functional.relu(met), range(self.meeting + 1, len(_SPANS)), real)[0]
         scores: Tensor = self.score_map(self.dropout(hidden))[:, 0]
         return scores
 
-    def _respond(self, inputs: Tensor, layers: range) -> Tensor:
+    def _respond(self, inputs: Tensor, layers: range, real: Tensor | None = None) -> Tensor:
         """Through layers that see no image: (places, n, width) to (fewer places, n, maps), eq. 3, 7."""
         for number in layers:
             # Bias and ReLU commute with the maximum and cost half behind it.
-            inputs = functional.relu(pool(self._convolve(inputs, number)) + self._layer(number).bias)
+            responses = self._convolve(inputs, number)
+            if real is not None:
+                responses, real = gate(responses, real), _pooled(real, number)
+            inputs = functional.relu(pool(responses) + self._layer(number).bias)
         return inputs
 
     def _convolve(self, inputs: Tensor, number: int) -> Tensor:
@@ -333,6 +343,11 @@ def pool(responses: Tensor) -> Tensor:
         return responses
     pooled = torch.maximum(responses[:-1:2], responses[1::2])
     return pooled if len(responses) % 2 == 0 else torch.cat([pooled, responses[-1:]])
+
+
+def _pooled(real: Tensor, number: int) -> Tensor:
+    """How many real places (n,) a layer makes of so many in front of it."""
+    return (real.clamp(max=_PLACES[number] - _SPANS[number] + 1) + 1) // 2
 
 
 def _for_and_against(width: int) -> Tensor:

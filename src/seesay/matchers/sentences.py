@@ -116,11 +116,21 @@ class Sentences:
     def truncated(self, max_length: int) -> Sentences:
         """Return the sentences without what follows their first `max_length` words."""
         lengths = self.lengths
-        if not (lengths > max_length).any():
+        if not torch.onnx.is_in_onnx_export() and not (lengths > max_length).any():
             return self
         starts = torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
-        kept = torch.arange(len(self.words), device=lengths.device) - starts < max_length
+        kept = torch.arange(self.words.shape[0], device=lengths.device) - starts < max_length
         return Sentences(self.words[kept], lengths.clamp(max=max_length), self.vectors)
+
+
+def word_places(lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Return where among all words those of each sentence stand, and which there are, both (m, longest).
+
+    Behind a sentence's last word its first one stands again. Sizes stay tensors while a matcher is traced.
+    """
+    column = torch.arange(lengths.max(), device=lengths.device)  # type: ignore[call-overload]
+    starts, there = lengths.cumsum(0) - lengths, column < lengths[:, None]
+    return starts[:, None] + torch.where(there, column, 0), there
 
 
 # What matchers accept: sentences, padded word numbers (m, t) with lengths (m,), or vectors (m, d).

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import check_sizes, word_embedding, xavier
+from seesay.matchers.layers import check_sizes, last_states, word_embedding, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -60,5 +60,4 @@ class VSEPlusPlus(EmbeddingMatcher):
         read = read_words(sentences, self.embedding.num_embeddings)
         if not len(read):
             return self.embedding.weight.new_zeros(0, self.gru.hidden_size)
-        _, last = self.gru(read.packed(self.embedding(read.words)))
-        return functional.normalize(last[0], dim=1)
+        return functional.normalize(last_states(self.gru, read, self.embedding(read.words)), dim=1)

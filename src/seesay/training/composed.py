@@ -19,6 +19,7 @@ from seesay.matchers.settings import ComposedSettings
 from seesay.recipes.load import check_member, is_same, member_recipes, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
+from seesay.runs.export import try_export
 from seesay.runs.run import RECIPE, WEIGHTS, Run, default_device, new_matcher
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.text.concepts import FILE as CONCEPTS
@@ -99,7 +100,9 @@ def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phr
     _write(run, members, task.image_dims)
     about = {member.recipe.name: _about(member) for member in members}
     summarize(run, corpus, task, history, about, gates).save(out)
-    return Run.load(str(out))
+    run = Run.load(str(out))
+    try_export(run)
+    return run
 
 
 def _write(run: Run, members: Sequence[Run], image_dims: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe
+from seesay.runs.export import try_export
 from seesay.runs.run import (
     RECIPE,
     TEXT,
@@ -93,7 +94,9 @@ def train(
     run.save_weights(best, task.image_dims)
     draw_curves(history, out)
     summarize(run, corpus, task, history).save(out)
-    return Run.load(str(out), module=module)
+    run = Run.load(str(out), module=module)
+    try_export(run)
+    return run
 
 
 def _begin(

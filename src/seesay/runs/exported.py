@@ -1,0 +1,247 @@
+"""A run's matcher in ONNX Runtime: embeds and scores without PyTorch.
+
+export.json             what was exported, and what the rest must know of the matcher
+images.onnx             features to embeddings, or to what pairs need of an image
+sentences.onnx          words and vectors of sentences to the same
+query_images.onnx       the same of queries, if the matcher embeds them differently
+query_sentences.onnx
+pairs.onnx              encoded images and sentences side by side to scores, of a pair matcher
+
+The graphs are small: they read their weights from the run's `weights.safetensors`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+
+EXPORT, WEIGHTS = "export.json", "weights.safetensors"
+FORMAT = 1
+_BATCH = 512  # images or sentences at a time
+_PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
+
+Floats = NDArray[np.float32]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """An exported graph: its file's digest, and how far its outputs were from PyTorch's at most."""
+
+    digest: str
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What `export.json` in a run's folder says.
+
+    Attributes:
+        folder: of the run.
+        weights: digest of the weights that the graphs belong to.
+        name: the recipe's name.
+        kind: the matcher's.
+        embeds: True if it embeds both sides, False if it scores pairs.
+        asymmetric: True if queries and gallery items are embedded differently.
+        dim: length of an embedding; None for a pair matcher.
+        encoders: names of the image encoders.
+        arrays: which of their arrays are joined.
+        image_dims: widths of these.
+        sentence_encoder: name of the sentence encoder, if any.
+        sentence_dim: width of its vectors; 0 without one.
+        max_words: how many words of a sentence are read; None for all.
+        instances: how many instances an image's features join; None for one vector.
+        regions: the recipe's settings of regions, if it matches these with phrases.
+        graphs: the exported graphs by the names of their files, without `.onnx`.
+    """
+
+    folder: Path
+    weights: str
+    name: str
+    kind: str
+    embeds: bool
+    asymmetric: bool
+    dim: int | None
+    encoders: tuple[str, ...]
+    arrays: tuple[str, ...]
+    image_dims: tuple[int, ...]
+    sentence_encoder: str | None
+    sentence_dim: int
+    max_words: int | None
+    instances: int | None
+    regions: Mapping[str, Any] | None
+    graphs: Mapping[str, Graph]
+
+    def to_json(self) -> str:
+        """Return the text of `export.json`."""
+        fields = asdict(self)
+        del fields["folder"]
+        return json.dumps({"format": FORMAT, **fields}, indent=1) + "\n"
+
+
+def read_export(folder: Path) -> Export | None:
+    """Read what was exported of the run in a folder; None if nothing was, or of other weights.
+
+    Raises:
+        SeesayError: the file is damaged.
+    """
+    path = folder / EXPORT
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found.pop("format") != FORMAT:  # of another version of seesay
+            return None
+        found["graphs"] = {name: Graph(**graph) for name, graph in found["graphs"].items()}
+        for name in ("encoders", "arrays", "image_dims"):
+            found[name] = tuple(found[name])
+        export = Export(folder, **found)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as failure:
+        raise SeesayError(f"{path}: damaged ({failure}); {_again(folder)}") from failure
+    try:
+        return export if file_digest(folder / WEIGHTS) == export.weights else None
+    except OSError:
+        return None
+
+
+def file_digest(path: Path) -> str:
+    """Return a digest of a file's contents."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+class ExportedMatcher:
+    """A matcher whose graphs are opened one by one, when each is first used. Thread-safe.
+
+    Sentences are given as `Sentences` holds them: `words` are the word ids of all, one sentence after the
+    other, (total,); `lengths` says how many each has, (m,); `vectors` are the sentence encoder's, (m, d).
+    """
+
+    def __init__(self, export: Export) -> None:
+        self.export = export
+        self._sessions: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def embed_images(self, features: Floats, query: bool = False) -> Floats:
+        """Embed images given as joined features (n, d), as (n, dim).
+
+        Raises:
+            SeesayError: the features are of another width, or the graph is damaged.
+        """
+        parts = self._of_images(self._side("images", query), features)
+        return np.concatenate([np.zeros((0, self.export.dim or 0), np.float32), *parts])
+
+    def embed_sentences(
+        self, words: Integers, lengths: Integers, vectors: Floats, query: bool = False
+    ) -> Floats:
+        """Embed m sentences, (m, dim).
+
+        Raises:
+            SeesayError: the vectors are of another width, or the graph is damaged.
+        """
+        parts = self._of_sentences(self._side("sentences", query), words, lengths, vectors)
+        return np.concatenate([np.zeros((0, self.export.dim or 0), np.float32), *parts])
+
+    def encode_images(self, features: Floats) -> Floats:
+        """Return what pairs need of n images, given as joined features (n, d); n is at least 1."""
+        return np.concatenate(list(self._of_images("images", features)))
+
+    def encode_sentences(self, words: Integers, lengths: Integers, vectors: Floats) -> Floats:
+        """Return what pairs need of m sentences; m is at least 1."""
+        return np.concatenate(list(self._of_sentences("sentences", words, lengths, vectors)))
+
+    def score_pairs(self, images: Floats, sentences: Floats) -> Floats:
+        """Return the scores (p,) of encoded images and encoded sentences side by side."""
+        return self._run("pairs", images=images, sentences=sentences)
+
+    def score(self, features: Floats, words: Integers, lengths: Integers, vectors: Floats) -> Floats:
+        """Score all pairs of n images, given as joined features (n, d), and m sentences, (n, m)."""
+        if self.export.embeds:
+            return self.embed_images(features) @ self.embed_sentences(words, lengths, vectors).T
+        n, m = len(features), len(lengths)
+        if not n or not m:
+            return np.zeros((n, m), np.float32)
+        images, sentences = self.encode_images(features), self.encode_sentences(words, lengths, vectors)
+        few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
+        scores = np.empty(n * m, np.float32)
+        for start in range(0, n * m, few):
+            row, column = np.divmod(np.arange(start, min(start + few, n * m)), m)
+            scores[start : start + few] = self.score_pairs(images[row], sentences[column])
+        return scores.reshape(n, m)
+
+    def _side(self, name: str, query: bool) -> str:
+        return f"query_{name}" if query and self.export.asymmetric else name
+
+    def _of_images(self, graph: str, features: Floats) -> Iterator[Floats]:
+        _check_width("images: wanted features", "n", features, sum(self.export.image_dims))
+        for start in range(0, len(features), _BATCH):
+            yield self._run(graph, images=features[start : start + _BATCH])
+
+    def _of_sentences(
+        self, graph: str, words: Integers, lengths: Integers, vectors: Floats
+    ) -> Iterator[Floats]:
+        _check_width("sentences: wanted vectors", "m", vectors, self.export.sentence_dim)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        for start in range(0, len(lengths), _BATCH):
+            some = slice(start, start + _BATCH)
+            stop = min(start + _BATCH, len(lengths))
+            own = words[ends[start] : ends[stop]]
+            yield self._run(graph, words=own, lengths=lengths[some], vectors=vectors[some])
+
+    def _run(self, graph: str, **inputs: NDArray[Any]) -> Floats:
+        """Compute the output of a graph, which may leave inputs unused."""
+        session = self._session(graph)
+        given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
+        output: Floats = session.run(None, given)[0]
+        return output
+
+    def _session(self, name: str) -> Any:
+        with self._lock:
+            if name not in self._sessions:
+                self._sessions[name] = _open(self.export, name)
+            return self._sessions[name]
+
+
+def _open(export: Export, name: str) -> Any:
+    """Open a session of a graph on the CPU.
+
+    Raises:
+        SeesayError: the file is missing, damaged or of another export.
+    """
+    import onnxruntime
+
+    path = export.folder / f"{name}.onnx"
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if name != "pairs":  # a side is computed in a moment; other threads would take longer to start
+        options.intra_op_num_threads = 1
+    try:
+        if file_digest(path) != export.graphs[name].digest:
+            raise SeesayError(f"{path}: not the one that {EXPORT} names; {_again(export.folder)}")
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except SeesayError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise SeesayError(f"{path}: damaged or missing; {_again(export.folder)}") from error
+
+
+def _check_width(what: str, count: str, rows: Floats, width: int) -> None:
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise SeesayError(f"{what} of shape ({count}, {width}), got {rows.shape}.")
+
+
+def _again(folder: Path) -> str:
+    return f"export the run again with `seesay export {folder}`."

@@ -1,0 +1,220 @@
+"""Exporting a run's matcher: the graphs compute what PyTorch does, and hold no weights."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from seesay.errors import SeesayError
+from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences, as_matcher
+from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
+from seesay.runs.exported import ExportedMatcher, read_export
+from seesay.runs.run import Run, shipped_runs
+from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
+from tests.runs.exporting import VARIANTS, drawn_run, save
+
+FOR_EMBEDDING = {"images.onnx", "sentences.onnx"}
+FOR_QUERIES = FOR_EMBEDDING | {"query_images.onnx", "query_sentences.onnx"}
+FOR_PAIRS = FOR_EMBEDDING | {"pairs.onnx"}
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    run = drawn_run(request.param, tmp_path_factory.mktemp("exported"))
+    export_run(run)
+    return run
+
+
+def drawn(run: Run, n: int, lengths: list[int], seed: int) -> tuple[Tensor, Sentences]:
+    export = read_export(run.folder)
+    assert export is not None
+    torch.manual_seed(seed)
+    words = torch.randint(WORDS, (sum(lengths),))
+    sentences = Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR))
+    return torch.randn(n, sum(export.image_dims)), sentences
+
+
+@torch.no_grad()
+def outputs(run: Run, images: Tensor, sentences: Sentences) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """What the exported matcher computes, and what PyTorch does."""
+    export = read_export(run.folder)
+    assert export is not None
+    exported, matcher = ExportedMatcher(export), run.matcher
+    texts = [part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors)]
+    features = images.numpy()
+    if isinstance(matcher, EmbeddingMatcher):
+        yield exported.embed_images(features), matcher.embed_images(images)
+        yield exported.embed_sentences(*texts), matcher.embed_sentences(sentences)
+        yield exported.embed_images(features, query=True), matcher.query_images(images)
+        yield exported.embed_sentences(*texts, query=True), matcher.query_sentences(sentences)
+    else:
+        assert isinstance(matcher, PairMatcher)
+        yield exported.encode_images(features), matcher.encode_images(images)
+        yield exported.encode_sentences(*texts), matcher.encode_sentences(sentences)
+    yield exported.score(features, *texts), matcher(images, sentences)
+
+
+def test_every_registered_matcher_is_exported_here() -> None:
+    assert {kind for kind, _ in VARIANTS.values()} == set(CASES)
+
+
+@settings(deadline=None, max_examples=5)
+@given(
+    n=st.integers(1, 6),
+    lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    seed=st.integers(0, 1000),
+)
+def test_any_batch_gives_what_pytorch_gives(run: Run, n: int, lengths: list[int], seed: int) -> None:
+    for found, wanted in outputs(run, *drawn(run, n, lengths, seed)):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, wanted.numpy(), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+def test_the_export_describes_the_run(run: Run) -> None:
+    export = read_export(run.folder)
+    assert export is not None
+    matcher = run.matcher
+    assert export.kind == run.recipe.matcher.kind
+    assert export.embeds == isinstance(matcher, EmbeddingMatcher)
+    assert export.asymmetric == run.asymmetric
+    assert export.dim == (run.embed_prepared(drawn(run, 1, [2], 0)[1]).shape[1] if export.embeds else None)
+    graphs = FOR_QUERIES if export.asymmetric else FOR_EMBEDDING if export.embeds else FOR_PAIRS
+    assert {f"{name}.onnx" for name in export.graphs} == graphs
+    assert {path.name for path in run.folder.iterdir()} == {"weights.safetensors", "export.json", *graphs}
+    assert all(graph.error <= TOLERANCE for graph in export.graphs.values())
+
+
+@pytest.mark.parametrize("name", ["vse++", "mcnn", "projection, class names", "dvsa", "metric-fusion"])
+def test_weights_in_half_precision_are_read_as_they_are(name: str, tmp_path: Path) -> None:
+    run = drawn_run(name, tmp_path, half=True)
+    export_run(run)
+    for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 35], 0)):
+        np.testing.assert_allclose(found, wanted.numpy(), atol=TOLERANCE, rtol=TOLERANCE)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("name", ["vse++", "irmatch", "mcnn", "projection", "embedding-network, lstm"])
+def test_graphs_hold_no_weights(name: str, half: bool, tmp_path: Path) -> None:
+    """Other weights in their place, of the same sizes, change what the same graphs compute."""
+    run = drawn_run(name, tmp_path, half)
+    export = export_run(run)
+    with torch.no_grad():
+        for tensor in run.matcher.state_dict().values():
+            tensor.zero_()
+    save(run, half=half)
+    features = np.ones((3, sum(DIMS)), np.float32)
+    texts = np.arange(7), np.array([2, 1, 4]), np.zeros((3, VECTOR), np.float32)
+    exported = ExportedMatcher(export)
+    for rows in (exported.encode_images(features), exported.encode_sentences(*texts)):
+        assert not rows[np.isfinite(rows)].any()
+
+
+def test_exports_of_shipped_runs_are_current_and_small() -> None:
+    for folder in shipped_runs():
+        export = read_export(folder)
+        assert export is not None, f"{folder}: export it again with tools/ship.py"
+        assert sum((folder / f"{name}.onnx").stat().st_size for name in export.graphs) < 40_000
+
+
+def test_a_shipped_run_embeds_as_with_pytorch() -> None:
+    run = Run.load("seesay-small", "cpu")
+    export = read_export(run.folder)
+    assert export is not None
+    texts = run.prepare(["a dog", "two men play chess in a park while children watch", "xylophone"])
+    found = ExportedMatcher(export).embed_sentences(
+        *(np.asarray(part) for part in (texts.words, texts.lengths, texts.vectors))
+    )
+    assert found.shape[1] == export.dim == run.dim
+    np.testing.assert_allclose(found, run.embed_prepared(texts), atol=1e-5)
+
+
+class Own(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.images, self.words = nn.Linear(sum(DIMS), 4), nn.Embedding(WORDS, 4)
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        return self.images(images)
+
+    def embed_sentences(self, sentences: Sentences) -> Tensor:
+        starts = sentences.lengths.cumsum(0) - sentences.lengths
+        return nn.functional.embedding_bag(sentences.words, self.words.weight, starts, mode="mean")
+
+
+class Fixed(Own):
+    def embed_sentences(self, sentences: Sentences) -> Tensor:
+        first = [words[0] for words in sentences.words.split(sentences.lengths.tolist())]
+        return self.words(torch.stack(first))
+
+
+class Odd(Own):
+    def embed_images(self, images: Tensor) -> Tensor:
+        return torch.linalg.svd(self.images(images))[0]
+
+
+def own_run(module: nn.Module, folder: Path) -> Run:
+    base = drawn_run("vse++", folder)
+    run = Run("own", folder, base.recipe, base.vocabulary, base.sentence_encoder, as_matcher(module))
+    save(run)
+    return run
+
+
+def test_a_module_of_ones_own_is_exported(tmp_path: Path) -> None:
+    run = own_run(Own(), tmp_path)
+    assert try_export(run) is not None
+    for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 2], 0)):
+        np.testing.assert_allclose(found, wanted.numpy(), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("module", [Fixed, Odd])
+def test_what_cannot_be_exported_says_so_in_a_line(
+    module: type[Own], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = own_run(module(), tmp_path)
+    with pytest.raises(
+        SeesayError, match=r"own: its matcher cannot be exported to ONNX \(.+\); it is used wi"
+    ):
+        export_run(run)
+    assert try_export(run) is None
+    assert capsys.readouterr().err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["weights.safetensors"]
+
+
+def test_a_classifier_of_concepts_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = drawn_run("vse++", tmp_path)
+    run.matcher = ConceptClassifier(6, 5)
+    assert try_export(run) is None
+    assert not capsys.readouterr().err
+    with pytest.raises(SeesayError, match="matches no sentences"):
+        export_run(run)
+
+
+def test_a_new_export_replaces_all_of_the_old_one(tmp_path: Path) -> None:
+    export_run(drawn_run("metric-fusion", tmp_path))
+    export_run(drawn_run("vse++", tmp_path))
+    assert {path.name for path in tmp_path.glob("*.onnx")} == FOR_EMBEDDING
+    remove_export(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["weights.safetensors"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    run = drawn_run("vse++", tmp_path / "run")
+    shutil.rmtree(run.folder)
+    with pytest.raises(SeesayError, match=r"weights\.safetensors: .*No such file"):
+        export_run(run)
+
+
+def test_a_run_keeps_its_precision_and_mode(tmp_path: Path) -> None:
+    run = drawn_run("sco", tmp_path)
+    before = {key: value.clone() for key, value in run.matcher.state_dict().items()}
+    export_run(run)
+    assert not run.matcher.training
+    assert all(torch.equal(value, before[key]) for key, value in run.matcher.state_dict().items())
