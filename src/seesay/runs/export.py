@@ -93,7 +93,7 @@ def export_run(run: Run) -> Export:
         export = replace(export, graphs=graphs)
         replace_text(run.folder / EXPORT, export.to_json())
     except OSError as failure:
-        raise SeesayError(f"{failure.filename}: cannot be written ({failure.strerror}).") from failure
+        raise SeesayError(f"{run.folder}: cannot be exported ({failure}).") from failure
     except Exception as failure:  # whatever somebody's own module or the exporter raises
         remove_export(run.folder)
         reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
