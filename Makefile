@@ -13,17 +13,17 @@ PYTEST := $(BIN)/pytest -n auto --dist loadfile
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-install: .venv/.demo ## .venv with seesay in it
+install: .venv/.core ## .venv with seesay in it; EXTRAS=train to train as well
 
-.venv/.demo: $(SETUP)
-	@tools/install.sh demo
+.venv/.core: $(SETUP)
+	@tools/install.sh $(EXTRAS)
 	@touch $@
 
 .venv/.dev: $(SETUP)
-	@tools/install.sh demo,dev,docs
-	@touch $@ .venv/.demo
+	@tools/install.sh dev,docs
+	@touch $@ .venv/.core
 
-demo: .venv/.demo ## index and search photographs, then serve the page (PHOTOS=DIR, SERVE=0, PORT=8000)
+demo: .venv/.core ## index and search photographs, then serve the page (PHOTOS=DIR, SERVE=0, PORT=8000)
 	@tools/demo.sh
 
 test: check ## the checks and the tests

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +20,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "gallery.md"
 SKIMAGE = "skimage/data"
 SKLEARN = "sklearn/datasets/images"
 MATPLOTLIB = "matplotlib/mpl-data/sample_data"
+DISTRIBUTIONS = {"skimage": "scikit-image", "sklearn": "scikit-learn", "matplotlib": "matplotlib"}
 
 
 @dataclass(frozen=True)
@@ -118,22 +121,32 @@ PHOTOGRAPHS = (
 )
 
 
-def package_file(photograph: Photograph) -> Path | None:
-    """Return the photograph's path in its installed package; None if it is not there."""
+def package_file(photograph: Photograph, fetched: Path) -> Path | None:
+    """Return the photograph's path in its package, installed or fetched; None if it is not there."""
     package, _, inside = photograph.folder.partition("/")
     spec = find_spec(package)
-    if spec is None or spec.origin is None:
-        return None
-    path = Path(spec.origin).parent / inside / photograph.file
+    root = Path(spec.origin).parent if spec and spec.origin else fetched / package
+    path = root / inside / photograph.file
     return path if path.is_file() else None
 
 
+def fetch(packages: Sequence[str], target: Path) -> None:
+    """Unpack packages into a folder without installing them or what they need."""
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-q"]
+    subprocess.run([*command, "--no-deps", "--no-compile", "--target", str(target), *packages], check=True)
+
+
 def collect(folder: Path) -> int:
-    """Copy every installed photograph into a folder and return their number."""
+    """Copy every photograph into a folder, fetching the packages that are not installed, and return their number."""
     folder.mkdir(parents=True, exist_ok=True)
+    fetched = folder.parent / "packages"
+    named = {photograph.folder.partition("/")[0] for photograph in PHOTOGRAPHS}
+    missing = [name for name in sorted(named) if find_spec(name) is None and not (fetched / name).is_dir()]
+    if missing:
+        fetch([DISTRIBUTIONS[name] for name in missing], fetched)
     found = 0
     for photograph in PHOTOGRAPHS:
-        source = package_file(photograph)
+        source = package_file(photograph, fetched)
         if source is None:
             print(
                 f"{photograph.folder}/{photograph.file}: not in the installed package; left out.",

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venv and installs seesay into it, editable, with the extras named: tools/install.sh demo,dev
+# Makes .venv and installs seesay into it, editable, with the extras named, if any: tools/install.sh dev,docs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-extras=${1:-demo}
+extras=${1:-}
 
 find_python() {
     local candidate
@@ -40,8 +40,10 @@ if [ ! -x .venv/bin/python ]; then
         exit 1
     }
 fi
-echo "Installing PyTorch …"
-install_torch
-echo "Installing seesay[$extras] and what it needs …"
-pip install -q -e ".[$extras]"
+if [[ $extras =~ train|dev|hub ]]; then
+    echo "Installing PyTorch …"
+    install_torch
+fi
+echo "Installing seesay${extras:+[$extras]} and what it needs …"
+pip install -q -e ".${extras:+[$extras]}"
 echo "Installed in .venv: .venv/bin/seesay --help"

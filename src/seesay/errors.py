@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 
@@ -32,19 +33,25 @@ _EXTRAS = {
 }
 
 
-def missing_extra(failure: ImportError) -> MissingExtraError | None:
-    """Return an error that names the extra which installs a missing package; None for another package.
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """Replace the error of an import by one that names the extra which installs the package.
 
-    >>> print(missing_extra(ModuleNotFoundError("No module named 'torch'", name="torch")))
-    This needs PyTorch, which is not installed: pip install 'seesay[train]'.
+    >>> with naming_extras():
+    ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    Traceback (most recent call last):
+    seesay.errors.MissingExtraError: This needs PyTorch, which is not installed: pip install 'seesay[train]'.
     """
-    package = (failure.name or "").partition(".")[0]
-    for extra, packages in _EXTRAS.items():
-        if package in packages:
-            return MissingExtraError(
-                f"This needs {packages[package]}, which is not installed: pip install 'seesay[{extra}]'."
-            )
-    return None
+    try:
+        yield
+    except ModuleNotFoundError as failure:
+        package = (failure.name or "").partition(".")[0]
+        for extra, packages in _EXTRAS.items():
+            if package in packages:
+                raise MissingExtraError(
+                    f"This needs {packages[package]}, which is not installed: pip install 'seesay[{extra}]'."
+                ) from failure
+        raise
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

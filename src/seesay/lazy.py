@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
-from seesay.errors import missing_extra
+from seesay.errors import naming_extras
 
 
 def lazy_names(package: str, modules: Sequence[str] = ()) -> Callable[[str], Any]:
@@ -26,13 +26,11 @@ def lazy_names(package: str, modules: Sequence[str] = ()) -> Callable[[str], Any
         there = sys.modules[package]
         if name not in vars(there).get("__all__", ()):
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        try:
+        with naming_extras():
             for module in modules or [each.name for each in iter_modules(there.__path__)]:
                 found = vars(import_module(f"{package}.{module}"))
                 if name in found:
                     return found[name]
-        except ModuleNotFoundError as failure:
-            raise (missing_extra(failure) or failure) from failure
         raise AttributeError(f"module '{package}' lists '{name}', and no module of it has that name")
 
     return get

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, missing_extra
+from seesay.errors import SeesayError, naming_extras
 from seesay.paths import cache_dir, replacing
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def exported(
     free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as beside, warnings.catch_warnings():
+        with replacing(path) as beside, warnings.catch_warnings(), naming_extras():
             # The tracing exporter is the one without further dependencies; it warns that it is deprecated.
             warnings.simplefilter("ignore")
             import torch
@@ -80,8 +80,6 @@ def exported(
                 opset_version=17,
                 dynamo=False,
             )
-    except ModuleNotFoundError as failure:
-        raise (missing_extra(failure) or failure) from failure
     except OSError as error:
         raise SeesayError(
             f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from seesay.errors import SeesayError, did_you_mean, missing_extra
+from seesay.errors import SeesayError, did_you_mean, naming_extras
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -97,11 +97,12 @@ class Registry(Mapping[str, T], Generic[T]):
             return
         name, self._package = self._package, None  # what is imported may look something up
         try:
-            for module in iter_modules(import_module(name).__path__):
-                import_module(f"{name}.{module.name}")
-        except ModuleNotFoundError as failure:
-            self._package = name
-            raise (missing_extra(failure) or failure) from failure
+            with naming_extras():
+                for module in iter_modules(import_module(name).__path__):
+                    import_module(f"{name}.{module.name}")
+        except BaseException:
+            self._package = name  # the next look-up says the same
+            raise
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         from importlib.metadata import entry_points  # slow to import, and most names are shipped ones

@@ -50,7 +50,7 @@ def run_of(*levels: str) -> Run:
     recipe = load_recipe("mcnn-wd", changes=["encoders=[efficientnet-lite0]"])
     networks = [network(level, len(vocabulary)) for level in levels]
     matcher = networks[0] if len(networks) == 1 else Ensemble(networks, 1280, 0)
-    return Run("drawn", Path(), recipe, vocabulary, None, matcher)
+    return Run.from_matcher(Path(), recipe, vocabulary, None, matcher)
 
 
 @cache
@@ -63,7 +63,7 @@ def small_run() -> Run:
     )
     torch.manual_seed(0)
     matcher = recipe.matcher.build(MatcherInputs((1280,), len(vocabulary), MiniLM.dim))
-    return Run("small", Path(), recipe, vocabulary, MiniLM(), matcher)
+    return Run.from_matcher(Path(), recipe, vocabulary, MiniLM(), matcher)
 
 
 def features(run: Run) -> np.ndarray:

@@ -114,5 +114,5 @@ def run_subject(
     whole = Corpus("drawn", Path("there"), (image,), tuple(Sentence(text, 0) for text in train))
     features = torch.randn(n, 8, generator=torch.Generator().manual_seed(1))
     inputs = Inputs(part, features, number_words(list(texts), words), np.asarray(owners), [], (8,))
-    run = Run("run", folder, load_recipe("vse++"), words, None, matcher)
+    run = Run.from_matcher(folder, load_recipe("vse++"), words, None, matcher)
     return RunSubject(run, inputs, split, whole if train else None)

@@ -91,7 +91,7 @@ def true_order(true, other, source, owners, resamples=0) -> dict[str, Any]:
 
 
 def run_of(matcher: EmbeddingMatcher | PairMatcher, vocabulary: Vocabulary) -> Run:
-    return Run("test", Path(), load_recipe("vse++"), vocabulary, None, matcher)
+    return Run.from_matcher(Path(), load_recipe("vse++"), vocabulary, None, matcher)
 
 
 def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> Inputs:

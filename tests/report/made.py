@@ -11,7 +11,8 @@ from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.runs.run import RECIPE, VOCABULARY, Run, array_dims, new_matcher
+from seesay.runs.run import RECIPE, VOCABULARY, Run, array_dims
+from seesay.runs.trained import new_matcher, save_weights
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.task import task_for
@@ -64,7 +65,7 @@ def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: 
             torch.nn.init.normal_(gate.score.weight)
     (folder / RECIPE).write_text(dump_recipe(recipe))
     vocabulary.save(folder / VOCABULARY)
-    Run(str(folder), folder, recipe, vocabulary, encoder, matcher).save_weights(matcher.state_dict(), dims)
+    save_weights(folder, matcher.state_dict(), dims)
     return Run.load(str(folder))
 
 

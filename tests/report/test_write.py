@@ -13,13 +13,13 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_phrases
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import gate_values
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
 from seesay.report.internals import concept_scores
 from seesay.report.queries import answer_queries, sample
 from seesay.report.retrieval import measure_all
 from seesay.report.write import check_out, open_entries, short_names, write_report
+from seesay.runs.gates import gate_values
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
 from seesay.training.measured import data_digest
@@ -107,7 +107,7 @@ def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, R
 
 def test_gates_are_those_of_the_fusion(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:
     run, inputs = runs["fused"], inputs_of(runs["fused"], corpus)
-    images, sentences = gate_values(run.matcher, inputs.features, inputs.sentences, run.device)
+    images, sentences = gate_values(run, inputs) or ((), ())
     assert (len(images), len(sentences)) == (len(inputs.features), len(inputs.sentences))
     assert sentences.std() > 0
     t, text = sentences.max(), inputs.corpus.texts()[int(sentences.argmax())]

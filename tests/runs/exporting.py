@@ -11,6 +11,7 @@ import torch
 from seesay.matchers import Matcher
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
+from seesay.runs.trained import save_weights
 from seesay.text.vocabulary import Vocabulary
 from tests.matchers.test_registered import CASES, DIMS, INPUTS, VECTOR, WORDS, settings_of
 
@@ -51,7 +52,7 @@ def drawn_run(name: str, folder: Path, half: bool = False) -> Run:
             tensor.copy_(tensor.half() if half else tensor)
     recipe = load_recipe("vse++").model_copy(update={"matcher": settings})
     vocabulary = Vocabulary(f"word{number}" for number in range(WORDS - 1))
-    run = Run(name, folder, recipe, vocabulary, Encoder(), matcher)  # type: ignore[arg-type]
+    run = Run.from_matcher(folder, recipe, vocabulary, Encoder(), matcher)  # type: ignore[arg-type]
     save(run, dims, half)
     return run
 
@@ -60,4 +61,4 @@ def save(run: Run, dims: tuple[int, ...] = DIMS, half: bool = False) -> None:
     """Write the run's weights."""
     run.folder.mkdir(parents=True, exist_ok=True)
     weights = run.matcher.state_dict().items()
-    run.save_weights({key: value.half() if half else value for key, value in weights}, dims)
+    save_weights(run.folder, {key: value.half() if half else value for key, value in weights}, dims)

@@ -259,7 +259,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, matcher: Count
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     recipe = load_recipe("flickr8k/mcnn-st")
-    return Run("drawn", tmp_path, recipe, Vocabulary(["a"] * (WORDS - 1)), None, matcher_named("st"))
+    return Run.from_matcher(tmp_path, recipe, Vocabulary(["a"] * (WORDS - 1)), None, matcher_named("st"))
 
 
 def test_a_run_keeps_a_long_scoring_only_with_keep(
@@ -297,7 +297,7 @@ def test_an_ensemble_finds_what_its_members_have_scored(
     whole = EnsembleSettings(members=("a", "b"), matchers=tuple(settings))
     members = Ensemble([run.matcher, other], IMAGE, 0)
     recipe = run.recipe.model_copy(update={"matcher": whole})
-    both = Run("both", tmp_path, recipe, run.vocabulary, None, members)
+    both = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, members)
     texts = sentences([1 + i % 20 for i in range(700)])
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
     run.scores(features, texts, keep=True)

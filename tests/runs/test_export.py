@@ -18,6 +18,7 @@ from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Se
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
 from seesay.runs.exported import ExportedMatcher, read_export
 from seesay.runs.run import Run, shipped_runs
+from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
 from tests.runs.exporting import VARIANTS, drawn_run, save
 
@@ -48,18 +49,20 @@ def outputs(run: Run, images: Tensor, sentences: Sentences) -> Iterator[tuple[np
     export = read_export(run.folder)
     assert export is not None
     exported, matcher = ExportedMatcher(export), run.matcher
-    texts = [part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors)]
+    texts = PreparedSentences(
+        *(part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
+    )
     features = images.numpy()
     if isinstance(matcher, EmbeddingMatcher):
         yield exported.embed_images(features), matcher.embed_images(images)
-        yield exported.embed_sentences(*texts), matcher.embed_sentences(sentences)
+        yield exported.embed_sentences(texts), matcher.embed_sentences(sentences)
         yield exported.embed_images(features, query=True), matcher.query_images(images)
-        yield exported.embed_sentences(*texts, query=True), matcher.query_sentences(sentences)
+        yield exported.embed_sentences(texts, query=True), matcher.query_sentences(sentences)
     else:
         assert isinstance(matcher, PairMatcher)
         yield exported.encode_images(features), matcher.encode_images(images)
-        yield exported.encode_sentences(*texts), matcher.encode_sentences(sentences)
-    yield exported.score(features, *texts), matcher(images, sentences)
+        yield exported.encode_sentences(texts), matcher.encode_sentences(sentences)
+    yield exported.score_all(features, texts), matcher(images, sentences)
 
 
 def test_every_registered_matcher_is_exported_here() -> None:
@@ -113,7 +116,7 @@ def test_graphs_hold_no_weights(name: str, half: bool, tmp_path: Path) -> None:
     features = np.ones((3, sum(DIMS)), np.float32)
     texts = np.arange(7), np.array([2, 1, 4]), np.zeros((3, VECTOR), np.float32)
     exported = ExportedMatcher(export)
-    for rows in (exported.encode_images(features), exported.encode_sentences(*texts)):
+    for rows in (exported.encode_images(features), exported.encode_sentences(texts)):
         assert not rows[np.isfinite(rows)].any()
 
 
@@ -129,9 +132,7 @@ def test_a_shipped_run_embeds_as_with_pytorch() -> None:
     export = read_export(run.folder)
     assert export is not None
     texts = run.prepare(["a dog", "two men play chess in a park while children watch", "xylophone"])
-    found = ExportedMatcher(export).embed_sentences(
-        *(np.asarray(part) for part in (texts.words, texts.lengths, texts.vectors))
-    )
+    found = ExportedMatcher(export).embed_sentences(texts)
     assert found.shape[1] == export.dim == run.dim
     np.testing.assert_allclose(found, run.embed_prepared(texts), atol=1e-5)
 
@@ -162,7 +163,7 @@ class Odd(Own):
 
 def own_run(module: nn.Module, folder: Path) -> Run:
     base = drawn_run("vse++", folder)
-    run = Run("own", folder, base.recipe, base.vocabulary, base.sentence_encoder, as_matcher(module))
+    run = Run.from_matcher(folder, base.recipe, base.vocabulary, base.sentence_encoder, as_matcher(module))
     save(run)
     return run
 

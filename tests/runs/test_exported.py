@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,11 @@ from seesay.errors import SeesayError
 from seesay.runs.export import export_run
 from seesay.runs.exported import Export, ExportedMatcher, read_export
 from seesay.runs.run import run_folder
+from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import DIMS, VECTOR, WORDS
 from tests.runs.exporting import drawn_run
 
 WIDTH = sum(DIMS)
-Texts = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +44,10 @@ def read(folder: Path) -> ExportedMatcher:
     return ExportedMatcher(export)
 
 
-def texts(*lengths: int, seed: int = 0) -> Texts:
+def texts(*lengths: int, seed: int = 0) -> PreparedSentences:
     draw = np.random.default_rng(seed)
     vectors = draw.standard_normal((len(lengths), VECTOR)).astype(np.float32)
-    return draw.integers(WORDS, size=sum(lengths)), np.array(lengths, np.int64), vectors
+    return PreparedSentences(draw.integers(WORDS, size=sum(lengths)), np.array(lengths, np.int64), vectors)
 
 
 def features(n: int) -> np.ndarray:
@@ -60,11 +61,11 @@ def test_what_is_written_is_read(embedding: Export, pairs: Export) -> None:
 
 def test_many_are_embedded_as_each_alone(embedding: Export) -> None:
     matcher = ExportedMatcher(embedding)
-    images, (words, lengths, vectors) = features(1030), texts(*[1, 3, 2] * 400)
-    rows, columns = matcher.embed_images(images), matcher.embed_sentences(words, lengths, vectors)
+    images, some = features(1030), texts(*[1, 3, 2] * 400)
+    rows, columns = matcher.embed_images(images), matcher.embed_sentences(some)
     assert (rows.shape, columns.shape) == ((1030, embedding.dim), (1200, embedding.dim))
     np.testing.assert_allclose(rows[-1:], matcher.embed_images(images[-1:]), atol=1e-6)
-    last = matcher.embed_sentences(words[-2:], lengths[-1:], vectors[-1:])
+    last = matcher.embed_sentences(some.take(np.array([1199])))
     np.testing.assert_allclose(columns[-1:], last, atol=1e-6)
 
 
@@ -72,17 +73,17 @@ def test_none_are_embedded_and_scored(embedding: Export, pairs: Export) -> None:
     matcher = ExportedMatcher(embedding)
     assert (
         matcher.embed_images(features(0)).shape
-        == matcher.embed_sentences(*texts()).shape
+        == matcher.embed_sentences(texts()).shape
         == (0, embedding.dim)
     )
     for export in (embedding, pairs):
-        assert ExportedMatcher(export).score(features(0), *texts(2)).shape == (0, 1)
-        assert ExportedMatcher(export).score(features(2), *texts()).shape == (2, 0)
+        assert ExportedMatcher(export).score_all(features(0), texts(2)).shape == (0, 1)
+        assert ExportedMatcher(export).score_all(features(2), texts()).shape == (2, 0)
 
 
 def test_all_pairs_are_scored_as_each_alone(pairs: Export) -> None:
     matcher, some = ExportedMatcher(pairs), texts(*range(1, 41))
-    scores = matcher.score(features(60), *some)
+    scores = matcher.score_all(features(60), some)
     assert scores.shape == (60, 40)
     images, sentences = matcher.encode_images(features(60)), matcher.encode_sentences(*some)
     alone = matcher.score_pairs(images[[59, 3]], sentences[[0, 39]])
@@ -96,12 +97,12 @@ def test_arrays_of_another_width_are_named(embedding: Export) -> None:
     with pytest.raises(
         SeesayError, match=rf"sentences: wanted vectors of shape \(m, {VECTOR}\), got \(1, 3\)"
     ):
-        matcher.embed_sentences(*texts(2)[:2], np.zeros((1, 3), np.float32))
+        matcher.embed_sentences(replace(texts(2), vectors=np.zeros((1, 3), np.float32)))
 
 
 def test_sentences_are_embedded_without_the_graph_of_images(copy: Path) -> None:
     (copy / "images.onnx").unlink()
-    assert read(copy).embed_sentences(*texts(2)).any()
+    assert read(copy).embed_sentences(texts(2)).any()
     with pytest.raises(
         SeesayError, match=r"images\.onnx: damaged or missing; export the run again with `see"
     ):
@@ -149,7 +150,7 @@ def test_a_damaged_graph_is_named(copy: Path, keep: int) -> None:
     with pytest.raises(
         SeesayError, match=r"sentences\.onnx: not the one that export\.json names; export the r"
     ):
-        read(copy).embed_sentences(*texts(2))
+        read(copy).embed_sentences(texts(2))
 
 
 def test_a_graph_that_onnx_runtime_refuses_is_named(copy: Path) -> None:
@@ -160,7 +161,7 @@ def test_a_graph_that_onnx_runtime_refuses_is_named(copy: Path) -> None:
     said["graphs"]["sentences"]["digest"] = sha256(b"no graph").hexdigest()
     (copy / "export.json").write_text(json.dumps(said))
     with pytest.raises(SeesayError, match=r"sentences\.onnx: damaged or missing"):
-        read(copy).embed_sentences(*texts(2))
+        read(copy).embed_sentences(texts(2))
 
 
 def test_neither_pytorch_nor_pydantic_is_imported() -> None:
@@ -169,10 +170,12 @@ import sys
 from pathlib import Path
 import numpy as np
 from seesay.runs.exported import ExportedMatcher, read_export
+from seesay.runs.sentences import PreparedSentences
 
 export = read_export(Path({str(run_folder("seesay-small"))!r}))
-words, lengths, vectors = np.array([4, 5]), np.array([2]), np.ones((1, export.sentence_dim), np.float32)
-vector = ExportedMatcher(export).embed_sentences(words, lengths, vectors)[0]
+vectors = np.ones((1, export.sentence_dim), np.float32)
+sentences = PreparedSentences(np.array([4, 5]), np.array([2]), vectors)
+vector = ExportedMatcher(export).embed_sentences(sentences)[0]
 assert len(vector) == export.dim
 assert not {{"torch", "pydantic", "onnx"}} & set(sys.modules), sorted(sys.modules)
 """

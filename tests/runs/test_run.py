@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.run import Run, check_one_score, new_matcher, recipe_encoders, run_folder, shipped_runs
+from seesay.runs.run import Run, check_one_score, recipe_encoders, run_folder, shipped_runs
+from seesay.runs.trained import new_matcher, save_weights
 
 SENTENCES = ["a red circle", "two dogs play in the snow", ""]
 
@@ -166,7 +167,7 @@ def test_a_module_that_differs_is_named_with_its_weights(pairs: Run, tmp_path: P
     folder = tmp_path / "own"
     shutil.copytree(pairs.folder, folder)
     made = new_matcher(pairs.recipe, pairs.vocabulary, None, [3], Own())
-    Run("own", folder, pairs.recipe, pairs.vocabulary, None, made).save_weights(made.state_dict(), [3])
+    save_weights(folder, made.state_dict(), [3])
     assert int(Run.load(str(folder), module=Own()).matcher.module.steps) == 2**53 + 1
     with pytest.raises(SeesayError, match=r"module: .* \(of another shape: module.map.weight, "):
         Run.load(str(folder), module=Own(5))

@@ -61,16 +61,18 @@ def search(
 ) -> None:
     """Find the images that a sentence describes; prints score and path."""
     from seesay.search import Index
-    from seesay.search.rerank import open_reranker
-    from seesay.search.thumbnails import write_sheet
 
     with Index.open(folder) as opened:
         if rerank is None:
             hits = opened.search(sentence, k)
         else:
+            from seesay.search.rerank import open_reranker
+
             hits = console.print_reranking(open_reranker(rerank, shortlist).search(opened, sentence, k))
         console.show_hits(hits, opened.root(), sentence, as_json)
         if open_sheet and hits:
+            from seesay.search.thumbnails import write_sheet
+
             sheet = folder.resolve() / "sheet.html"
             write_sheet(opened, sentence, hits, sheet)
             console.tell(f"Page: {sheet}")
@@ -92,12 +94,13 @@ def sentences(
     """Find the sentences of an index that describe an image; prints score and sentence."""
     from seesay.data.images import FileSource
     from seesay.search import Index
-    from seesay.search.rerank import open_reranker
 
     with Index.open(folder) as opened:
         if rerank is None:
             hits = opened.sentences_for(image, k)
         else:
+            from seesay.search.rerank import open_reranker
+
             reranked = open_reranker(rerank, shortlist).sentences_for(opened, FileSource(image).read(), k)
             hits = console.print_reranking(reranked)
         console.show_hits(hits, opened.root(), str(image), as_json)

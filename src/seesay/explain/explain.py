@@ -212,7 +212,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     read = words[: min(limits, default=None)]
     text = sentence[: read[-1].end] if len(read) < len(words) else sentence
     encoded = encode_images(run.encoders, [image], [name])
-    features = torch.from_numpy(join_features(run.recipe, encoded.checked())).to(run.device)
+    features = torch.from_numpy(join_features(run.facts, encoded.checked())).to(run.device)
     with torch.inference_mode():
         readings = tuple(_read(run, member, features, text, read) for member in members)
     return Explanation(sentence, tuple(words), len(words) - len(read), readings)
@@ -224,11 +224,11 @@ def _read(run: Run, matcher: Matcher, features: Tensor, text: str, words: Sequen
     if isinstance(matcher, WindowMatcher):
         level, spans = matcher.level, matcher.windows(len(words))
     if isinstance(matcher, WindowMatcher) and spans:
-        scores = matcher.score_without_windows(features, run.prepare([text]).to(run.device))
+        scores = matcher.score_without_windows(features, run.prepare([text]).to_tensors(run.device))
     else:
         spans = [(i, i + 1) for i in range(len(words))]
         texts = [text, *(text[: word.start] + text[word.end :] for word in words)]
-        scores = matcher(features, run.prepare(texts).to(run.device))[0]
+        scores = matcher(features, run.prepare(texts).to_tensors(run.device))[0]
     score, *without = scores.double().tolist()
     windows = tuple(Window(*span, score - other) for span, other in zip(spans, without, strict=True))
     holding = ([w.contribution for w in windows if w.start <= i < w.end] for i in range(len(words)))

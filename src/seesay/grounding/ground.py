@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
@@ -19,14 +18,13 @@ from seesay.data.corpus import Box
 from seesay.data.images import content_key, decode, upright_size
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.encoders.regions.proposals import propose
-from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.matchers.sentences import Sentences
 from seesay.paths import check_output, writing
-from seesay.recipes.load import read_recipe
-from seesay.runs.run import RECIPE, Run, run_folder
+from seesay.runs.run import Run, run_facts, run_folder
+from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import UNKNOWN, tokenize
+from seesay.text.words import is_word
 
 SHIPPED = "seesay-ground"
 # Okabe and Ito's colours, distinct for every kind of colour vision, best contrast first; black is for text.
@@ -92,7 +90,7 @@ class _Regions(NamedTuple):
 def can_ground(name: str) -> bool:
     """Return whether there is a grounding run of that name, shipped or as a folder; reads no weights."""
     try:
-        return read_recipe(run_folder(name) / RECIPE).regions is not None
+        return run_facts(run_folder(name)).regions is not None
     except SeesayError:
         return False
 
@@ -105,14 +103,15 @@ class Grounder:
     """
 
     def __init__(self, run: Run) -> None:
-        if run.recipe.regions is None:
+        regions = run.regions
+        if regions is None:
             raise SeesayError(
                 f"{run.name}: matches whole images, not their regions; use a run of a grounding recipe "
                 f"(ground-…), such as {SHIPPED}."
             )
         self.run = run
-        self._settings = run.recipe.regions
-        self._encoder = load_region_encoder(run.recipe.encoders[0], run.device)
+        self._settings = regions
+        self._encoder = load_region_encoder(run.facts.encoders[0], run.device)
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -188,16 +187,14 @@ def _phrases(text: str) -> Sequence[Chunk]:
     return noun_phrases(text) or [Chunk(whole, start, start + len(whole))]
 
 
-def _known(texts: Sequence[str], sentences: Sentences) -> list[bool]:
+def _known(texts: Sequence[str], sentences: PreparedSentences) -> list[bool]:
     """For each phrase, whether the run knows any of its words."""
-    parts = torch.split(sentences.words, sentences.lengths.tolist())
+    parts = np.split(sentences.words, np.cumsum(sentences.lengths)[:-1])
     trained = [bool((words != UNKNOWN).any()) for words in parts]
     if not sentences.vectors.shape[1]:
         return trained
-    # MiniLM reads any letters; GloVe's 400,000 words decide whether they are a word that it may know.
-    words = [
-        known or bool(word_vectors(tokenize(t))[1].any()) for t, known in zip(texts, trained, strict=True)
-    ]
+    # A sentence encoder reads any letters; a list of words decides whether it may know what they mean.
+    words = [known or any(map(is_word, tokenize(t))) for t, known in zip(texts, trained, strict=True)]
     return [known and bool(vector.any()) for known, vector in zip(words, sentences.vectors, strict=True)]
 
 

@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Literal, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
@@ -321,18 +319,6 @@ def absent(instances: Tensor) -> Tensor:
     """Return which of the instances (n, I, F) are padding, (n, I); where all are zeros, none is."""
     empty = (instances == 0).all(dim=2)
     return empty & ~empty.all(dim=1, keepdim=True)
-
-
-@torch.inference_mode()
-def gate_values(
-    matcher: GVSE, images: Tensor, sentences: Sentences, device: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the gates' t of all images, (n,) from joined features (n, d), and of all m sentences, (m,)."""
-    of_images = [matcher.image_weights(part.to(device)) for part in torch.split(images, _AT_ONCE)]
-    rows = torch.split(torch.arange(len(sentences)), _AT_ONCE)
-    of_sentences = [matcher.sentence_weights(sentences.take(some).to(device)) for some in rows]
-    both = [torch.cat(t).double().cpu().numpy() for t in (of_images, of_sentences)]
-    return both[0], both[1]
 
 
 def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:

@@ -89,9 +89,9 @@ class MeanSample(Sample):
         self.values = np.asarray(values, np.float64)
         self.groups = np.unique(np.asarray(images), return_inverse=True)[1]
         known = ~np.isnan(self.values)
-        of_image = _table(np.ones(len(self.groups)), self.groups, np.arange(len(self.groups)))
-        self._sums = of_image @ np.where(known, self.values, 0.0)
-        self._counts = of_image @ known.astype(float)
+        self._sums, self._counts = np.zeros((2, self.groups.max(initial=-1) + 1, *self.values.shape[1:]))
+        np.add.at(self._sums, self.groups, np.where(known, self.values, 0.0))
+        np.add.at(self._counts, self.groups, known)
 
     def figures(self, weights: Weights) -> Figures:
         """See `Sample`."""
@@ -113,18 +113,21 @@ class RankSample(Sample):
         self.ranks, owners = found[found >= 0], owners[found >= 0]
         images = np.unique(owners) if among is None else np.asarray(among)
         self.groups = np.searchsorted(images, owners)
-        self._levels, level = np.unique(self.ranks, return_inverse=True)
-        ones = np.ones(len(level), np.int32)
-        self._counts = _table(ones, self.groups, level, (len(images), len(self._levels)))
+        self._size = len(images)
+        order = np.argsort(self.ranks, kind="stable")
+        self._levels, self._starts = np.unique(self.ranks[order], return_index=True)
+        self._by_level = self.groups[order]  # the images of the queries, by their ranks
 
     @property
     def size(self) -> int:
         """See `Sample`."""
-        return int(self._counts.shape[0])
+        return self._size
 
     def figures(self, weights: Weights) -> Figures:
         """See `Sample`."""
-        seen = (self._counts.T @ weights.T).T.cumsum(axis=1)
+        if not len(self._levels):
+            return np.full((len(weights), len(self.keys)), np.nan)
+        seen = np.add.reduceat(weights[:, self._by_level], self._starts, axis=1).cumsum(axis=1)
         total = seen[:, -1:]
         found = np.concatenate([np.zeros_like(total), seen], axis=1)
         hits = np.stack([found[:, np.searchsorted(self._levels, k)] for k in _TOP], axis=1)
@@ -263,10 +266,3 @@ def image_draws(draw: np.random.Generator, n: int, resamples: int) -> Iterator[W
 def blocks(count: int) -> Iterator[int]:
     """Yield the sizes of blocks of draws that fit the memory."""
     yield from (min(_AT_ONCE, count - start) for start in range(0, count, _AT_ONCE))
-
-
-def _table(values: ArrayLike, rows: Whole, columns: Whole, shape: tuple[int, int] | None = None) -> Any:
-    """Return a sparse table; values at the same place are summed."""
-    from scipy.sparse import csr_array
-
-    return csr_array((values, (rows, columns)), shape=shape)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 from seesay.metrics.inputs import as_array, refuse_nan
+from seesay.metrics.ranks import average_ranks
 
 Whole = NDArray[np.int64]
 
@@ -59,9 +60,7 @@ class TauSample(Sample):
 
     def pooled(self, other: TauSample) -> TauSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
-        from scipy.stats import rankdata
-
-        ranks = np.concatenate([rankdata(each.scores) for each in (self, other)])
+        ranks = np.concatenate([average_ranks(each.scores) for each in (self, other)])
         groups = np.concatenate([self.groups, other.groups + self.size])
         return TauSample(ranks, np.concatenate([self.ratings, other.ratings]), groups)
 

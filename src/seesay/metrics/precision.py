@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 from seesay.metrics.inputs import as_array, as_places, refuse_nan
+from seesay.metrics.ranks import average_ranks
 
 Column = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
 
@@ -61,9 +62,8 @@ class PrecisionSample(Sample):
 
     def pooled(self, other: PrecisionSample) -> PrecisionSample:
         """See `Sample`; scores become ranks first, as those of two matchers are on different scales."""
-        from scipy.stats import rankdata
-
-        ranks = np.concatenate([rankdata(each.scores, axis=0) for each in (self, other)])
+        columns = [[average_ranks(column) for column in each.scores.T] for each in (self, other)]
+        ranks = np.concatenate([np.array(each).T for each in columns])
         return PrecisionSample(ranks, np.concatenate([self.targets, other.targets]))
 
 
@@ -145,8 +145,6 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     >>> auc([0.1, 0.4, 0.35, 0.8], [False, False, True, True])
     0.75
     """
-    from scipy.stats import rankdata
-
     found = as_array(values, "values", "n")
     labelled = as_array(labels, "labels", len(found), kinds="fiub")
     refuse_nan(found, "values")
@@ -155,5 +153,5 @@ def auc(values: ArrayLike, labels: ArrayLike) -> float | None:
     n, true = len(positive), int(positive.sum())
     if true in (0, n):
         return None
-    before = rankdata(found)[positive].sum() - true * (true + 1) / 2
+    before = average_ranks(found)[positive].sum() - true * (true + 1) / 2
     return float(before / (true * (n - true)))

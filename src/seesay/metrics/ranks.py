@@ -160,3 +160,14 @@ def _parts(start: int, block: NDArray[Any], dtype: np.dtype[Any]) -> Iterator[tu
     step = min(255, max(1, _CACHE_CELLS // block.shape[1]))
     for first in range(0, len(block), step):
         yield start + first, block[first : first + step].astype(dtype, copy=False)
+
+
+def average_ranks(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Rank values (n,) from 1, the lowest, to n; equal ones share the mean of their ranks.
+
+    >>> average_ranks(np.array([7, 3, 3, 9]))
+    array([3. , 1.5, 1.5, 4. ])
+    """
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(ranks[place], np.float64)

@@ -223,7 +223,7 @@ class _SentenceScorer:
 
     def __init__(self, subject: RunSubject) -> None:
         self._run, self._scorer = subject.run, PairScorer(subject.run)
-        self._images = self._scorer.encode_images(np.asarray(subject.inputs.features))
+        self._images = self._scorer.encode_images(subject.inputs.features)
 
     def score(self, texts: Sequence[str], rows: NDArray[np.int64], advance: Advance) -> NDArray[np.floating]:
         """Score n sentences, each with the image of that row, (n,)."""

@@ -73,7 +73,9 @@ class Concepts(Protocol):
         matcher, run = subject.run.matcher, subject.run
         assert isinstance(matcher, ConceptClassifier)
         with torch.inference_mode():
-            return torch.sigmoid(matcher(subject.inputs.features.to(run.device))).cpu().numpy()
+            return (
+                torch.sigmoid(matcher(torch.from_numpy(subject.inputs.features).to(run.device))).cpu().numpy()
+            )
 
 
 @register_protocol

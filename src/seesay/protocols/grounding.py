@@ -117,8 +117,6 @@ class Grounding(Protocol):
 
 def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:
     """Score, for each phrase, the proposals of its image, (r,)."""
-    import torch
-
     geometry = run.recipe.regions is not None and run.recipe.regions.geometry
     owners = inputs.corpus.image_of_phrase()
     found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(owners)
@@ -130,7 +128,7 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
             continue
         mine = order[start:stop]
         features = inputs.features(image, there, geometry)
-        scores = run.scores(features, inputs.sentences.take(torch.from_numpy(mine)))
+        scores = run.scores(features, inputs.sentences.take(mine))
         for phrase, column in zip(mine, scores.T, strict=True):
             found[phrase] = column
     return found

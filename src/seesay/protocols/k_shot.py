@@ -215,13 +215,12 @@ def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> Retr
 
 def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, object]:
     """Compute the AUC of the gates of a fusion for the chosen queries; nothing for other matchers."""
-    from seesay.matchers.gvse import GVSE, gate_values
+    if not isinstance(subject, RunSubject) or not subject.run.asymmetric:
+        return {}
+    from seesay.runs.gates import gate_values
 
-    if not isinstance(subject, RunSubject):
+    if (values := gate_values(subject.run, subject.inputs)) is None:
         return {}
-    matcher, inputs = subject.run.matcher, subject.inputs
-    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
-        return {}
-    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, subject.run.device)
+    of_images, of_sentences = values
     found = {"image": auc(of_images, images), "sentence": auc(of_sentences, sentences)}
     return {"gate_auc": {name: None if area is None else round(area, 4) for name, area in found.items()}}

@@ -36,7 +36,7 @@ def measure_combined(sentence_run: Run, phrase_run: Run, corpus: Corpus, split: 
     Raises:
         SeesayError: `phrase_run` does not ground phrases, or a run has no embedding.
     """
-    name = f"{sentence_run.folder.name} + {phrase_run.folder.name}"
+    name = f"{sentence_run.title} + {phrase_run.title}"
 
     def measured(part: Corpus, distances: tuple[Matrix, Matrix], on: str, alpha: float) -> RetrievalResult:
         subject = Subject(name, on, part, MatrixScores(-combined(*distances, alpha)))
@@ -62,7 +62,7 @@ def both_distances(
 ) -> tuple[Corpus, tuple[Matrix, Matrix]]:
     """Return the usable part of a split, and the distances d and d_rp of all its pairs, (n, m)."""
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
-    cosines = run.embed_features(np.asarray(inputs.features)) @ run.embed_prepared(inputs.sentences).T
+    cosines = run.embed_features(inputs.features) @ run.embed_prepared(inputs.sentences).T
     phrases = [[chunk.text for chunk in noun_phrases(text)] for text in inputs.corpus.texts()]
     unique = sorted({phrase for some in phrases for phrase in some})
     nearest = nearest_regions(phrase_run, inputs.corpus, unique)

@@ -55,7 +55,7 @@ def measure_reranked(
     embedded = time.perf_counter() - started
 
     reranked = RerankedScores(alone_subject.embeddings(), other, others, shortlist)
-    result = protocol.measure(Subject(run.folder.name, split, inputs.corpus, reranked, whole=whole), options)
+    result = protocol.measure(Subject(run.title, split, inputs.corpus, reranked, whole=whole), options)
     assert isinstance(result, RetrievalResult)
     assert isinstance(alone, RetrievalResult)
     queries = len(inputs.features) + len(inputs.sentences)
@@ -84,7 +84,7 @@ class RerankedScores(SplitScores):
         started = time.perf_counter()
         self._embeddings, self._shortlist = embeddings, shortlist
         self._scorer = PairScorer(other)
-        self._images = self._scorer.encode_images(np.asarray(inputs.features))
+        self._images = self._scorer.encode_images(inputs.features)
         self._sentences = self._scorer.encode_sentences(inputs.sentences)
         self.scored = 0
         self.seconds = time.perf_counter() - started

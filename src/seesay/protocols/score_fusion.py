@@ -201,13 +201,13 @@ def reciprocal_ranks(scores: Matrix) -> NDArray[np.float64]:
     Raises:
         SeesayError: a score is NaN.
     """
-    from scipy.stats import rankdata
-
     found = np.empty(scores.shape)
     step = max(1, _CELLS // scores.shape[1])
     for start in range(0, len(scores), step):
         block = np.asarray(scores[start : start + step])
         if block.dtype.kind == "f" and np.isnan(block).any():
             raise SeesayError("score matrix: a score is NaN; ranks of it would mean nothing.")
-        found[start : start + step] = 1 / (_CONSTANT + rankdata(-block, "max", axis=1))
+        for row, values in enumerate(np.asarray(block, np.float64), start):
+            # Of equal candidates each has the last one's rank: the number of those that score no less.
+            found[row] = 1 / (_CONSTANT + np.searchsorted(np.sort(-values), -values, side="right"))
     return found

@@ -127,10 +127,10 @@ class RunSubject(Subject):
     ) -> None:
         from seesay.runs.sentences import count_cut
 
-        cut = count_cut(run.recipe.matcher, inputs.sentences)
+        cut = count_cut(run.max_words, inputs.sentences)
         about = About(cut_sentences=cut["cut_sentences"], max_length=cut["max_length"]) if cut else About()
         about = about if any(cut.values()) else About()
-        super().__init__(run.folder.name, split, inputs.corpus, None, about, whole)
+        super().__init__(run.title, split, inputs.corpus, None, about, whole)
         self.run, self.inputs, self._keep = run, inputs, keep
 
     @cached_property
@@ -155,15 +155,13 @@ class RunSubject(Subject):
 
     def pair_scores(self, images: NDArray[np.int64], sentences: NDArray[np.int64]) -> NDArray[np.floating]:
         """See `Subject`; only these pairs are scored, and each image and sentence is encoded once."""
-        import torch
-
         from seesay.progress import progress
 
         scorer = PairScorer(self.run)
         kept, rows = np.unique(images, return_inverse=True)
         read, columns = np.unique(sentences, return_inverse=True)
-        encoded = scorer.encode_images(np.asarray(self.inputs.features[torch.from_numpy(kept)]))
-        texts = scorer.encode_sentences(self.inputs.sentences.take(torch.from_numpy(read)))
+        encoded = scorer.encode_images(self.inputs.features[kept])
+        texts = scorer.encode_sentences(self.inputs.sentences.take(read))
         with progress("Scoring", len(rows), "pairs") as advance:
             return scorer.score(encoded, texts, rows, columns, advance)
 
@@ -172,7 +170,7 @@ class PhraseSubject:
     """Phrases of a split, prepared for a run that grounds them."""
 
     def __init__(self, run: Run, inputs: PhraseInputs, split: str) -> None:
-        self.run, self.inputs, self.split, self.name = run, inputs, split, run.folder.name
+        self.run, self.inputs, self.split, self.name = run, inputs, split, run.title
         self.about: About = {}
 
 

@@ -17,10 +17,11 @@ from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
-from seesay.matchers.gvse import GVSE, UncommonVSE, gate_values
+from seesay.matchers.gvse import GVSE, UncommonVSE
 from seesay.matchers.sco import ConceptClassifier
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
+from seesay.runs.gates import gate_values
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import PRECOMPUTED, Run, default_device, recipe_encoders
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
@@ -41,7 +42,7 @@ def concept_scores(
     run: Run, inputs: Inputs, images: Sequence[int]
 ) -> tuple[Sequence[str], NDArray[np.float32]] | None:
     """Return the concepts that a run predicts or reads, and their scores (k, K) in k images; None without."""
-    features = inputs.features[torch.tensor(images)]
+    features = torch.from_numpy(inputs.features[list(images)])
     if isinstance(run.matcher, ConceptClassifier):
         with torch.inference_mode():
             logits = run.matcher(features.to(run.device))
@@ -112,7 +113,7 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
     matcher, place = next(attending, None), _columns(run, [INSTANCES])
     if matcher is None or place is None:
         return
-    features = inputs.features[torch.tensor(images)][:, place[1]]
+    features = torch.from_numpy(inputs.features[list(images)])[:, place[1]]
     saliencies = matcher.saliencies(features.to(run.device)).cpu().numpy()
     boxes = _instance_boxes(inputs.corpus, images)
     if boxes is None or boxes.shape[1] != saliencies.shape[2]:
@@ -153,10 +154,10 @@ def _step(
 
 
 def _add_gates(page: Page, run: Run, inputs: Inputs) -> None:
-    matcher = run.matcher
-    if not isinstance(matcher, GVSE) or not matcher.asymmetric:
+    found = gate_values(run, inputs)
+    if found is None:
         return
-    of_images, of_sentences = gate_values(matcher, inputs.features, inputs.sentences, run.device)
+    of_images, of_sentences = found
     values = {"image queries": of_images, "sentence queries": of_sentences}
     means = ", ".join(f"{name} {t.mean():.2f}" for name, t in values.items())
     page.figure(

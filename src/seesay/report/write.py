@@ -43,7 +43,7 @@ def open_entries(names: Sequence[str]) -> list[Entry]:
 
 def short_names(entries: Sequence[Entry]) -> list[str]:
     """Return distinct names; for a run, the name of its folder."""
-    return distinct([entry.folder.name if isinstance(entry, Run) else entry.name for entry in entries])
+    return distinct([entry.title if isinstance(entry, Run) else entry.name for entry in entries])
 
 
 def check_out(out: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TypedDict
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
-from seesay.runs.run import Run, shipped_runs
+from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
 
 
@@ -57,7 +57,7 @@ def open_corpus_of(
     Raises:
         SeesayError: it cannot be read, or the runs name no corpus or several, or cannot share one.
     """
-    grounds = {run.recipe.regions is not None for run in runs}
+    grounds = {run.facts.regions is not None for run in runs}
     if len(grounds) > 1:
         raise SeesayError("Runs that ground phrases and runs that match sentences cannot share a corpus.")
     phrases = True in grounds
@@ -65,7 +65,7 @@ def open_corpus_of(
         return open_corpus(data, phrases=phrases, images=images, format=format)
     if not runs:
         raise SeesayError("Score files do not name their corpus; name it with --data.")
-    places = {trained_on(run) for run in runs if run.folder not in shipped_runs()}
+    places = {trained_on(run) for run in runs if not run.pretrained}
     if len(places) != 1:
         roots = ", ".join(sorted(str(root) for root, _ in places)) or "none that they name"
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")

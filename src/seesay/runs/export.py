@@ -30,11 +30,11 @@ from seesay.runs.exported import (
     ExportedMatcher,
     Floats,
     Graph,
-    Integers,
     file_digest,
 )
 from seesay.runs.external_weights import StoredTensors, refer_to_weights
 from seesay.runs.run import Run
+from seesay.runs.sentences import PreparedSentences
 from seesay.runs.traceable import Traceable
 
 TOLERANCE = 1e-4  # between outputs of PyTorch and of a graph, as a share of the largest where that exceeds 1
@@ -254,8 +254,8 @@ def _errors(exported: ExportedMatcher, sides: Mapping[str, Compute], samples: _S
                 wanted = compute(*_all_pairs(sides["images"](images), sides["sentences"](*sentences)))
             else:
                 wanted = compute(images) if name.endswith("images") else compute(*sentences)
-            texts = (part.numpy() for part in sentences)
-            found = _found(exported, name, images.numpy(), *texts)
+            texts = PreparedSentences(*(part.numpy() for part in sentences))
+            found = _found(exported, name, images.numpy(), texts)
             worst[name] = max(worst[name], _error(name, found, wanted.float().numpy()))
     return worst
 
@@ -264,17 +264,17 @@ def _found(
     exported: ExportedMatcher,
     name: str,
     features: Floats,
-    words: Integers,
-    lengths: Integers,
-    vectors: Floats,
+    sentences: PreparedSentences,
 ) -> Floats:
     """Return the outputs of a graph; of pairs, those of all of them, (n·m,)."""
-    texts, query = (words, lengths, vectors), name.startswith("query")
+    query = name.startswith("query")
     if name == "pairs":
-        return exported.score(features, *texts).reshape(-1)
+        return exported.score_all(features, sentences).reshape(-1)
     if name.endswith("images"):
-        return exported.embed_images(features, query) if query else exported.encode_images(features)
-    return exported.embed_sentences(*texts, query) if query else exported.encode_sentences(*texts)
+        return exported.embed_images(features, query) if exported.embeds else exported.encode_images(features)
+    if exported.embeds:
+        return exported.embed_sentences(sentences, query)
+    return exported.encode_sentences(sentences)
 
 
 def _all_pairs(images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:

@@ -24,6 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.runs.backend import inner_products
+from seesay.runs.sentences import PreparedSentences
 
 EXPORT, WEIGHTS = "export.json", "weights.safetensors"
 FORMAT = 1
@@ -124,16 +126,27 @@ def file_digest(path: Path) -> str:
 
 
 class ExportedMatcher:
-    """A matcher whose graphs are opened one by one, when each is first used. Thread-safe.
-
-    Sentences are given as `Sentences` holds them: `words` are the word ids of all, one sentence after the
-    other, (total,); `lengths` says how many each has, (m,); `vectors` are the sentence encoder's, (m, d).
-    """
+    """A matcher whose graphs are opened one by one, when each is first used; see `Backend`. Thread-safe."""
 
     def __init__(self, export: Export) -> None:
         self.export = export
         self._sessions: dict[str, Any] = {}
         self._lock = threading.Lock()
+
+    @property
+    def embeds(self) -> bool:
+        """See `Backend`."""
+        return self.export.embeds
+
+    @property
+    def asymmetric(self) -> bool:
+        """See `Backend`."""
+        return self.export.asymmetric
+
+    @property
+    def dim(self) -> int | None:
+        """See `Backend`."""
+        return self.export.dim
 
     def embed_images(self, features: Floats, query: bool = False) -> Floats:
         """Embed images given as joined features (n, d), as (n, dim).
@@ -144,43 +157,45 @@ class ExportedMatcher:
         parts = self._of_images(self._side("images", query), features)
         return np.concatenate([np.zeros((0, self.export.dim or 0), np.float32), *parts])
 
-    def embed_sentences(
-        self, words: Integers, lengths: Integers, vectors: Floats, query: bool = False
-    ) -> Floats:
+    def embed_sentences(self, sentences: PreparedSentences, query: bool = False) -> Floats:
         """Embed m sentences, (m, dim).
 
         Raises:
             SeesayError: the vectors are of another width, or the graph is damaged.
         """
-        parts = self._of_sentences(self._side("sentences", query), words, lengths, vectors)
+        parts = self._of_sentences(self._side("sentences", query), sentences)
         return np.concatenate([np.zeros((0, self.export.dim or 0), np.float32), *parts])
 
     def encode_images(self, features: Floats) -> Floats:
         """Return what pairs need of n images, given as joined features (n, d); n is at least 1."""
-        return np.concatenate(list(self._of_images("images", features)))
+        return np.concatenate(list(self._of_images(self._side("images", query=True), features)))
 
-    def encode_sentences(self, words: Integers, lengths: Integers, vectors: Floats) -> Floats:
+    def encode_sentences(self, sentences: PreparedSentences) -> Floats:
         """Return what pairs need of m sentences; m is at least 1."""
-        return np.concatenate(list(self._of_sentences("sentences", words, lengths, vectors)))
+        return np.concatenate(list(self._of_sentences("sentences", sentences)))
 
-    def score_pairs(self, images: Floats, sentences: Floats) -> Floats:
-        """Return the scores (p,) of encoded images and encoded sentences side by side."""
-        return self._run("pairs", images=images, sentences=sentences)
-
-    def score(self, features: Floats, words: Integers, lengths: Integers, vectors: Floats) -> Floats:
-        """Score all pairs of n images, given as joined features (n, d), and m sentences, (n, m)."""
-        if self.export.embeds:
-            return self.embed_images(features) @ self.embed_sentences(words, lengths, vectors).T
-        n, m = len(features), len(lengths)
-        if not n or not m:
-            return np.zeros((n, m), np.float32)
-        images, sentences = self.encode_images(features), self.encode_sentences(words, lengths, vectors)
+    def score_pairs(
+        self, images: Floats, sentences: Floats, rows: Integers, columns: Integers
+    ) -> NDArray[np.floating]:
+        """Return the scores (p,) of those rows of encoded images and of encoded sentences."""
+        if self.embeds:
+            return inner_products(images, sentences, rows, columns)
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
-        scores = np.empty(n * m, np.float32)
-        for start in range(0, n * m, few):
-            row, column = np.divmod(np.arange(start, min(start + few, n * m)), m)
-            scores[start : start + few] = self.score_pairs(images[row], sentences[column])
-        return scores.reshape(n, m)
+        scores = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), few):
+            i, j = rows[start : start + few], columns[start : start + few]
+            scores[start : start + few] = self._run("pairs", images=images[i], sentences=sentences[j])
+        return scores
+
+    def score_all(self, features: Floats, sentences: PreparedSentences, keep: bool = False) -> Floats:
+        """Score all pairs of n images, given as joined features (n, d), and m sentences, (n, m)."""
+        del keep  # PyTorch keeps scores
+        if self.embeds:
+            return self.embed_images(features) @ self.embed_sentences(sentences).T
+        images, read = self.encode_images(features), self.encode_sentences(sentences)
+        every = np.arange(len(read))
+        rows = (self.score_pairs(images, read, np.full_like(every, i), every) for i in range(len(images)))
+        return np.stack([row.astype(np.float32) for row in rows])
 
     def _side(self, name: str, query: bool) -> str:
         return f"query_{name}" if query and self.export.asymmetric else name
@@ -190,16 +205,10 @@ class ExportedMatcher:
         for start in range(0, len(features), _BATCH):
             yield self._run(graph, images=features[start : start + _BATCH])
 
-    def _of_sentences(
-        self, graph: str, words: Integers, lengths: Integers, vectors: Floats
-    ) -> Iterator[Floats]:
-        _check_width("sentences: wanted vectors", "m", vectors, self.export.sentence_dim)
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        for start in range(0, len(lengths), _BATCH):
-            some = slice(start, start + _BATCH)
-            stop = min(start + _BATCH, len(lengths))
-            own = words[ends[start] : ends[stop]]
-            yield self._run(graph, words=own, lengths=lengths[some], vectors=vectors[some])
+    def _of_sentences(self, graph: str, sentences: PreparedSentences) -> Iterator[Floats]:
+        _check_width("sentences: wanted vectors", "m", sentences.vectors, self.export.sentence_dim)
+        for some in sentences.split(_BATCH):
+            yield self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors)
 
     def _run(self, graph: str, **inputs: NDArray[Any]) -> Floats:
         """Compute the output of a graph, which may leave inputs unused."""

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import Sentences
 from seesay.paths import cache_dir
-from seesay.recipes.schema import Recipe
 from seesay.runs.run import PRECOMPUTED, array_dims, join_features, recipe_encoders
-from seesay.runs.sentences import number_words
+from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from seesay.recipes.schema import Recipe
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Inputs:
     """
 
     corpus: Corpus
-    features: Tensor
-    sentences: Sentences
+    features: NDArray[np.float32]
+    sentences: PreparedSentences
     image_of_sentence: NDArray[np.int64]
     broken: list[ImageError]
     image_dims: tuple[int, ...]
@@ -48,7 +48,7 @@ class Inputs:
     def of_first_images(self, count: int) -> Inputs:
         """Return the first `count` images with their sentences; `corpus` stays whole."""
         kept = self.image_of_sentence < count
-        sentences = self.sentences.take(torch.from_numpy(np.flatnonzero(kept)))
+        sentences = self.sentences.take(np.flatnonzero(kept))
         return replace(
             self,
             features=self.features[:count],
@@ -85,7 +85,7 @@ def split_inputs(
     vectors = sentence_vectors(encoder, texts) if encoder else None
     sentences = number_words(texts, vocabulary, vectors)
     owners = usable.image_of_sentence()
-    return Inputs(usable, torch.from_numpy(features), sentences, owners, broken, image_dims)
+    return Inputs(usable, features, sentences, owners, broken, image_dims)
 
 
 def stores_folder() -> Path:

@@ -14,11 +14,10 @@ from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import Regions, fill_regions
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import stores_folder
 from seesay.runs.run import default_device
-from seesay.runs.sentences import number_words
+from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary
 
@@ -39,7 +38,7 @@ class PhraseInputs:
     corpus: PhraseCorpus
     regions: Sequence[Regions]
     proposals: NDArray[np.int64]
-    sentences: Sentences
+    sentences: PreparedSentences
     true_region: NDArray[np.int64]
     broken: list[ImageError]
 

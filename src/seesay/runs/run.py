@@ -2,6 +2,7 @@
 
 recipe.yaml            the resolved recipe
 weights.safetensors    the matcher's weights; its metadata has the widths of the image arrays
+export.json, *.onnx    its sides for ONNX Runtime, which read those weights: search needs no PyTorch
 vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
@@ -10,50 +11,37 @@ encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+import shutil
+import sys
+from collections.abc import Sequence
 from functools import cached_property
 from importlib.resources import files
-from itertools import chain
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from torch import Tensor, nn
 
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
-from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
-from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder, save_sentence_encoder
-from seesay.errors import ImageError, SeesayError, did_you_mean
-from seesay.matchers.base import EmbeddingMatcher, as_matcher
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.settings import MatcherInputs
+from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
+from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.metrics.inputs import as_array, refuse_nan
-from seesay.paths import replace_text, replacing
-from seesay.recipes.load import dump_recipe, read_recipe
-from seesay.recipes.schema import Recipe
+from seesay.runs.backend import Backend, RunFacts
+from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
-from seesay.runs.scores import score_matrix
-from seesay.runs.sentences import prepare_sentences
+from seesay.runs.sentences import PreparedSentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
 
-RECIPE, WEIGHTS, VOCABULARY, TEXT = (
-    "recipe.yaml",
-    "weights.safetensors",
-    "vocabulary.json",
-    "text.safetensors",
-)
+if TYPE_CHECKING:
+    from torch import nn
+
+    from seesay.recipes.schema import Recipe, RegionSettings
+
+RECIPE, VOCABULARY, TEXT = "recipe.yaml", "vocabulary.json", "text.safetensors"
 PRECOMPUTED = "precomputed"
-_BATCH = 512
-_NAMED = 3  # weights of a kind that an error names
-_IMAGE_DIMS = "image_dims"  # in the metadata of the weights
 
 Vectors = NDArray[np.float32]
 
@@ -61,14 +49,14 @@ Vectors = NDArray[np.float32]
 class Run:
     """A trained matcher with its recipe, vocabulary and encoders: embeds and scores images and sentences.
 
-    `seesay.load` makes one from a folder, `seesay.train` from a corpus.
+    `seesay.load` makes one from a folder, `seesay.train` from a corpus. What takes long to load is loaded
+    when it is first used: a run that was exported embeds without PyTorch.
 
     Attributes:
         name: the shipped weights' name, or the run's folder.
         folder: where its files are.
-        recipe: the resolved recipe.
-        matcher: the trained module.
-        device: where the matcher is, such as "cpu" or "cuda:1".
+        logit_scale: `score` multiplies inner products of embeddings by it,
+        logit_bias: and adds this; only models of other libraries have others than 1 and 0.
 
     Example:
         >>> import numpy as np, seesay
@@ -79,27 +67,30 @@ class Run:
         (1, 2)
     """
 
+    logit_scale = 1.0
+    logit_bias = 0.0
+
     def __init__(
         self,
         name: str,
         folder: Path,
-        recipe: Recipe,
         vocabulary: Vocabulary,
         sentence_encoder: SentenceEncoder | None,
-        matcher: nn.Module,
+        export: Export | None = None,
+        device: str | None = None,
     ) -> None:
         self.name = name
         self.folder = folder
-        self.recipe = recipe
         self.vocabulary = vocabulary
         self.sentence_encoder = sentence_encoder
-        self.matcher = matcher.eval()
-        self.device = str(next(chain(matcher.parameters(), matcher.buffers())).device)
+        self._export = export
+        self._device = device
 
     def __repr__(self) -> str:
         """Name the run and its matcher, and `dim` once it is known: nothing is computed here."""
+        kind = self._export.kind if self._export else self.recipe.matcher.kind
         dim = f", dim={self.dim}" if "dim" in vars(self) else ""
-        return f"Run({self.name!r}, matcher={self.recipe.matcher.kind!r}{dim})"
+        return f"Run({self.name!r}, matcher={kind!r}{dim})"
 
     @classmethod
     def load(cls, name: str, device: str | None = None, module: nn.Module | None = None) -> Run:
@@ -107,48 +98,97 @@ class Run:
 
         Raises:
             SeesayError: there is none, or a file of it is missing or damaged, or no such device.
+            MissingExtraError: the run is not exported, and PyTorch is not installed.
         """
-        device = _checked_device(device or default_device())
+        if is_two_tower(name):
+            from seesay.runs.two_tower import TwoTowerRun
+
+            return TwoTowerRun(name, device)
         folder = run_folder(name)
         if folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
-        path = folder / WEIGHTS
-        recipe = run_recipe(folder)
-        vocabulary = Vocabulary.load(folder / VOCABULARY)
-        weights, image_dims = _read_weights(path)
-        encoder_name = recipe.sentence_encoder
-        encoder = load_sentence_encoder(encoder_name, folder / TEXT) if encoder_name else None
-        matcher = new_matcher(recipe, vocabulary, encoder, image_dims, module)
-        try:
-            matcher.load_state_dict(
-                {k: v.float() if v.is_floating_point() else v for k, v in weights.items()}
-            )
-        except RuntimeError as failure:
-            misfit = _misfit(matcher.state_dict(), weights)
-            if module is not None:
-                raise SeesayError(
-                    f"module: the one whose weights are in {path} is wanted, got another one ({misfit})."
-                ) from failure
-            raise SeesayError(
-                f"{path}: not the weights of {folder / RECIPE} ({misfit}); train again."
-            ) from failure
-        return cls(name, folder, recipe, vocabulary, encoder, matcher.to(device))
+        export = read_export(folder) if module is None and device in (None, "cpu") else None
+        facts: RunFacts = export or run_recipe(folder)
+        adopt_encoders(facts, folder)
+        reader = facts.sentence_encoder
+        text = load_sentence_encoder(reader, folder / TEXT) if reader else None
+        run = cls(name, folder, Vocabulary.load(folder / VOCABULARY), text, export, device)
+        if export is None:
+            with naming_extras():
+                from seesay.runs.trained import load_matcher
+            run.matcher = load_matcher(run, module)
+        return run
 
-    def save_inputs(self) -> None:
-        """Write everything but the weights: recipe, vocabulary and sentence encoder."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        replace_text(self.folder / RECIPE, dump_recipe(self.recipe))
-        self.vocabulary.save(self.folder / VOCABULARY)
-        if self.recipe.matcher.predicts_concepts:
-            save_head_inputs(self.folder, self.recipe.encoders[0], self.recipe.arrays)
-        if self.sentence_encoder is not None:
-            save_sentence_encoder(self.sentence_encoder, self.folder / TEXT)
+    @classmethod
+    def from_matcher(
+        cls,
+        folder: Path,
+        recipe: Recipe,
+        vocabulary: Vocabulary,
+        sentence_encoder: SentenceEncoder | None,
+        matcher: nn.Module,
+    ) -> Run:
+        """Return the run of a matcher in memory, whose files are or will be in `folder`."""
+        from seesay.runs.trained import module_device
 
-    def save_weights(self, weights: Mapping[str, Tensor], image_dims: Sequence[int]) -> None:
-        """Write the matcher's weights, with the widths of the image arrays that it takes."""
-        kept = {key: value.contiguous() for key, value in weights.items()}
-        with replacing(self.folder / WEIGHTS) as beside:
-            save_file(kept, beside, {_IMAGE_DIMS: json.dumps(list(image_dims))})
+        run = cls(str(folder), folder, vocabulary, sentence_encoder, device=module_device(matcher))
+        run.recipe, run.matcher = recipe, matcher.eval()
+        return run
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The resolved recipe. Without PyTorch, its matcher and loss are as the file has them."""
+        return run_recipe(self.folder)
+
+    @cached_property
+    def matcher(self) -> nn.Module:
+        """The trained module, in evaluation mode; loading it takes PyTorch."""
+        with naming_extras():
+            from seesay.runs.trained import load_matcher
+        return load_matcher(self)
+
+    @cached_property
+    def device(self) -> str:
+        """Where PyTorch computes, such as "cpu" or "cuda:1"."""
+        return self._device or default_device()
+
+    @cached_property
+    def backend(self) -> Backend:
+        """What computes vectors and scores."""
+        if self._export is not None:
+            return ExportedMatcher(self._export)
+        from seesay.runs.torch_backend import TorchBackend
+
+        return TorchBackend(self.matcher, self.recipe.matcher, self.device)
+
+    @property
+    def pretrained(self) -> bool:
+        """True for shipped weights and models of other libraries, whose training is not recorded here."""
+        return self.folder in shipped_runs()
+
+    @property
+    def title(self) -> str:
+        """What tables and reports call it: the name of its folder."""
+        return self.folder.name
+
+    @property
+    def facts(self) -> RunFacts:
+        """What the run says of its inputs, without PyTorch if it was exported."""
+        return self._export or self.recipe
+
+    @property
+    def regions(self) -> RegionSettings | None:
+        """The regions that phrases are matched with; None for a run of whole images."""
+        if self._export is None:
+            return self.recipe.regions
+        from seesay.recipes.schema import RegionSettings
+
+        return RegionSettings(**self._export.regions) if self._export.regions is not None else None
+
+    @property
+    def max_words(self) -> int | None:
+        """How many words of a sentence the matcher reads; None for all."""
+        return self._export.max_words if self._export else self.recipe.matcher.max_words
 
     @cached_property
     def encoders(self) -> list[ImageEncoder]:
@@ -157,7 +197,7 @@ class Run:
         Raises:
             SeesayError: the run was trained on precomputed features, whose encoder is unknown.
         """
-        return recipe_encoders(self.recipe, self.device)
+        return recipe_encoders(self.facts, self.device)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -174,12 +214,18 @@ class Run:
     @cached_property
     def dim(self) -> int:
         """Length of an embedding."""
-        return int(self.embed_sentences(["a dog"]).shape[1])
+        self._check_embeds()
+        return self.backend.dim or int(self.embed_sentences(["a dog"]).shape[1])
+
+    @property
+    def embeds(self) -> bool:
+        """True if the score of a pair is the inner product of two vectors, so that an index can be made."""
+        return self.backend.embeds
 
     @property
     def asymmetric(self) -> bool:
         """True if queries and gallery items are embedded differently."""
-        return isinstance(self.matcher, EmbeddingMatcher) and self.matcher.asymmetric
+        return self.backend.asymmetric
 
     def embed_images(self, images: Sequence[ImageInput], query: bool = False) -> Vectors:
         """Embed images, (n, dim).
@@ -199,7 +245,7 @@ class Run:
     ) -> tuple[Vectors, list[ImageError | None]]:
         """Embed many encoded images, (n, dim); a broken one has a zero row and its error."""
         encoded = encode_images(self.encoders, contents, names)
-        vectors = self.embed_features(join_features(self.recipe, encoded.arrays), query)
+        vectors = self.embed_features(join_features(self.facts, encoded.arrays), query)
         vectors[[i for i, error in enumerate(encoded.errors) if error is not None]] = 0.0
         return vectors, encoded.errors
 
@@ -220,7 +266,7 @@ class Run:
             SeesayError: embeddings of another width or with NaN, or embeddings for a pair matcher, which
                 has none.
         """
-        if not isinstance(self.matcher, EmbeddingMatcher):
+        if not self.embeds:
             return self.scores(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
         rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
         columns = sentences if _are_vectors(sentences) else self.embed_sentences(sentences)  # type: ignore[arg-type]
@@ -231,53 +277,50 @@ class Run:
                     f"{what}: embeddings of shape (n, {self.dim}) are wanted, got {vectors.shape}."
                 )
             refuse_nan(vectors, what)
-        return np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
+        cosines = np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
+        return np.asarray(self.logit_scale * cosines + self.logit_bias, np.float32)
 
-    def scores(self, features: Vectors, sentences: Sentences, keep: bool = False) -> Vectors:
-        """Score images, given as joined features, and prepared sentences, (n, m); see `score_matrix`."""
-        return score_matrix(self, features, sentences, keep)
+    def scores(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
+        """Score images, given as joined features (n, d), and m prepared sentences, (n, m).
 
-    def prepare(self, sentences: Sequence[str]) -> Sentences:
+        Args:
+            features: (n, d).
+            sentences: m of them.
+            keep: for a pair matcher in PyTorch, show progress and cache the rows, so that a stopped scoring
+                resumes.
+        """
+        if not len(features) or not len(sentences):
+            return np.zeros((len(features), len(sentences)), np.float32)
+        return self.backend.score_all(features, sentences, keep)
+
+    def prepare(self, sentences: Sequence[str]) -> PreparedSentences:
         """Look up the word ids of sentences and run the sentence encoder."""
         return prepare_sentences(read_texts(sentences, "sentences"), self.vocabulary, self.sentence_encoder)
 
     def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
         """Embed images given as joined features, (n, dim) from (n, d)."""
-        matcher = self.embedding_matcher()
-        embed = matcher.query_images if query else matcher.embed_images
-        parts = (torch.from_numpy(features[i : i + _BATCH]) for i in range(0, len(features), _BATCH))
-        return self._batched(embed, parts)
+        self._check_embeds()
+        if not len(features):
+            return np.zeros((0, self.dim), np.float32)
+        return self.backend.embed_images(features, query)
 
-    def embed_prepared(self, sentences: Sentences, query: bool = False) -> Vectors:
+    def embed_prepared(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
         """Embed prepared sentences, (m, dim)."""
-        matcher = self.embedding_matcher()
-        embed = matcher.query_sentences if query else matcher.embed_sentences
-        parts = (
-            sentences.take(rows) for rows in torch.split(torch.arange(len(sentences)), _BATCH) if len(rows)
-        )
-        return self._batched(embed, parts)
+        self._check_embeds()
+        if not len(sentences):
+            return np.zeros((0, self.dim), np.float32)
+        return self.backend.embed_sentences(sentences, query)
 
-    def embedding_matcher(self) -> EmbeddingMatcher:
-        """Return the matcher if it embeds.
-
-        Raises:
-            SeesayError: it scores pairs.
-        """
-        if not isinstance(self.matcher, EmbeddingMatcher):
+    def _check_embeds(self) -> None:
+        if not self.embeds:
             raise SeesayError(
                 f"{self.name}: a pair matcher has no embeddings; it can re-rank another's results."
             )
-        return self.matcher
 
     def _features(self, images: Sequence[ImageInput]) -> Vectors:
         """Encode images to joined features, (n, d); raise the error of a broken one."""
         encoded = encode_images(self.encoders, *read_images(images))
-        return join_features(self.recipe, encoded.checked())
-
-    @torch.inference_mode()
-    def _batched(self, embed: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
-        rows = [embed(part.to(self.device)).float().cpu().numpy() for part in parts]
-        return np.concatenate(rows) if rows else np.zeros((0, self.dim), np.float32)
+        return join_features(self.facts, encoded.checked())
 
 
 def check_one_score(run: Run) -> None:
@@ -294,64 +337,44 @@ def check_one_score(run: Run) -> None:
 
 
 def default_device() -> str:
-    """Return "cuda" if there is a GPU, and "cpu" otherwise."""
+    """Return "cuda" if PyTorch is installed and there is a GPU, and "cpu" otherwise."""
+    if "torch" not in sys.modules and not (find_spec("torch") and _has_gpu_driver()):
+        return "cpu"  # without importing PyTorch, which takes two seconds
+    import torch
+
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def recipe_encoders(recipe: Recipe, device: str | None = None) -> list[ImageEncoder]:
-    """Load the recipe's image encoders, on the default device if none is named.
+def _has_gpu_driver() -> bool:
+    return bool(shutil.which("nvidia-smi") or shutil.which("rocminfo"))
+
+
+def recipe_encoders(facts: RunFacts, device: str | None = None) -> list[ImageEncoder]:
+    """Load the image encoders of a recipe or run, on the default device if none is named.
 
     Raises:
         SeesayError: the recipe matches regions of images, or reads precomputed features.
     """
-    if recipe.regions is not None:
+    if facts.regions is not None:
         raise SeesayError(
-            f"Recipe '{recipe.name}' matches phrases with regions of one image and embeds no whole images; "
+            f"Recipe '{facts.name}' matches phrases with regions of one image and embeds no whole images; "
             "use a run such as seesay-small for those."
         )
-    if PRECOMPUTED in recipe.encoders:
+    if PRECOMPUTED in facts.encoders:
         raise SeesayError(
             "This run was trained on precomputed features: without their encoder it cannot take an image."
         )
-    return [load_image_encoder(name, device or default_device()) for name in recipe.encoders]
+    return [load_image_encoder(name, device or default_device()) for name in facts.encoders]
 
 
-def array_dims(recipe: Recipe) -> tuple[int, ...]:
+def array_dims(recipe: RunFacts) -> tuple[int, ...]:
     """Return the widths of the arrays that the recipe's image features are joined from."""
     return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
 
 
-def join_features(recipe: Recipe, arrays: Sequence[Arrays]) -> Vectors:
-    """Concatenate the encoders' arrays that the recipe names, (n, d)."""
-    return np.concatenate([each[name] for each in arrays for name in recipe.arrays], axis=1)
-
-
-def new_matcher(
-    recipe: Recipe,
-    vocabulary: Vocabulary,
-    encoder: SentenceEncoder | None,
-    image_dims: Sequence[int],
-    module: nn.Module | None = None,
-) -> nn.Module:
-    """Build the recipe's matcher with initial weights, or wrap a copy of the caller's own module.
-
-    Raises:
-        SeesayError: the module is not a matcher, or cannot be copied.
-    """
-    if module is not None:
-        try:
-            return as_matcher(deepcopy(uncompiled(module)))
-        except (RuntimeError, TypeError) as failure:
-            raise SeesayError(
-                f"module: one that copy.deepcopy copies is wanted, got {type(module).__name__} ({failure})."
-            ) from failure
-    inputs = MatcherInputs(tuple(image_dims), len(vocabulary), encoder.dim if encoder else 0)
-    return recipe.matcher.build(inputs)
-
-
-def uncompiled(module: nn.Module) -> nn.Module:
-    """Return the module that `torch.compile` wrapped, or else the module itself."""
-    return cast(nn.Module, getattr(module, "_orig_mod", module))
+def join_features(facts: RunFacts, arrays: Sequence[Arrays]) -> Vectors:
+    """Concatenate the encoders' arrays that a recipe or run names, (n, d)."""
+    return np.concatenate([each[name] for each in arrays for name in facts.arrays], axis=1)
 
 
 def shipped_runs() -> list[Path]:
@@ -365,10 +388,28 @@ def run_recipe(folder: Path) -> Recipe:
     Raises:
         SeesayError: it cannot be read, or the run lacks the weights of such an encoder.
     """
+    from seesay.recipes.load import read_recipe
+
     recipe = read_recipe(folder / RECIPE)
-    for encoder in recipe.encoders:
-        adopt_tuned(encoder, folder)
+    adopt_encoders(recipe, folder)
     return recipe
+
+
+def run_facts(folder: Path) -> RunFacts:
+    """Read what a run says of its inputs, from its export if it has one.
+
+    Raises:
+        SeesayError: it cannot be read, or the run lacks the weights of an encoder of its own.
+    """
+    facts = read_export(folder) or run_recipe(folder)
+    adopt_encoders(facts, folder)
+    return facts
+
+
+def adopt_encoders(facts: RunFacts, folder: Path) -> None:
+    """Make the image encoders of the run's own available; raise a SeesayError if weights are missing."""
+    for encoder in facts.encoders:
+        adopt_tuned(encoder, folder)
 
 
 def run_folder(name: str) -> Path:
@@ -389,49 +430,11 @@ def run_folder(name: str) -> Path:
     )
 
 
-def _checked_device(device: str) -> str:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
-        raise SeesayError(
-            f'device: one that PyTorch has here is wanted, such as "{default_device()}", got "{device}".'
-        ) from failure
-    return device
-
-
-def _misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
-    """Name the first weights that are missing, unexpected or of another shape."""
-    both = [key for key in wanted if key in found]
-    names = {
-        "missing": [key for key in wanted if key not in found],
-        "unexpected": [key for key in found if key not in wanted],
-        "of another shape": [key for key in both if np.shape(wanted[key]) != found[key].shape],
-    }
-    parts = [
-        f"{what}: {', '.join(keys[:_NAMED])}{', …' if len(keys) > _NAMED else ''}"
-        for what, keys in names.items()
-        if keys
-    ]
-    return "; ".join(parts) or "they do not load"
-
-
-def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
-    """Read the weights of a run, and the widths of the image arrays that they take."""
-    try:
-        with safe_open(path, "pt") as file:
-            dims = json.loads((file.metadata() or {}).get(_IMAGE_DIMS, "null"))
-            if dims is None:
-                raise ValueError(f"no '{_IMAGE_DIMS}' in its metadata")
-            return {key: file.get_tensor(key) for key in file.keys()}, dims  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError) as failure:
-        raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure
-
-
 def _are_vectors(items: object) -> bool:
     """True for embeddings: nested numbers or an array of them; also for one vector, which is an error."""
-    if isinstance(items, Tensor):
-        return items.ndim <= 2
     if isinstance(items, np.ndarray):
         return items.ndim <= 2 and items.dtype.kind not in "OUST"
+    if (ndim := getattr(items, "ndim", None)) is not None:  # a tensor
+        return bool(ndim <= 2)
     first = items[0] if isinstance(items, Sequence) and len(items) else None
     return isinstance(first, Sequence | float) and not isinstance(first, str | bytes)

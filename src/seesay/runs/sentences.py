@@ -3,38 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.base import SentenceEncoder
-from seesay.matchers.sentences import Sentences
-from seesay.matchers.settings import MatcherSettings
 from seesay.text.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from seesay.encoders.sentences.base import SentenceEncoder
+    from seesay.matchers.sentences import Sentences
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSentences:
+    """m sentences, as `seesay.matchers.Sentences` holds them in PyTorch.
+
+    Attributes:
+        words: all their word ids, one sentence after the other, (total,) int64.
+        lengths: words in each, (m,) int64, at least 1.
+        vectors: vectors of the sentence encoder, (m, d) float32; (m, 0) without one.
+    """
+
+    words: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self.lengths)
+
+    def take(self, rows: NDArray[np.int64]) -> PreparedSentences:
+        """Return the sentences of those rows, in that order."""
+        lengths = self.lengths[rows]
+        # Word j of the result is word j - (its sentence's first place there) of that sentence.
+        starts = (np.cumsum(self.lengths) - self.lengths)[rows] - (np.cumsum(lengths) - lengths)
+        places = np.repeat(starts, lengths) + np.arange(lengths.sum())
+        return PreparedSentences(self.words[places], lengths, self.vectors[rows])
+
+    def split(self, size: int) -> list[PreparedSentences]:
+        """Return the sentences in parts of at most `size`."""
+        return [self.take(np.arange(i, min(i + size, len(self)))) for i in range(0, len(self), size)]
+
+    def to_tensors(self, device: str = "cpu") -> Sentences:
+        """Return the same sentences for a matcher in PyTorch."""
+        import torch
+
+        from seesay.matchers.sentences import Sentences
+
+        parts = (torch.from_numpy(part) for part in (self.words, self.lengths, self.vectors))
+        return Sentences(*parts).to(device)
 
 
 def number_words(
     texts: Sequence[str], vocabulary: Vocabulary, vectors: NDArray[np.float32] | None = None
-) -> Sentences:
+) -> PreparedSentences:
     """Look up the word ids of sentences; `vectors` are those of the sentence encoder, if any."""
     numbers = [vocabulary.encode(text) for text in texts]
     words = np.fromiter((n for sentence in numbers for n in sentence), np.int64)
     lengths = np.fromiter((len(sentence) for sentence in numbers), np.int64, len(numbers))
-    rows = np.zeros((len(texts), 0), np.float32) if vectors is None else vectors
-    return Sentences(torch.from_numpy(words), torch.from_numpy(lengths), torch.from_numpy(rows))
+    return PreparedSentences(
+        words, lengths, np.zeros((len(texts), 0), np.float32) if vectors is None else vectors
+    )
 
 
 def prepare_sentences(
     texts: Sequence[str], vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> Sentences:
+) -> PreparedSentences:
     """Look up the word ids, and run the frozen sentence encoder if there is one."""
     return number_words(texts, vocabulary, encoder.encode(texts) if encoder else None)
 
 
-def count_cut(settings: MatcherSettings, sentences: Sentences) -> dict[str, int]:
+def count_cut(max_words: int | None, sentences: PreparedSentences) -> dict[str, int]:
     """Return how many sentences are longer than the matcher reads, and that length; empty without a limit."""
-    max_length = settings.max_words
-    if max_length is None:
+    if max_words is None:
         return {}
-    return {"cut_sentences": int((sentences.lengths > max_length).sum()), "max_length": max_length}
+    return {"cut_sentences": int((sentences.lengths > max_words).sum()), "max_length": max_words}

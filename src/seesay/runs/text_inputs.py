@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.format import write_array_header_1_0
@@ -20,7 +21,9 @@ from seesay.encoders.sentences.base import (
 )
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, replacing
-from seesay.recipes.schema import Recipe
+
+if TYPE_CHECKING:
+    from seesay.recipes.schema import Recipe
 
 _ROWS = 1 << 15  # sentences encoded at a time
 

@@ -1,4 +1,4 @@
-"""Nearest neighbours among a store's vectors by FAISS: exact search while they are few, then inverted lists.
+"""Nearest neighbours among a store's vectors: one matrix product while they are few, then FAISS's lists.
 
 The cache file is never the truth: if it is lost, stale or damaged, it is built again from the store.
 """
@@ -11,7 +11,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import faiss
 import numpy as np
 from numpy.typing import NDArray
 
@@ -86,6 +85,8 @@ class Neighbours:
         if not self.trained:
             self._cache.unlink(missing_ok=True)
             return
+        import faiss
+
         body = faiss.serialize_index(self._index).tobytes()
         head = {
             "identity": self._store.meta["identity"],
@@ -98,6 +99,10 @@ class Neighbours:
             file.write(body)
 
     def _load(self) -> None:
+        if not self._cache.is_file():
+            return
+        import faiss
+
         try:
             with self._cache.open("rb") as file:
                 if file.readline(100) != _MAGIC:
@@ -134,7 +139,7 @@ class Neighbours:
         count, dim = changes.vectors.shape
         if count <= self._exact_up_to:
             self.trained = 0
-            self._index = faiss.IndexIDMap2(faiss.IndexFlatIP(dim))
+            self._index = Exact(dim)
         else:
             self.trained = count
             self._index = _trained_lists(changes.vectors, self._probe_divisor)
@@ -144,8 +149,37 @@ class Neighbours:
         self._ids = changes.alive
 
 
+class Exact:
+    """Vectors that are all compared with a query, with the methods of FAISS's indexes that are used here.
+
+    Importing FAISS takes longer than searching tens of thousands of vectors without it.
+    """
+
+    def __init__(self, dim: int) -> None:
+        self._ids: NDArray[np.int64] = np.empty(0, np.int64)
+        self._vectors: NDArray[np.float32] = np.empty((0, dim), np.float32)
+
+    def add_with_ids(self, vectors: NDArray[np.float32], ids: NDArray[np.int64]) -> None:
+        """Add vectors (n, dim) under new ids (n,)."""
+        self._ids = np.concatenate([self._ids, ids])
+        self._vectors = np.concatenate([self._vectors, vectors])
+
+    def remove_ids(self, ids: NDArray[np.int64]) -> None:
+        """Remove the vectors of those ids."""
+        kept = ~np.isin(self._ids, ids)
+        self._ids, self._vectors = self._ids[kept], self._vectors[kept]
+
+    def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return scores and ids of the `k` best for each query, (q, k) both; there are `k` at least."""
+        scores = queries @ self._vectors.T
+        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        return np.take_along_axis(scores, best, axis=1), self._ids[best]
+
+
 def _trained_lists(vectors: NDArray[np.float16], probe_divisor: int) -> Any:
     """Train empty inverted lists for vectors such as these, (n, dim)."""
+    import faiss
+
     count, dim = vectors.shape
     lists = round(2 * math.sqrt(count))
     index: Any = faiss.index_factory(dim, f"IVF{lists},{_QUANTIZER}", faiss.METRIC_INNER_PRODUCT)
@@ -158,6 +192,8 @@ def _trained_lists(vectors: NDArray[np.float16], probe_divisor: int) -> Any:
 
 
 def _ids_in_lists(index: Any) -> NDArray[np.int64]:
+    import faiss
+
     lists = index.invlists
     sizes = [(i, lists.list_size(i)) for i in range(index.nlist)]
     parts = [faiss.rev_swig_ptr(lists.get_ids(i), size).copy() for i, size in sizes if size]

@@ -16,7 +16,7 @@ from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, SeesayError
 from seesay.runs.inputs import stores_folder
-from seesay.runs.run import Run, join_features, recipe_encoders, run_folder, run_recipe
+from seesay.runs.run import Run, join_features, recipe_encoders, run_facts, run_folder
 from seesay.search.index import Hit, Index
 
 SHORTLIST = 100
@@ -75,11 +75,11 @@ class Reranker:
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)
-            names, contents = self.run.recipe.arrays, list(keys.values())
+            names, contents = self.run.facts.arrays, list(keys.values())
             stored: list[Arrays] = [
                 {name: store.read(contents, name) for name in names} for store in self._stores
             ]
-        features = join_features(self.run.recipe, stored)
+        features = join_features(self.run.facts, stored)
         hits = reordered(shortlist, list(keys), self._scores(features, [sentence])[:, 0])
         return Reranked(hits[:k], len(keys), encoded, issues, time.perf_counter() - started)
 
@@ -93,7 +93,7 @@ class Reranker:
         shortlist = index.sentences_for(image, max(k, self.shortlist))
         started = time.perf_counter()
         encoded = encode_images(self._encoders, [image], ["the image"])
-        features = join_features(self.run.recipe, encoded.arrays)
+        features = join_features(self.run.facts, encoded.arrays)
         scores = self._scores(features, [hit.text or "" for hit in shortlist])[0]
         hits = reordered(shortlist, range(len(shortlist)), scores)
         return Reranked(hits[:k], len(shortlist), 0, [], time.perf_counter() - started)
@@ -139,7 +139,7 @@ def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
 
 def check_reranks(name: str) -> None:
     """Raise a SeesayError if there is no such run, it grounds phrases, or its encoder is missing."""
-    recipe_encoders(run_recipe(run_folder(name)))
+    recipe_encoders(run_facts(run_folder(name)))
 
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:

@@ -20,8 +20,10 @@ from seesay.recipes.load import check_member, is_same, member_recipes, read_reci
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
 from seesay.runs.export import try_export
-from seesay.runs.run import RECIPE, WEIGHTS, Run, default_device, new_matcher
+from seesay.runs.exported import WEIGHTS
+from seesay.runs.run import RECIPE, Run, default_device
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
+from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
@@ -86,7 +88,7 @@ def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phr
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
     for mine, member in zip(getattr(matcher, "members", [matcher]), members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
-    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()))
     if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
@@ -111,8 +113,8 @@ def _write(run: Run, members: Sequence[Run], image_dims: Sequence[int]) -> None:
     for member in members:
         for name in member.recipe.encoders:
             copy_tuned(name, member.folder, run.folder)
-    run.save_inputs()
-    run.save_weights(run.matcher.state_dict(), image_dims)
+    save_inputs(run)
+    save_weights(run.folder, run.matcher.state_dict(), image_dims)
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:

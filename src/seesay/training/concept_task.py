@@ -54,7 +54,9 @@ class ConceptTask:
 
     def losses(self, classifier: nn.Module, batch: NDArray[np.int64], device: str) -> list[Tensor]:
         """Return the loss of a mini-batch."""
-        return self.losses_of(classifier, self.data.features[batch].to(device), batch, device)
+        return self.losses_of(
+            classifier, torch.from_numpy(self.data.features[batch]).to(device), batch, device
+        )
 
     def losses_of(
         self, classifier: nn.Module, features: Tensor, batch: NDArray[np.int64], device: str

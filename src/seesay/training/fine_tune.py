@@ -121,8 +121,8 @@ class FineTuneTask:
         """Measure the val split with the CNN as it is now."""
         assert isinstance(run.matcher, FromPixels)
         val = replace(self.task.val, features=self._val_features(run.matcher, run.device))
-        inner = Run(
-            run.name, run.folder, run.recipe, run.vocabulary, run.sentence_encoder, run.matcher.matcher
+        inner = Run.from_matcher(
+            run.folder, run.recipe, run.vocabulary, run.sentence_encoder, run.matcher.matcher
         )
         return replace(self.task, val=val).measure(inner)
 
@@ -147,7 +147,7 @@ class FineTuneTask:
 
         return torch.from_numpy(np.stack(list(in_threads(square, images.tolist())))).to(device)
 
-    def _val_features(self, matcher: FromPixels, device: str) -> Tensor:
+    def _val_features(self, matcher: FromPixels, device: str) -> NDArray[np.float32]:
         network, _, crop = self.encoder.partition(":")
         dims = {"pooled": LITE[network].dim, "logits": 1000}
 
@@ -165,7 +165,7 @@ class FineTuneTask:
                 [encoder], [bytes_of(each) for each in some], [each.name for each in some]
             )
             parts.append(join_features(self.recipe, encoded.arrays))
-        return torch.from_numpy(np.concatenate(parts))
+        return np.concatenate(parts)
 
 
 def check_tunable(recipe: Recipe) -> None:
@@ -210,7 +210,7 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, list[Epoch]]:
     network = load_lite(encoder.partition(":")[0])
     module = FromPixels(network, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
     out.mkdir(parents=True, exist_ok=True)
-    view = Run(run.name, out, run.recipe, run.vocabulary, run.sentence_encoder, module)
+    view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
     loop = Loop(FineTuneTask(run.recipe, task, encoder), view)
     if (out / checkpoint.FILE).is_file():
         loop.restore()

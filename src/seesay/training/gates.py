@@ -166,7 +166,7 @@ class _Best:
 
 def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:
     if name == "image":
-        return run.embed_features(np.asarray(inputs.features))
+        return run.embed_features(inputs.features)
     return run.embed_prepared(inputs.sentences)
 
 

@@ -15,7 +15,8 @@ from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import replace_text
 from seesay.results.rows import Row
-from seesay.runs.run import RECIPE, VOCABULARY, WEIGHTS
+from seesay.runs.exported import WEIGHTS
+from seesay.runs.run import RECIPE, VOCABULARY
 
 MEASURED = "measured.json"
 _ROWS = 256

@@ -162,7 +162,7 @@ class PhraseTask:
         return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
 
     def _phrases(self, chosen: NDArray[np.int64]) -> Sentences:
-        return self.data.sentences.take(torch.from_numpy(chosen))
+        return self.data.sentences.take(chosen).to_tensors()
 
     def _features(self, regions: NDArray[np.int64]) -> Tensor:
         """Features (n, d) of regions by their numbers, in ascending order or not."""

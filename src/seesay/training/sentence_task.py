@@ -50,7 +50,9 @@ class Teacher:
                 trained on another corpus, whose train split may hold this one's test images.
         """
         run = Run.load(name)
-        matcher = run.embedding_matcher()
+        matcher = run.matcher
+        if not isinstance(matcher, EmbeddingMatcher):
+            raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
         if not learned_from(run, corpus.split("train").texts()):
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
@@ -67,9 +69,9 @@ class Teacher:
     @torch.no_grad()
     def scores(self, batch: Positions, device: str) -> Tensor:
         """Score the images (n,) and sentences (m,) at those positions, (n, m)."""
-        images, sentences = (torch.from_numpy(part) for part in batch)
-        texts = self.data.sentences.take(sentences).to(device)
-        scores: Tensor = self.matcher(self.data.features[images].to(device), texts)
+        images, sentences = batch
+        texts = self.data.sentences.take(sentences).to_tensors(device)
+        scores: Tensor = self.matcher(torch.from_numpy(self.data.features[images]).to(device), texts)
         return scores.float()
 
 
@@ -111,12 +113,12 @@ class SentenceTask:
 
     def losses(self, matcher: nn.Module, batch: Positions, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, one for each member of an ensemble."""
-        features = self.data.features[torch.from_numpy(batch[0])].to(device)
+        features = torch.from_numpy(self.data.features[batch[0]]).to(device)
         return self.losses_of(matcher, features, batch, device)
 
     def losses_of(self, matcher: nn.Module, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
         """Return the same from the images' features, (n, d)."""
-        sentences = self.data.sentences.take(torch.from_numpy(batch[1])).to(device)
+        sentences = self.data.sentences.take(batch[1]).to_tensors(device)
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
         image_ids = torch.from_numpy(batch[0]).to(device)
         losses = self.loss.batch_losses(matcher, Batch(features, sentences, image_ids, teacher_scores))
@@ -127,9 +129,9 @@ class SentenceTask:
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all sentences of the train split with their images' features, in batches."""
         for start in range(0, len(self.data.sentences), _PAIRS):
-            images = torch.from_numpy(self.data.image_of_sentence[start : start + _PAIRS])
-            chosen = torch.arange(start, start + len(images))
-            yield self.data.features[images], self.data.sentences.take(chosen)
+            images = self.data.image_of_sentence[start : start + _PAIRS]
+            chosen = np.arange(start, start + len(images))
+            yield torch.from_numpy(self.data.features[images]), self.data.sentences.take(chosen).to_tensors()
 
     def measure(self, run: Run) -> Result:
         """Measure the val split, of which a pair matcher sees the first 300 images only.
@@ -147,7 +149,7 @@ class SentenceTask:
             SplitSize(
                 images=len(part.features),
                 sentences=len(part.sentences),
-                **count_cut(settings, part.sentences),
+                **count_cut(settings.max_words, part.sentences),
             )
             for part in (self.data, self.val)
         )

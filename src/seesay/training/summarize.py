@@ -13,7 +13,8 @@ from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.base import read_result
 from seesay.recipes.load import read_recipe
-from seesay.runs.run import RECIPE, WEIGHTS, Run, shipped_runs
+from seesay.runs.exported import WEIGHTS
+from seesay.runs.run import RECIPE, Run, shipped_runs
 from seesay.runs.summary import (
     ConceptCount,
     CorpusPlace,

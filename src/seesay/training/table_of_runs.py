@@ -14,7 +14,7 @@ from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import corpora, find_published
 from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import Outcome, PaperTable
-from seesay.runs.run import Run, shipped_runs
+from seesay.runs.run import Run
 from seesay.training.measured import data_digest, kept_or_measured
 
 
@@ -70,8 +70,8 @@ def measure_runs(
         tell(f"run {number}/{len(runs)} {run.name}")
         name = f"{run.recipe.name} {chosen} {split}"
         measure = partial(_measure, run, corpus, split, chosen, commit)
-        shipped = run.folder in shipped_runs()  # whose folder belongs to the package
-        measured = measure() if shipped else kept_or_measured([run.folder], name, data, measure)
+        keep = not run.pretrained  # whose folder is not ours to write to
+        measured = kept_or_measured([run.folder], name, data, measure) if keep else measure()
         table.add(Outcome(row.name, run.recipe.seed, measured))
         if record is not None:
             record_row(record, corpus.name, measured)

@@ -19,18 +19,17 @@ from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.export import try_export
+from seesay.runs.exported import WEIGHTS
 from seesay.runs.run import (
     RECIPE,
     TEXT,
     VOCABULARY,
-    WEIGHTS,
     Run,
     default_device,
-    new_matcher,
     run_recipe,
-    uncompiled,
 )
 from seesay.runs.text_inputs import fitted_sentence_encoder
+from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
@@ -91,7 +90,7 @@ def train(
         if resume and (out / checkpoint.FILE).is_file():
             loop.restore()
         best, history = loop.run()
-    run.save_weights(best, task.image_dims)
+    save_weights(out, best, task.image_dims)
     draw_curves(history, out)
     summarize(run, corpus, task, history).save(out)
     run = Run.load(str(out), module=module)
@@ -120,8 +119,8 @@ def _begin(
     )
     if concepts is not None:
         concepts.save(out / CONCEPTS)
-    run = Run(str(out), out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    run.save_inputs()
+    run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    save_inputs(run)
     return run, task
 
 

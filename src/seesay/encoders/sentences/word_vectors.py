@@ -39,6 +39,11 @@ def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.
     return vectors, known
 
 
+def frequent_words(count: int) -> list[str]:
+    """Return the `count` words that were most frequent in GloVe's corpus, most frequent first."""
+    return list(_glove()[0])[:count]
+
+
 @lru_cache(maxsize=1)
 def _glove() -> tuple[dict[str, int], NDArray[np.float32]]:
     from arro3.io import read_parquet

@@ -1,0 +1,61 @@
+"""Cosine: two towers that were trained together elsewhere, as CLIP and SigLIP are; nothing is learned here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional
+
+from seesay.errors import SeesayError
+from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.sentences import SentencesLike, read_vectors
+from seesay.matchers.settings import MatcherSettings, register_matcher
+
+
+class CosineSettings(MatcherSettings):
+    """Settings of `Cosine`."""
+
+    kind: Literal["cosine"] = "cosine"
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True: sentences are compared by their encoder's vectors."""
+        return True
+
+
+@register_matcher(CosineSettings)
+class Cosine(EmbeddingMatcher):
+    """The cosine of an image's features and a sentence's vector, both from encoders of one space.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Cosine
+        >>> Cosine(image_dim=2, sentence_dim=2)(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]]))
+        tensor([[0.8000]])
+
+    Args:
+        image_dim: width of the image features.
+        sentence_dim: the same width, of the sentence vectors.
+    """
+
+    reads_words = False
+    reads_vectors = True
+
+    def __init__(self, image_dim: int, sentence_dim: int) -> None:
+        super().__init__()
+        if image_dim != sentence_dim:
+            raise SeesayError(
+                f"sentence_dim: wanted {image_dim}, the width of the image features, got {sentence_dim}; "
+                "the encoders are not those of one model."
+            )
+        self.dim = image_dim
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return unit vectors, (n, dim)."""
+        check_images(images, self.dim)
+        return functional.normalize(images, dim=1)
+
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        return functional.normalize(read_vectors(sentences, self.dim), dim=1)

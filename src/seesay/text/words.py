@@ -1,0 +1,26 @@
+"""The English words that a query may use: to name those that mean nothing to any run."""
+
+from __future__ import annotations
+
+import gzip
+from functools import lru_cache
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("words.txt.gz")
+
+
+def is_word(word: str) -> bool:
+    """Return whether a lower-case word is one of 170,000 that are frequent in English, or has a digit.
+
+    The list is that of the GloVe vectors (Pennington et al. 2014; public domain), its rarer half left out.
+
+    >>> [is_word(word) for word in ("dachshund", "dog's", "4x4", "qwop")]
+    [True, True, True, False]
+    """
+    known = word in _words() or word.split("'")[0] in _words()
+    return known or len(word) == 1 or any(letter.isdigit() for letter in word)
+
+
+@lru_cache(maxsize=1)
+def _words() -> frozenset[str]:
+    return frozenset(gzip.decompress(_FILE.read_bytes()).decode().split("\n"))

@@ -1,0 +1,101 @@
+"""Without the extras: what `pip install seesay` brings is enough to index, search, ground and evaluate."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+from seesay.data.scenes import write_scenes
+
+SOURCE = Path(__file__).parents[2] / "src"
+RUN = """
+import sys, seesay.cli
+try:
+    seesay.cli.main(sys.argv[1:])
+finally:
+    heavy = {"torch", "scipy", "matplotlib", "onnx", "arro3"} & set(sys.modules)
+    assert not heavy, heavy
+"""
+
+
+def requirements(name: str, seen: dict[str, object]) -> None:
+    """Collect a distribution and those that it needs, without its extras."""
+    name = re.sub(r"[-_.]+", "-", name).lower()
+    if name in seen:
+        return
+    try:
+        seen[name] = found = distribution(name)
+    except PackageNotFoundError:  # for another platform or Python
+        return
+    for line in found.requires or ():
+        if "extra ==" not in line:
+            requirements(re.match(r"[\w.-]+", line)[0], seen)
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of links to the packages that `pip install seesay` brings, and to nothing else."""
+    seen: dict[str, object] = {}
+    requirements("seesay", seen)
+    assert "torch" not in seen
+    site = tmp_path_factory.mktemp("site")
+    for name, found in seen.items():
+        if name == "seesay":
+            continue
+        for top in {file.parts[0] for file in found.files if file.parts[0] not in ("..", "__pycache__")}:
+            if not (site / top).exists():
+                (site / top).symlink_to(found.locate_file(top))
+    return site
+
+
+def run(core: Path, *arguments: str | Path, code: str = RUN) -> str:
+    paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), SOURCE, core]
+    start = (
+        f"import sys; sys.path[:] = {[str(p) for p in paths]!r} + [p for p in sys.path if 'dynload' in p]\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", start + code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("core") / "scenes"
+    write_scenes(folder, images=12, seed=3)
+    return folder
+
+
+def test_photos_are_indexed_and_searched(core: Path, scenes: Path) -> None:
+    index = scenes.parent / "photos.seesay"
+    made = json.loads(run(core, "index", scenes, "--out", index, "--json"))
+    assert made["images"] == 12
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json"))
+    assert len(found) == 3
+
+
+def test_a_phrase_is_grounded(core: Path, scenes: Path) -> None:
+    photo = next(scenes.rglob("*.png"), None) or next(scenes.rglob("*.jpg"))
+    (phrase,) = json.loads(run(core, "ground", photo, "a dog", "--json"))["phrases"]
+    assert phrase["boxes"]
+
+
+def test_the_shipped_run_is_evaluated(core: Path, scenes: Path) -> None:
+    found = json.loads(run(core, "evaluate", "seesay-small", "--data", scenes, "--split", "train", "--json"))
+    assert 0 <= found["mR"] <= 100
+
+
+def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:
+    code = "import seesay\ntry:\n    seesay.matchers.IRMatch\nexcept seesay.SeesayError as e:\n    print(e)"
+    assert run(core, code=code).endswith("pip install 'seesay[train]'.\n")
+    code = f"import seesay\ntry:\n    seesay.train('vse++', {str(scenes)!r}, 'x')\n" + (
+        "except seesay.SeesayError as e:\n    print(e)"
+    )
+    assert run(core, code=code).endswith("pip install 'seesay[train]'.\n")
