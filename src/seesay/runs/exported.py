@@ -174,7 +174,13 @@ class ExportedMatcher:
         n, m = len(features), len(lengths)
         if not n or not m:
             return np.zeros((n, m), np.float32)
-        images, sentences = self.encode_images(features), self.encode_sentences(words, lengths, vectors)
+        return self.score_encoded(
+            self.encode_images(features), self.encode_sentences(words, lengths, vectors)
+        )
+
+    def score_encoded(self, images: Floats, sentences: Floats) -> Floats:
+        """Score all pairs of n encoded images and m encoded sentences, (n, m), some megabytes at a time."""
+        n, m = len(images), len(sentences)
         few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
         scores = np.empty(n * m, np.float32)
         for start in range(0, n * m, few):
