@@ -232,8 +232,9 @@ def _open(export: Export, name: str) -> Any:
     path = export.folder / f"{name}.onnx"
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    if name != "pairs":  # a side is computed in a moment; other threads would take longer to start
+    if name != "pairs":  # a side is computed in a moment: what counts is how soon it begins
         options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         if file_digest(path) != export.graphs[name].digest:
             raise SeesayError(f"{path}: not the one that {EXPORT} names; {_again(export.folder)}")
