@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.nn import functional
 
 from seesay.runs.traceable import Traceable
@@ -29,6 +30,7 @@ def test_repeats(lengths: list[int]) -> None:
     torch.testing.assert_close(*both(torch.repeat_interleave, values[:, 0], repeats), rtol=0, atol=0)
     torch.testing.assert_close(*both(torch.repeat_interleave, values, repeats, dim=0), rtol=0, atol=0)
     torch.testing.assert_close(*both(torch.repeat_interleave, values, 2, dim=1), rtol=0, atol=0)
+    torch.testing.assert_close(*both(Tensor.repeat_interleave, values, repeats, 0), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("reduce", ["max", "min", "sum", "mean"])

@@ -66,8 +66,12 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     inputs = split_inputs(Run.load(str(ensemble)).recipe, corpus, "val", Run.load(str(ensemble)).vocabulary)
     before = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
     shutil.rmtree(ensemble / MEMBERS)
-    names = {"recipe.yaml", "weights.safetensors", "vocabulary.json", "training.json"}
-    assert {path.name for path in ensemble.iterdir()} == names
+    names = {"recipe.yaml", "weights.safetensors", "vocabulary.json", "training.json", "export.json"}
+    assert {path.name for path in ensemble.iterdir()} == names | {
+        "images.onnx",
+        "sentences.onnx",
+        "pairs.onnx",
+    }
     again = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
     assert np.array_equal(again, before)
     summary = TrainingSummary.load(ensemble)

@@ -30,6 +30,7 @@ from seesay.runs.sentences import PreparedSentences
 EXPORT, WEIGHTS = "export.json", "weights.safetensors"
 FORMAT = 1
 _BATCH = 512  # images or sentences at a time
+_AT_ONCE = 1 << 20  # pairs whose places are held at a time
 _PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
 
 Floats = NDArray[np.float32]
@@ -193,9 +194,12 @@ class ExportedMatcher:
         if self.embeds:
             return self.embed_images(features) @ self.embed_sentences(sentences).T
         images, read = self.encode_images(features), self.encode_sentences(sentences)
-        every = np.arange(len(read))
-        rows = (self.score_pairs(images, read, np.full_like(every, i), every) for i in range(len(images)))
-        return np.stack([row.astype(np.float32) for row in rows])
+        n, m = len(images), len(read)
+        scores = np.empty(n * m, np.float32)
+        for start in range(0, n * m, _AT_ONCE):
+            rows, columns = np.divmod(np.arange(start, min(start + _AT_ONCE, n * m)), m)
+            scores[start : start + _AT_ONCE] = self.score_pairs(images, read, rows, columns)
+        return scores.reshape(n, m)
 
     def _side(self, name: str, query: bool) -> str:
         return f"query_{name}" if query and self.export.asymmetric else name
@@ -235,8 +239,9 @@ def _open(export: Export, name: str) -> Any:
     path = export.folder / f"{name}.onnx"
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    if name != "pairs":  # a side is computed in a moment; other threads would take longer to start
+    if name != "pairs":  # a side is computed in a moment: what counts is how soon it begins
         options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         if file_digest(path) != export.graphs[name].digest:
             raise SeesayError(f"{path}: not the one that {EXPORT} names; {_again(export.folder)}")

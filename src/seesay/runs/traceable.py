@@ -38,10 +38,12 @@ class Traceable(TorchFunctionMode):
         return _REPLACED.get(func, func)(*args, **(kwargs or {}))
 
 
-def _repeat_interleave(values: Tensor, repeats: Tensor | int | None = None, **options: Any) -> Tensor:
+def _repeat_interleave(
+    values: Tensor, repeats: Tensor | int | None = None, dim: int | None = None, **options: Any
+) -> Tensor:
     """Repeat each of the values as often as `repeats` (n,) says, along the first axis."""
-    if not isinstance(repeats, Tensor) or repeats.ndim != 1 or (values.ndim > 1 and options.get("dim") != 0):
-        return torch.repeat_interleave(values, repeats, **options)  # type: ignore[arg-type]
+    if not isinstance(repeats, Tensor) or repeats.ndim != 1 or (values.ndim > 1 and dim != 0):
+        return torch.repeat_interleave(values, repeats, dim, **options)  # type: ignore[arg-type]
     there = word_places(repeats)[1]
     return values[there.nonzero()[:, 0]]
 
@@ -92,6 +94,7 @@ def _embedding_bag(
 
 _REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.repeat_interleave: _repeat_interleave,
+    Tensor.repeat_interleave: _repeat_interleave,
     torch.segment_reduce: _segment_reduce,
     functional.embedding_bag: _embedding_bag,
 }
