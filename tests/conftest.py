@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,17 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
         os.environ.setdefault(variable, threads)
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def transformers() -> Any:
+    """The library, which imports torchvision where it is installed."""
+    from tests.fit_torchvision import fit_torchvision
+
+    fit_torchvision()
+    return pytest.importorskip("transformers", reason="transformers is not installed")
+
+
 FLICKR8K = ROOT.parent / "shared" / "flickr8k"
 
 

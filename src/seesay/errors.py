@@ -29,7 +29,12 @@ _EXTRAS = {
         "matplotlib": "Matplotlib",
         "scipy": "SciPy",
     },
-    "hub": {"open_clip": "open_clip", "timm": "timm", "transformers": "transformers"},
+    "hub": {
+        "open_clip": "open_clip",
+        "sentence_transformers": "sentence-transformers",
+        "timm": "timm",
+        "transformers": "transformers",
+    },
 }
 
 

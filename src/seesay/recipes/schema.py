@@ -102,7 +102,7 @@ class Recipe(Settings):
     def _is_registered(cls, name: str | None, info: ValidationInfo) -> str | None:
         registries = {"sampler": sorted(SAMPLERS), "sentence_encoder": sorted(SENTENCE_ENCODERS)}
         known = registries[str(info.field_name)]
-        if name is not None and name not in known:
+        if name is not None and name.partition(":")[0] not in known:
             near = did_you_mean(name, known) or "."
             what = str(info.field_name).replace("_", " ")
             raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")

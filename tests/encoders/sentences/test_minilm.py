@@ -1,5 +1,6 @@
+from typing import Any
+
 import numpy as np
-import pytest
 import torch
 
 from seesay.encoders.networks.minilm import load_minilm
@@ -21,8 +22,7 @@ SENTENCES = [
 ]
 
 
-def test_equals_transformers_bert() -> None:
-    transformers = pytest.importorskip("transformers")
+def test_equals_transformers_bert(transformers: Any) -> None:
     reference = transformers.BertModel.from_pretrained(packaged_folder(), add_pooling_layer=False).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(packaged_folder())
     codes = tokenizer(SENTENCES, padding=True, return_tensors="pt")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from seesay.encoders import SENTENCE_ENCODERS, Described
+from seesay.encoders import SENTENCE_ENCODERS, Described, kind_of
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 
@@ -53,6 +53,11 @@ class SentenceEncoder(Described, ABC):
     uses_images: ClassVar[bool] = False
     dim: int
     fingerprint: str
+
+    @classmethod
+    def load(cls, name: str) -> SentenceEncoder:  # noqa: ARG003
+        """Load the variant that a recipe names."""
+        return cls()
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -206,9 +211,9 @@ def fit_sentence_encoder(
         >>> encoder.encode(["a dog in the snow"]).shape
         (1, 2)
     """
-    found = SENTENCE_ENCODERS[name]
+    found = SENTENCE_ENCODERS[kind_of(name)]
     if issubclass(found, SentenceEncoder):
-        return found()
+        return found.load(name)
     features = found.fit(texts, np.arange(len(texts)) if images is None else images)
     known = (rows[rows.any(axis=1)] for rows in _batches(features, texts))
     try:
@@ -250,9 +255,9 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
         >>> bool(dogs @ puppies > dogs @ car)
         True
     """
-    found = SENTENCE_ENCODERS[name]
+    found = SENTENCE_ENCODERS[kind_of(name)]
     if issubclass(found, SentenceEncoder):
-        return found()
+        return found.load(name)
     if path is None:
         raise SeesayError(f"Sentence encoder '{name}' is fitted to a train split; fit it, or name its file.")
     try:

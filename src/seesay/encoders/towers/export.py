@@ -1,0 +1,229 @@
+"""Load towers with their library, compare them with it, export them to ONNX: the part that needs PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+
+from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
+from seesay.encoders.towers.names import LIBRARIES, TowerName
+from seesay.encoders.towers.preprocessing import Preprocessing
+from seesay.encoders.towers.tokens import Tokens
+from seesay.errors import SeesayError
+from seesay.onnx import onnx_session
+
+TOLERANCE = 1e-4  # between vectors of length 1 of PyTorch and of ONNX Runtime
+
+# Sentences whose ids are compared with the library's before its towers are used.
+SENTENCES = (
+    "A dog runs through the snow .",
+    "Two  men's\tbikes; they're RED & \"wet\" — aren't they?",
+    "naïve café, ÉCOLE, 2021: 50 % off!! :-) #1 @home",
+    "犬が雪の中を走る。 Собака бежит по снегу. كلب يجري في الثلج",
+    "🐕‍🦺 on a 🛹 &amp; more…",
+    "",
+    "many words " * 100,
+)
+
+
+class NotExportableError(SeesayError):
+    """A tower works in PyTorch, but not in ONNX Runtime."""
+
+
+def load_towers(name: TowerName) -> LoadedTowers:
+    """Load towers with their library and compare its preprocessing and tokenizer with seesay's.
+
+    Raises:
+        SeesayError: the library is missing, has no such model, or prepares inputs in ways of its own.
+    """
+    try:
+        loaded: LoadedTowers = import_module(LIBRARIES[name.library]).load(name.which)
+        _check_pixels(loaded)
+        if loaded.text is not None:
+            _check_ids(loaded.text)
+    except SeesayError as refused:
+        end = "" if str(refused).endswith((".", "?")) else "."
+        raise SeesayError(f"{name}: {refused}{end}") from refused
+    except ImportError as missing:
+        raise SeesayError(f"{name} needs the hub extra: pip install 'seesay[hub]' ({missing}).") from missing
+    except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
+        reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+        if "torchvision::" in reason:
+            reason += "; torch and torchvision do not fit, install both from one index"
+        raise SeesayError(f"{name.library} could not load '{name.which}': {reason}") from failure
+    return loaded
+
+
+def _check_pixels(loaded: LoadedTowers) -> None:
+    """Refuse a model whose pixels are not its library's."""
+    draw = np.random.default_rng(0)
+    mean, std = (np.array(each) for each in (loaded.preprocessing.mean, loaded.preprocessing.std))
+    for height, width in ((500, 375), (375, 501), (60, 47)):
+        image = Image.fromarray(draw.integers(0, 256, (height, width, 3), dtype=np.uint8))
+        ours = (loaded.preprocessing.apply(np.asarray(image)) / 255 - mean) / std
+        theirs = loaded.library_pixels(image).transpose(1, 2, 0)
+        if ours.shape != theirs.shape or np.abs((ours - theirs) * std).max() > 0.5 / 255:
+            raise SeesayError("its library prepares images in a way that seesay does not know")
+
+
+def _check_ids(text: LoadedText) -> None:
+    ours, theirs = text.tokens.ids(SENTENCES)[0], text.library_ids(SENTENCES)
+    if ours.shape != theirs.shape or not np.array_equal(ours, theirs):
+        wrong = SENTENCES if ours.shape != theirs.shape else np.array(SENTENCES)[(ours != theirs).any(axis=1)]
+        raise SeesayError(f"its tokenizer reads {wrong[0][:40]!r} in a way that seesay does not know")
+
+
+class PixelsToVectors(nn.Module):
+    """Pixels (n, h, w, 3) uint8 to vectors (n, d): mean and deviation, and the tower."""
+
+    def __init__(self, tower: nn.Module, preprocessing: Preprocessing) -> None:
+        super().__init__()
+        self.tower = tower
+        self.mean = nn.Buffer(torch.tensor(preprocessing.mean).view(1, 3, 1, 1), persistent=False)
+        self.std = nn.Buffer(torch.tensor(preprocessing.std).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Compute vectors, of the length that the library gives them."""
+        images = pixels.permute(0, 3, 1, 2).float() / 255
+        vectors: Tensor = self.tower((images - self.mean) / self.std)
+        return vectors.flatten(1)
+
+
+def in_pytorch(module: nn.Module, device: str) -> Callable[..., NDArray[np.float32]]:
+    """Run a tower in PyTorch, in half precision on a GPU; it takes and returns arrays."""
+    module = module.eval().to(device)
+    kind = torch.device(device).type  # autocast takes "cuda", not "cuda:0"
+
+    @torch.inference_mode()
+    def run(*arrays: NDArray[Any]) -> NDArray[np.float32]:
+        tensors = [torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in arrays]
+        with torch.autocast(kind, torch.float16, enabled=kind == "cuda"):
+            vectors = module(*tensors)
+        return np.asarray(vectors.float().cpu().numpy())
+
+    return run
+
+
+def about(loaded: LoadedTowers) -> dict[str, Any]:
+    """Describe towers for tower.json: all that is needed to use them beside their weights."""
+    image = PixelsToVectors(loaded.image, loaded.preprocessing)
+    dim = in_pytorch(image, "cpu")(_pixels(loaded.preprocessing, 1)).shape[1]
+    return {
+        "weights": _hash_of_tensors(loaded.weights),
+        "dim": dim,
+        "logit_scale": loaded.logit_scale,
+        "logit_bias": loaded.logit_bias,
+        "preprocessing": loaded.preprocessing.to_json(),
+    } | ({} if loaded.text is None else _about_text(loaded.text.tokens))
+
+
+def _about_text(tokens: Tokens) -> dict[str, Any]:
+    vocabulary = hashlib.blake2b(tokens.tokenizer.to_str().encode(), digest_size=16)
+    return {"tokens": tokens.settings.to_json(), "vocabulary": vocabulary.hexdigest()}
+
+
+def export(loaded: LoadedTowers, folder: Path) -> None:
+    """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder, all of them or none.
+
+    Raises:
+        NotExportableError: a tower cannot be exported, or ONNX Runtime's vectors are not PyTorch's.
+        SeesayError: the cache cannot be written.
+    """
+    beside = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
+    try:
+        beside.mkdir(parents=True)
+        described = about(loaded)
+        _export_image(loaded, beside / "image.onnx")
+        if loaded.text is not None:
+            described["text_inputs"] = _export_text(loaded.text, beside / "text.onnx")
+            loaded.text.tokens.tokenizer.save(str(beside / "tokenizer.json"))
+        (beside / "tower.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+        if not (folder / "tower.json").is_file():  # else another process was faster
+            shutil.rmtree(folder, ignore_errors=True)
+            beside.rename(folder)
+    except OSError as error:
+        raise SeesayError(
+            f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
+        ) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _export_image(loaded: LoadedTowers, path: Path) -> None:
+    module = PixelsToVectors(loaded.image, loaded.preprocessing)
+    batches = [(_pixels(loaded.preprocessing, n),) for n in (1, 3)]
+    _to_onnx(module, path, ["pixels"], batches, {"pixels": {0: "n"}})
+
+
+def _export_text(text: LoadedText, path: Path) -> list[str]:
+    batches = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
+    axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
+    return _to_onnx(text.module, path, ["ids", "mask"], batches, {"ids": axes, "mask": axes})
+
+
+def _to_onnx(
+    module: nn.Module,
+    path: Path,
+    inputs: list[str],
+    batches: Sequence[tuple[NDArray[Any], ...]],
+    axes: dict[str, dict[int, str]],
+) -> list[str]:
+    """Export a module, compare it with PyTorch on both batches, and return the inputs that it uses."""
+    module.eval()
+    example = tuple(torch.from_numpy(each) for each in batches[0])
+    try:
+        with warnings.catch_warnings():
+            # The tracing exporter is the one without further dependencies; it warns that it is deprecated.
+            warnings.simplefilter("ignore")
+            torch.onnx.export(
+                module,
+                example,
+                str(path),
+                input_names=inputs,
+                output_names=["vectors"],
+                dynamic_axes=axes | {"vectors": {0: "n"}},
+                opset_version=17,
+                dynamo=False,
+            )
+    except OSError:
+        raise
+    except Exception as failure:  # the exporter's exceptions have no common base of their own
+        raise NotExportableError((str(failure).splitlines() or [type(failure).__name__])[0]) from failure
+    session = onnx_session(path, threads=0)
+    run, taken = in_pytorch(module, "cpu"), [each.name for each in session.get_inputs()]
+    for batch in batches:
+        fed = {key: each for key, each in zip(inputs, batch, strict=True) if key in taken}
+        expected, found = run(*batch), session.run(None, fed)[0]
+        lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+        difference = float(np.abs((found - expected) / np.maximum(lengths, 1e-9)).max())
+        if not difference <= TOLERANCE:
+            raise NotExportableError(
+                f"{path.stem} vectors of ONNX Runtime are {difference:.0e} off PyTorch's"
+            )
+    return taken
+
+
+def _pixels(preprocessing: Preprocessing, count: int) -> NDArray[np.uint8]:
+    draw = np.random.default_rng(0)
+    return draw.integers(0, 256, (count, *preprocessing.crop, 3), dtype=np.uint8)
+
+
+def _hash_of_tensors(module: nn.Module) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for key, tensor in sorted(module.state_dict().items()):
+        digest.update(key.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

@@ -1,0 +1,79 @@
+"""Names of towers, `LIBRARY:MODEL`, and where their exports lie. Imports neither PyTorch nor a library."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from seesay.errors import SeesayError, did_you_mean
+from seesay.paths import cache_dir
+
+# A library by the prefix of its names, and the module that loads its models.
+LIBRARIES = {
+    "open_clip": "seesay.encoders.towers.libraries.open_clip",
+    "sentence-transformers": "seesay.encoders.towers.libraries.sentence_transformers",
+    "timm": "seesay.encoders.towers.libraries.timm",
+    "transformers": "seesay.encoders.towers.libraries.transformers",
+}
+IMAGES_ONLY = frozenset({"timm"})
+
+_FORMAT = "1"  # of an export; another number exports again
+
+
+class TowerName(NamedTuple):
+    """A library, and what it calls the model: a name of its hub, or a folder."""
+
+    library: str
+    which: str
+
+    def __str__(self) -> str:
+        return f"{self.library}:{self.which}"
+
+    @classmethod
+    def parse(cls, name: str) -> TowerName:
+        """Split a name at its first colon; raise SeesayError if it names no library or no model.
+
+        >>> TowerName.parse("open_clip:ViT-B-32/laion2b_s34b_b79k").library
+        'open_clip'
+        >>> TowerName.parse("openclip:ViT-B-32")
+        Traceback (most recent call last):
+        seesay.errors.SeesayError: No library of towers 'openclip'; did you mean 'open_clip'? There are: op...
+        """
+        library, colon, which = name.partition(":")
+        if library not in LIBRARIES:
+            near = did_you_mean(library, LIBRARIES) or "."
+            raise SeesayError(f"No library of towers '{library}'{near} There are: {', '.join(LIBRARIES)}.")
+        if not colon or not which:
+            raise SeesayError(f"{name}: name a model too, as in {library}:MODEL.")
+        return cls(library, which)
+
+    def export_folder(self) -> Path:
+        """Name the folder of this model's export, another one whenever its own files have changed."""
+        digest = hashlib.blake2b(_FORMAT.encode(), digest_size=8)
+        for path in self._files():
+            stat = path.stat()
+            digest.update(f"{path} {stat.st_size} {stat.st_mtime_ns}".encode())
+        return self._any_export().with_name(f"{self._any_export().name}-{digest.hexdigest()}")
+
+    def outdated(self) -> list[Path]:
+        """List exports of this model from before its files changed."""
+        current = self.export_folder()
+        all_of_them = current.parent.glob(f"{self._any_export().name}-*")
+        return [path for path in all_of_them if path != current and path.suffix != ".tmp"]
+
+    def _any_export(self) -> Path:
+        """Name the folder without the state of the model's files."""
+        place = str(Path(self.which).absolute()) if self._files() else self.which
+        digest = hashlib.blake2b(place.encode(), digest_size=4).hexdigest()
+        safe = re.sub(r"[^\w.-]+", "-", str(self)).strip("-.")[-80:]
+        return cache_dir() / "towers" / f"{safe}-{digest}"
+
+    def _files(self) -> list[Path]:
+        """List the files of a model in a folder, or the file of weights behind an architecture."""
+        here = Path(self.which).absolute()
+        if here.is_dir():
+            return sorted(path for path in here.rglob("*") if path.is_file())
+        weights = Path(self.which.partition("/")[2]).absolute()
+        return [weights] if weights.is_file() else []

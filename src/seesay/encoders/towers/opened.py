@@ -1,0 +1,114 @@
+"""Towers ready to run: from their export, without PyTorch, or on a GPU and before an export by PyTorch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from seesay.encoders.towers.names import TowerName
+from seesay.encoders.towers.preprocessing import Preprocessing
+from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
+from seesay.errors import SeesayError
+from seesay.onnx import Session
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class OpenTowers:
+    """Two functions, and what their inputs are made by.
+
+    Attributes:
+        about: what tower.json holds.
+        preprocessing: makes the image tower's pixels.
+        image: maps pixels (n, h, w, 3) uint8 to vectors (n, d).
+        text: maps ids and mask (m, t) to vectors (m, d); None if there is no text tower.
+        tokens: returns the tokenizer of the text tower.
+    """
+
+    about: Mapping[str, Any]
+    preprocessing: Preprocessing
+    image: Callable[[NDArray[np.uint8]], Vectors]
+    text: Callable[[Ids, Ids], Vectors] | None
+    tokens: Callable[[], Tokens] | None
+
+
+def open_towers(name: TowerName, device: str = "cpu") -> OpenTowers:
+    """Open towers; those that run on a CPU are exported the first time, and opened from there ever after."""
+    folder = name.export_folder()
+    if device != "cpu" or not ((folder / "tower.json").is_file() or _exported(name, folder)):
+        return _in_pytorch(name, device)
+    return _from_export(folder)
+
+
+def _exported(name: TowerName, folder: Path) -> bool:
+    """Export towers, and remove exports of their former files; False if they run in PyTorch only."""
+    from seesay.encoders.towers.export import NotExportableError, export, load_towers
+
+    try:
+        export(load_towers(name), folder)
+    except NotExportableError as reason:
+        warnings.warn(f"{name} runs in PyTorch, which starts slowly: {reason}.", stacklevel=4)
+        return False
+    for each in name.outdated():
+        shutil.rmtree(each, ignore_errors=True)
+    return True
+
+
+@lru_cache(maxsize=4)
+def _in_pytorch(name: TowerName, device: str) -> OpenTowers:
+    from seesay.encoders.towers.export import PixelsToVectors, about, in_pytorch, load_towers
+
+    loaded = load_towers(name)
+    text = loaded.text
+    return OpenTowers(
+        about=about(loaded),
+        preprocessing=loaded.preprocessing,
+        image=in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device),
+        text=None if text is None else in_pytorch(text.module, device),
+        tokens=None if text is None else lambda: text.tokens,
+    )
+
+
+@lru_cache(maxsize=4)
+def _from_export(folder: Path) -> OpenTowers:
+    """Open an export; a tower's network is read when it is first used."""
+    try:
+        about = json.loads((folder / "tower.json").read_text(encoding="utf-8"))
+        preprocessing = Preprocessing.from_json(about["preprocessing"])
+        settings = TokenSettings.from_json(about["tokens"]) if "tokens" in about else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SeesayError(f"{folder}: damaged ({error}); delete it, and it is exported again.") from error
+    # Images are encoded in as many threads as there are cores, sentences in one.
+    image = _network(folder / "image.onnx", ["pixels"], threads=1)
+    if settings is None:
+        return OpenTowers(about, preprocessing, image, None, None)
+    text = _network(folder / "text.onnx", about["text_inputs"], threads=0)
+    return OpenTowers(
+        about, preprocessing, image, text, lambda: Tokens(_vocabulary(folder / "tokenizer.json"), settings)
+    )
+
+
+def _network(path: Path, inputs: list[str], threads: int) -> Callable[..., Vectors]:
+    """Return a function that opens the network when it is first called, and leaves out arrays it ignores."""
+    session = Session(lambda: path, threads)
+    return lambda *arrays: session.run(dict(zip(inputs, arrays, strict=False)))[0]
+
+
+def _vocabulary(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises Exception itself
+        raise SeesayError(
+            f"{path}: damaged ({error}); delete its folder, and it is exported again."
+        ) from error

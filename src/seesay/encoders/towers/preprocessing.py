@@ -1,0 +1,96 @@
+"""How a tower wants its images cut and scaled, as data, carried out with Pillow and NumPy.
+
+The sizes and offsets are computed as the towers' own libraries compute them, so that the pixels are theirs to
+the last level; the mean and deviation are part of the exported network, which takes 8-bit pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+
+INTERPOLATIONS = {each.name.lower(): each for each in Image.Resampling}
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The way of an image into a tower.
+
+    Attributes:
+        resize: "shortest" scales the shorter side to that of `size` and cuts off fractions; "cover" and
+            "contain" keep the shape too, so that the image fills `size` or fits into it, and round; "squash"
+            gives up the shape.
+        size: height and width in pixels that the image is scaled to.
+        crop: height and width that are cut from the middle, or filled up around it.
+        interpolation: "bicubic", "bilinear", "lanczos", "nearest", "box" or "hamming".
+        mean: what is subtracted from each channel, whose range is 0 to 1.
+        std: what the difference is divided by.
+        fill: level, or one a channel, of the pixels around an image that is smaller than `crop`.
+        offset: how half a pixel beside the crop is rounded: "down" or, as torchvision does, to "even".
+
+    Example:
+        >>> squash = Preprocessing("squash", (2, 2), (2, 2), "bilinear", (0.5,) * 3, (0.5,) * 3)
+        >>> squash.apply(np.full((30, 40, 3), 7, np.uint8)).shape
+        (2, 2, 3)
+    """
+
+    resize: Literal["shortest", "cover", "contain", "squash"]
+    size: tuple[int, int]
+    crop: tuple[int, int]
+    interpolation: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    fill: int | tuple[int, ...] = 0
+    offset: Literal["down", "even"] = "even"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON knows them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Preprocessing:
+        """Restore what `to_json` returned."""
+        given: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
+        }
+        return cls(**given)
+
+    def apply(self, pixels: Pixels) -> Pixels:
+        """Scale and crop an image (h, w, 3) to the tower's (height, width, 3)."""
+        height, width = self._scaled(*pixels.shape[:2])
+        if pixels.shape[:2] != (height, width):
+            image = Image.fromarray(np.ascontiguousarray(pixels))
+            pixels = np.asarray(image.resize((width, height), INTERPOLATIONS[self.interpolation]))
+        return self._cropped(pixels)
+
+    def _scaled(self, height: int, width: int) -> tuple[int, int]:
+        if self.resize == "squash":
+            return self.size
+        if self.resize == "shortest":
+            side, short, long = min(self.size), min(height, width), max(height, width)
+            longer = int(side * long / short)
+            return (side, longer) if height <= width else (longer, side)
+        choose = min if self.resize == "cover" else max
+        ratio = choose(height / self.size[0], width / self.size[1])
+        return max(1, round(height / ratio)), max(1, round(width / ratio))
+
+    def _cropped(self, pixels: Pixels) -> Pixels:
+        """Cut `crop` from the middle, or lay the image on the middle of it."""
+        (height, width), (tall, wide) = pixels.shape[:2], self.crop
+        if height < tall or width < wide:
+            canvas = np.full((max(height, tall), max(width, wide), 3), self.fill, np.uint8)
+            y, x = (len(canvas) - height) // 2, (canvas.shape[1] - width) // 2
+            canvas[y : y + height, x : x + width] = pixels
+            pixels = canvas
+        y, x = (self._start(side - crop) for side, crop in zip(pixels.shape[:2], self.crop, strict=True))
+        return np.ascontiguousarray(pixels[y : y + tall, x : x + wide])
+
+    def _start(self, spare: int) -> int:
+        return spare // 2 if self.offset == "down" else round(spare / 2)

@@ -1,0 +1,118 @@
+"""From sentences to the ids that a text tower takes, as the tower's own library makes them."""
+
+from __future__ import annotations
+
+import html
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from seesay.errors import SeesayError
+
+Ids = NDArray[np.int64]
+
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+@dataclass(frozen=True)
+class TokenSettings:
+    """How ids are made, besides the vocabulary.
+
+    Attributes:
+        length: ids of the longest sentence; the rest of a longer one is cut off.
+        pad_id: fills up the sentences of a batch.
+        fixed: sentences are filled up to `length` rather than to the longest of their batch.
+        pad_left: they are filled up on the left.
+        clean: what is done to a sentence first: a key of CLEANINGS.
+        dropped: an id that is replaced by 0; -1 for none.
+    """
+
+    length: int
+    pad_id: int
+    fixed: bool
+    pad_left: bool = False
+    clean: str = "none"
+    dropped: int = -1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON knows them."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> TokenSettings:
+        """Restore what `to_json` returned."""
+        return cls(**fields)
+
+
+class Tokens:
+    """A tokenizer with its settings.
+
+    Args:
+        tokenizer: adds the special tokens; its truncation and padding are replaced.
+        settings: the length, the padding and the cleaning.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, settings: TokenSettings) -> None:
+        self.tokenizer, self.settings = tokenizer, settings
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(settings.length)
+
+    def ids(self, texts: Sequence[str]) -> tuple[Ids, Ids]:
+        """Make ids (m, t) and a mask (m, t), 1 where an id is not padding."""
+        clean = CLEANINGS[self.settings.clean]
+        codes = [code.ids for code in self.tokenizer.encode_batch([clean(text) for text in texts])]
+        width = self.settings.length if self.settings.fixed else max((len(code) for code in codes), default=0)
+        ids = np.full((len(codes), width), self.settings.pad_id, np.int64)
+        mask = np.zeros_like(ids)
+        for row, code in enumerate(codes):
+            place = slice(width - len(code), None) if self.settings.pad_left else slice(len(code))
+            ids[row, place], mask[row, place] = code, 1
+        ids[ids == self.settings.dropped] = 0
+        return ids, mask
+
+
+def _repaired(text: str) -> str:
+    """Repair broken encodings and undo HTML as open_clip does; plain ASCII needs no further package."""
+    if not (text.isascii() and text.isprintable()) or "&" in text:
+        try:
+            from ftfy import fix_text
+        except ImportError as missing:
+            raise SeesayError(
+                "This text tower cleans what is not plain ASCII with ftfy; pip install ftfy."
+            ) from missing
+        text = html.unescape(html.unescape(fix_text(text)))
+    return text.strip()
+
+
+def _whitespace(text: str) -> str:
+    return " ".join(_repaired(text).split())
+
+
+def _lower(text: str) -> str:
+    return _whitespace(text).lower()
+
+
+def _canonical(text: str) -> str:
+    plain = _repaired(text).replace("_", " ").translate(_WITHOUT_PUNCTUATION)
+    return " ".join(plain.lower().split())
+
+
+def _siglip(text: str) -> str:
+    """Do as transformers' SigLIP tokenizer, which marks the start of the sentence before it cleans."""
+    text = ("▁" + text.replace("▁", " ")).lower().translate(_WITHOUT_PUNCTUATION)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+CLEANINGS: dict[str, Callable[[str], str]] = {
+    "none": lambda text: text,
+    "whitespace": _whitespace,
+    "lower": _lower,
+    "canonicalize": _canonical,
+    "siglip": _siglip,
+}

@@ -1,0 +1,236 @@
+"""Small models with random weights, saved to folders by their own libraries."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+CAPTIONS = [
+    f"{number} {colour} {animal} {verb} {place} ."
+    for number in ("a", "two", "many", "some", "three", "no")
+    for colour in ("black", "white", "brown", "small", "spotted", "wet")
+    for animal in ("dogs", "cats", "horses", "children", "birds", "sheep", "skaters")
+    for verb in ("running", "playing", "sleeping", "jumping", "standing", "looking")
+    for place in ("in the snow", "on the beach", "near a tree", "behind the fence", "at the lake")
+]
+# What tokenizers tend to read differently.
+ODD = [
+    "",
+    " ",
+    "  A  dog\tand\na CAT ",
+    "don't they've I'LL 's",
+    "ﬁne ＡＢＣ １２３ ½ ²",
+    "café cafe\u0301 ÉCOLE Straße İstanbul",
+    "&amp; &lt;b&gt; &eacute;",
+    "“quotes” ‘single’ — dash…",
+    "schÃ¶n",
+    "犬が走る Собака عربي हिन्दी",
+    "🐕‍🦺👩‍👩‍👧 :-)",
+    "a_b_c !!! #hash @at U.S.A.",
+    "▁hello ▁ world",
+    "\u200bzero\xa0width",
+    "\x00\x07control \x1b[31mred\x1b[0m",
+    "x" * 300,
+    "many words " * 80,
+]
+SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+VISION = SMALL | {"image_size": 32, "patch_size": 8}
+
+
+@pytest.fixture(scope="session")
+def open_clip(transformers: Any) -> Any:
+    return pytest.importorskip("open_clip", reason="open_clip is not installed")
+
+
+@pytest.fixture(scope="session")
+def sentence_transformers(transformers: Any) -> Any:
+    return pytest.importorskip("sentence_transformers", reason="sentence-transformers is not installed")
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def clip(transformers: Any, models: Path) -> Path:
+    """CLIP: byte pairs, the last layer at the end of the sentence, crop from the middle."""
+    torch.manual_seed(0)
+    vocabulary, merges = byte_pairs()
+    end = vocabulary["<|endoftext|>"]
+    text = SMALL | {
+        "vocab_size": len(vocabulary),
+        "bos_token_id": 0,
+        "eos_token_id": end,
+        "pad_token_id": end,
+    }
+    config = transformers.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=24)
+    folder = models / "clip"
+    transformers.CLIPModel(config).save_pretrained(folder)
+    transformers.CLIPTokenizer(vocab=vocabulary, merges=merges, model_max_length=77).save_pretrained(folder)
+    size = {"height": 32, "width": 32}
+    processor = transformers.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=size)
+    processor.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def siglip(transformers: Any, models: Path) -> Path:
+    """SigLIP: sentencepiece, padded to 64 without a mask, a bias, squashed images."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="sentencepiece is not installed")
+    torch.manual_seed(1)
+    folder = models / "siglip"
+    folder.mkdir()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CAPTIONS),
+        model_prefix=str(folder / "spiece"),
+        vocab_size=50,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    tokenizer = transformers.SiglipTokenizer(str(folder / "spiece.model"), model_input_names=["input_ids"])
+    tokenizer.save_pretrained(folder)
+    _save_siglip(transformers, folder, 50)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def siglip2(transformers: Any, models: Path) -> Path:
+    """SigLIP 2: the same with Gemma's tokenizer."""
+    torch.manual_seed(2)
+    folder = models / "siglip2"
+    letters = sorted({letter for caption in CAPTIONS for letter in caption.replace(" ", "▁")})
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    vocabulary = {piece: i for i, piece in enumerate([*special, *letters, "do", "gs", "dogs"])}
+    merges = [("d", "o"), ("g", "s"), ("do", "gs")]
+    tokenizer = transformers.Siglip2Tokenizer(
+        vocab=vocabulary,
+        merges=merges,
+        model_input_names=["input_ids"],
+        padding_side="right",
+        model_max_length=64,
+    )
+    tokenizer.save_pretrained(folder)
+    _save_siglip(transformers, folder, len(vocabulary))
+    return folder
+
+
+def _save_siglip(transformers: Any, folder: Path, words: int) -> None:
+    config = transformers.SiglipConfig(text_config=SMALL | {"vocab_size": words}, vision_config=VISION)
+    model = transformers.SiglipModel(config)
+    torch.nn.init.constant_(model.logit_scale, 4.5)
+    torch.nn.init.constant_(model.logit_bias, -12.5)
+    model.save_pretrained(folder)
+    transformers.SiglipImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def vit(transformers: Any, models: Path) -> Path:
+    """A vision model without a text tower."""
+    torch.manual_seed(3)
+    transformers.ViTModel(transformers.ViTConfig(**VISION)).save_pretrained(models / "vit")
+    processor = transformers.ViTImageProcessorPil(size={"height": 32, "width": 32})
+    processor.save_pretrained(models / "vit")
+    return models / "vit"
+
+
+@pytest.fixture(scope="session")
+def open_clip_folders(open_clip: Any, models: Path) -> dict[str, Path]:
+    """Models of open_clip, one for each way of resizing, the second with a bias."""
+    from safetensors.torch import save_file
+
+    torch.manual_seed(4)
+    vision = {"image_size": 32, "layers": 2, "width": 64, "patch_size": 8}
+    text = {"context_length": 20, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 2}
+    config = {"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}
+    half = {"mean": [0.5] * 3, "std": [0.5] * 3}
+    kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "shortest": ({}, {"resize_mode": "shortest"}),
+        "squash": ({"init_logit_bias": -10, "custom_text": True}, {"resize_mode": "squash"} | half),
+        "longest": ({}, {"resize_mode": "longest", "interpolation": "bilinear", "fill_color": 20}),
+    }
+    folders = {}
+    for kind, (more, preprocessing) in kinds.items():
+        folders[kind] = models / f"open-clip-{kind}"
+        folders[kind].mkdir()
+        made = (config | more, preprocessing)
+        written = json.dumps(dict(zip(("model_cfg", "preprocess_cfg"), made, strict=True)))
+        (folders[kind] / "open_clip_config.json").write_text(written)
+        built = {key: value for key, value in (config | more).items() if key != "custom_text"}
+        model = (open_clip.CustomTextCLIP if more else open_clip.CLIP)(**built)
+        weights = {key: value.contiguous() for key, value in model.state_dict().items()}
+        save_file(weights, folders[kind] / "open_clip_model.safetensors")
+    return folders
+
+
+@pytest.fixture(scope="session")
+def clip_of_sentence_transformers(sentence_transformers: Any, clip: Path, models: Path) -> Path:
+    folder = models / "clip-ViT-B-32"
+    sentence_transformers.SentenceTransformer(str(clip), device="cpu").save(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def multilingual(
+    transformers: Any, sentence_transformers: Any, clip_of_sentence_transformers: Path, models: Path
+) -> Path:
+    """A text model with a projection, which fits the images of the CLIP model beside it."""
+    from tokenizers import BertWordPieceTokenizer
+
+    torch.manual_seed(5)
+    words = BertWordPieceTokenizer(lowercase=False)
+    words.train_from_iterator([*CAPTIONS, "犬が走る Собака عربي"], vocab_size=300, show_progress=False)
+    inner = models / "distilbert"
+    tokenizer = transformers.BertTokenizer(vocab=words.get_vocab(), do_lower_case=False, model_max_length=128)
+    tokenizer.save_pretrained(inner)
+    config = transformers.DistilBertConfig(
+        vocab_size=words.get_vocab_size(), dim=32, hidden_dim=64, n_layers=2, n_heads=4
+    )
+    transformers.DistilBertModel(config).save_pretrained(inner)
+    modules = sentence_transformers.sentence_transformer.modules
+    first = modules.Transformer(str(inner), max_seq_length=128)
+    dense = modules.Dense(32, 24, bias=False, activation_function=torch.nn.Identity())
+    folder = models / "clip-ViT-B-32-multilingual-v1"
+    model = sentence_transformers.SentenceTransformer(
+        modules=[first, modules.Pooling(32), dense], device="cpu"
+    )
+    model.save(str(folder))
+    return folder
+
+
+def byte_pairs() -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Byte pairs of CLIP's kind that CAPTIONS have been read with."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
+
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    words = pre_tokenizers.Split(Regex(r"[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"), "removed", invert=True)
+    in_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, in_bytes])
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        end_of_word_suffix="</w>",
+        initial_alphabet=letters,
+        special_tokens=["<|startoftext|>", "<|endoftext|>"],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CAPTIONS, trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    vocabulary: dict[str, int] = model["vocab"]
+    for letter in sorted(letters):
+        vocabulary.setdefault(f"{letter}</w>", len(vocabulary))
+    return vocabulary, [(first, second) for first, second in model["merges"]]

@@ -1,0 +1,89 @@
+"""Pixels against the libraries' own, on photographs where they exist."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seesay.encoders.towers.libraries import torchvision_steps
+from seesay.encoders.towers.libraries import transformers as of_transformers
+from seesay.encoders.towers.preprocessing import Preprocessing
+
+SIZES = [(500, 375), (375, 500), (333, 500), (97, 61), (30, 20), (224, 224), (225, 226), (1, 50)]
+
+
+def real() -> list[Image.Image]:
+    """The first photographs of Flickr8k; none where it is not."""
+    file = Path(__file__).parents[4] / "shared" / "flickr8k" / "images.tar"
+    images = []
+    if file.is_file():
+        with tarfile.open(file) as tar:
+            while len(images) < 12 and (member := tar.next()):
+                if data := tar.extractfile(member):
+                    images.append(Image.open(io.BytesIO(data.read())).convert("RGB"))
+    return images
+
+
+@pytest.fixture(scope="module")
+def photographs() -> list[Image.Image]:
+    draw = np.random.default_rng(0)
+    return real() + [Image.fromarray(draw.integers(0, 256, (h, w, 3), dtype=np.uint8)) for w, h in SIZES]
+
+
+def levels(preprocessing: Preprocessing, image: Image.Image, theirs: Any) -> float:
+    """The largest difference of two prepared images, in levels of 255."""
+    mean, std = (np.array(each, np.float64) for each in (preprocessing.mean, preprocessing.std))
+    pixels = (np.asarray(theirs, np.float64).transpose(1, 2, 0) * std + mean) * 255
+    ours = preprocessing.apply(np.asarray(image))
+    assert ours.dtype == np.uint8
+    assert ours.shape == pixels.shape
+    return float(np.abs(ours - pixels).max())
+
+
+@pytest.mark.parametrize("kind", ["CLIP", "Siglip", "ViT"])
+def test_pixels_of_transformers(kind: str, transformers: Any, photographs: list[Image.Image]) -> None:
+    """Those of Pillow exactly; those of torchvision, which resizes tensors, to a level."""
+    processor = getattr(transformers, f"{kind}ImageProcessorPil")()
+    preprocessing = of_transformers.preprocessing_of(processor)
+    for image in photographs:
+        assert levels(preprocessing, image, of_transformers.pixels_of(processor, image)) < 1e-3
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+    on_tensors = getattr(transformers, f"{kind}ImageProcessor")()
+    for image in real():
+        assert levels(preprocessing, image, of_transformers.pixels_of(on_tensors, image)) < 1.001
+
+
+@pytest.mark.parametrize("mode", ["shortest", "squash", "longest"])
+@pytest.mark.parametrize("size", [224, (160, 224)])
+@pytest.mark.parametrize("interpolation", ["bicubic", "bilinear"])
+def test_pixels_of_open_clip(
+    mode: str, size: Any, interpolation: str, open_clip: Any, photographs: list[Image.Image]
+) -> None:
+    transform = open_clip.image_transform(
+        size, is_train=False, resize_mode=mode, interpolation=interpolation, fill_color=9
+    )
+    preprocessing = torchvision_steps.preprocessing_of(transform)
+    for image in photographs:
+        assert levels(preprocessing, image, transform(image)) < 1e-3
+
+
+@pytest.mark.parametrize("crop_mode", ["center", "squash", "border"])
+def test_pixels_of_timm(crop_mode: str, transformers: Any, photographs: list[Image.Image]) -> None:
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    transform = timm.data.create_transform(
+        (3, 64, 64), crop_pct=0.9, crop_mode=crop_mode, interpolation="bicubic"
+    )
+    preprocessing = torchvision_steps.preprocessing_of(transform)
+    for image in photographs:
+        assert levels(preprocessing, image, transform(image)) < 1e-3
+
+
+def test_preprocessing_survives_json() -> None:
+    one = Preprocessing("contain", (3, 4), (5, 6), "lanczos", (0.1, 0.2, 0.3), (1, 2, 3), 4, "down")
+    assert Preprocessing.from_json(one.to_json()) == one

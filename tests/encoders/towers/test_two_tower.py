@@ -1,0 +1,244 @@
+"""Vectors and scores of small models against their own libraries, in ONNX Runtime and in PyTorch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
+from seesay.encoders.towers import TowerName, TwoTower, is_two_tower, load_two_tower
+from seesay.encoders.towers.opened import _from_export, _in_pytorch
+from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEncoder
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+
+SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
+
+
+@pytest.fixture(scope="module")
+def photographs() -> list[Image.Image]:
+    """Upright, wide, small and odd sides."""
+    draw = np.random.default_rng(0)
+    sizes = [(90, 60), (61, 97), (40, 33), (20, 20)]
+    coarse = [Image.fromarray(draw.integers(0, 256, (9, 9, 3), dtype=np.uint8)) for _ in sizes]
+    return [image.resize(size, Image.Resampling.BICUBIC) for image, size in zip(coarse, sizes, strict=True)]
+
+
+def vectors(tower: TwoTower, photographs: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
+    prepared = [tower.image.prepare(np.asarray(image)) for image in photographs]
+    return tower.image.encode_prepared(prepared)["pooled"], tower.text.encode(SENTENCES)
+
+
+def check(name: str, photographs: list[Image.Image], images: Any, texts: Any, logits: Any = None) -> TwoTower:
+    """Hold vectors and logits to the library's, exported and in PyTorch."""
+    tower = load_two_tower(name)
+    in_pytorch = _in_pytorch(TowerName.parse(name), "cpu")
+    other = TwoTower(
+        **{key: getattr(tower, key) for key in ("name", "fingerprint", "dim", "logit_scale", "logit_bias")},
+        image=TowerImageEncoder(name, in_pytorch),
+        text=TowerSentenceEncoder(name, in_pytorch),
+    )
+    assert other.image.fingerprint == tower.image.fingerprint
+    assert other.text.fingerprint == tower.text.fingerprint
+    for each in (tower, other):
+        found = vectors(each, photographs)
+        np.testing.assert_allclose(found[0], images.numpy(), atol=1e-4)
+        np.testing.assert_allclose(found[1], texts.numpy(), atol=1e-4)
+        if logits is not None:
+            np.testing.assert_allclose(tower.scores(*found), logits.numpy(), atol=1e-4, rtol=1e-5)
+    return tower
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", ["clip", "siglip", "siglip2"])
+def test_models_of_transformers(
+    kind: str, transformers: Any, request: pytest.FixtureRequest, photographs: list[Image.Image]
+) -> None:
+    folder = request.getfixturevalue(kind)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    padding = {"padding": True} if kind == "clip" else {"padding": "max_length", "max_length": 64}
+    text = tokenizer(SENTENCES, return_tensors="pt", truncation=True, **padding)
+    images = processor(photographs, return_tensors="pt")
+    logits = model(**text, **images).logits_per_image
+    tower = check(
+        f"transformers:{folder}",
+        photographs,
+        model.get_image_features(**images).pooler_output,
+        model.get_text_features(**text).pooler_output,
+        logits,
+    )
+    assert tower.dim == (24 if kind == "clip" else 32)
+    assert tower.logit_bias == (0 if kind == "clip" else -12.5)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", ["shortest", "squash", "longest"])
+def test_models_of_open_clip(
+    kind: str, open_clip: Any, open_clip_folders: dict[str, Path], photographs: list[Image.Image]
+) -> None:
+    name = f"local-dir:{open_clip_folders[kind]}"
+    model, _, transform = open_clip.create_model_and_transforms(name)
+    model.eval()
+    tokens = open_clip.get_tokenizer(name)(SENTENCES)
+    images = torch.stack([transform(image) for image in photographs])
+    logits = model.get_logits(images, tokens)[0]
+    expected = model.encode_image(images), model.encode_text(tokens)
+    tower = check(f"open_clip:{open_clip_folders[kind]}", photographs, *expected, logits)
+    assert tower.logit_bias == (-10 if kind == "squash" else 0)
+
+
+@pytest.mark.parametrize("kind", ["clip_of_sentence_transformers", "multilingual"])
+def test_models_of_sentence_transformers(
+    kind: str,
+    sentence_transformers: Any,
+    clip_of_sentence_transformers: Path,
+    request: pytest.FixtureRequest,
+    photographs: list[Image.Image],
+) -> None:
+    folder = request.getfixturevalue(kind)
+    library = sentence_transformers.SentenceTransformer
+    texts = library(str(folder), device="cpu").encode(SENTENCES, convert_to_tensor=True)
+    name = f"sentence-transformers:{folder}"
+    tower = load_two_tower(name)
+    # The library resizes with torchvision where that is installed, within a level of Pillow.
+    images = library(str(clip_of_sentence_transformers), device="cpu").encode(
+        photographs, convert_to_tensor=True
+    )
+    np.testing.assert_allclose(vectors(tower, photographs)[0], images.numpy(), atol=0.05)
+    ours = torch.from_numpy(vectors(tower, photographs)[0])
+    check(name, photographs, ours, texts)
+
+
+@torch.inference_mode()
+def test_vision_models_are_image_encoders_only(
+    vit: Path, transformers: Any, photographs: list[Image.Image]
+) -> None:
+    model = transformers.ViTModel.from_pretrained(vit).eval()
+    processor = transformers.AutoImageProcessor.from_pretrained(vit, backend="pil")
+    expected = model(**processor(photographs, return_tensors="pt")).pooler_output
+    encoder = load_image_encoder(f"transformers:{vit}")
+    prepared = [encoder.prepare(np.asarray(image)) for image in photographs]
+    np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], expected.numpy(), atol=1e-4)
+    with pytest.raises(SeesayError, match="encodes images only"):
+        load_two_tower(f"transformers:{vit}")
+
+
+@torch.inference_mode()
+def test_networks_of_timm(transformers: Any, photographs: list[Image.Image]) -> None:
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    torch.manual_seed(5)
+    expected_seed = torch.rand(1)
+    torch.manual_seed(5)
+    encoder = load_image_encoder("timm:test_vit@random")
+    assert torch.rand(1) == expected_seed  # the caller's own seed goes on as it was
+    torch.manual_seed(0)
+    model = timm.create_model("test_vit", num_classes=0).eval()
+    transform = timm.data.create_transform(**timm.data.resolve_model_data_config(model), is_training=False)
+    expected = model(torch.stack([transform(image) for image in photographs]))
+    prepared = [encoder.prepare(np.asarray(image)) for image in photographs]
+    np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], expected.numpy(), atol=1e-4)
+    with pytest.raises(SeesayError, match="encodes images only; a run needs a text tower too"):
+        load_two_tower("timm:test_vit@random")
+
+
+def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_path: Path) -> None:
+    first = load_two_tower(f"transformers:{clip}")
+    copied = tmp_path / "clip"
+    shutil.copytree(clip, copied)
+    assert load_two_tower(f"transformers:{copied}").fingerprint == first.fingerprint
+    settings = json.loads((copied / "preprocessor_config.json").read_text())
+    (copied / "preprocessor_config.json").write_text(json.dumps(settings | {"resample": 2}))
+    changed = load_two_tower(f"transformers:{copied}")  # exported again
+    assert changed.fingerprint != first.fingerprint
+    assert changed.text.fingerprint == first.text.fingerprint
+
+
+SECOND_START = """
+import sys
+from pathlib import Path
+import onnxruntime
+opened = []
+session = onnxruntime.InferenceSession
+def remembered(path, *args, **kwargs):
+    opened.append(Path(path).name)
+    return session(path, *args, **kwargs)
+onnxruntime.InferenceSession = remembered
+from seesay.encoders.towers import load_two_tower
+tower = load_two_tower(sys.argv[1])
+assert tower.text.encode(["two dogs"]).shape == (1, tower.dim)
+assert opened == ["text.onnx"], opened
+loaded = [name for name in ("torch", "transformers", "open_clip", "torchvision") if name in sys.modules]
+assert not loaded, loaded
+"""
+
+
+@pytest.mark.parametrize("library", ["transformers", "open_clip"])
+def test_the_second_start_needs_neither_pytorch_nor_the_library(
+    library: str, clip: Path, request: pytest.FixtureRequest
+) -> None:
+    folder = clip if library == "transformers" else request.getfixturevalue("open_clip_folders")["shortest"]
+    load_two_tower(f"{library}:{folder}")
+    command = [sys.executable, "-c", SECOND_START, f"{library}:{folder}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+class Fourier(torch.nn.Module):
+    """A network with an operator that ONNX lacks in this form."""
+
+    pretrained_cfg: ClassVar = {"input_size": (3, 8, 8), "interpolation": "bilinear", "crop_pct": 1.0}
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.linalg.eigvalsh(images.mean(dim=1) + images.mean(dim=1).transpose(1, 2))
+
+
+def test_a_network_that_cannot_be_exported_runs_in_pytorch(
+    transformers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timm = pytest.importorskip("timm", reason="timm is not installed")
+    monkeypatch.setattr(timm, "create_model", lambda *_, **__: Fourier())
+    with pytest.warns(UserWarning, match="timm:fourier runs in PyTorch, which starts slowly"):
+        encoder = load_image_encoder("timm:fourier")
+    assert encoder.encode(np.zeros((2, 1, 8, 8, 3), np.uint8))["pooled"].shape == (2, 8)
+
+
+def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
+    name = f"transformers:{clip}"
+    expected = load_two_tower(name).text
+    for encoder in (fit_sentence_encoder(name, [], dim=1), load_sentence_encoder(name)):
+        assert encoder.fingerprint == expected.fingerprint
+        np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
+    recipe = load_recipe("vse0", changes=["sentence_encoder=transformers:somewhere"])
+    assert recipe.sentence_encoder == "transformers:somewhere"
+    with pytest.raises(SeesayError, match="no sentence encoder"):
+        load_recipe("vse0", changes=["sentence_encoder=transformer:somewhere"])
+
+
+def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
+    shutil.copytree(clip, tmp_path / "clip")
+    name = TowerName.parse(f"transformers:{tmp_path / 'clip'}")
+    load_two_tower(str(name))
+    other = shutil.copytree(name.export_folder(), tmp_path / "export")
+    (other / "tower.json").write_text("{")
+    with pytest.raises(SeesayError, match="damaged"):
+        _from_export(other)
+
+
+def test_names() -> None:
+    assert is_two_tower("sentence-transformers:clip-ViT-B-32")
+    assert not is_two_tower("weights/run")
+    with pytest.raises(SeesayError, match="did you mean 'transformers'"):
+        load_two_tower("transformer:google/siglip-base-patch16-224")
+    with pytest.raises(SeesayError, match="name a model too"):
+        load_two_tower("open_clip:")
