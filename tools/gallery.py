@@ -137,7 +137,7 @@ def fetch(packages: Sequence[str], target: Path) -> None:
 
 
 def collect(folder: Path) -> int:
-    """Copy every photograph into a folder, fetching the packages that are not installed, and return their number."""
+    """Copy every photograph into a folder, fetching packages that are not installed; return their number."""
     folder.mkdir(parents=True, exist_ok=True)
     fetched = folder.parent / "packages"
     named = {photograph.folder.partition("/")[0] for photograph in PHOTOGRAPHS}

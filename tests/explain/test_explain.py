@@ -82,7 +82,7 @@ def test_windows_contribute_what_the_score_falls_by(level: str) -> None:
     found = explain(run, png(), "x", SENTENCE)
     (reading,) = found.readings
     assert reading.score == found.score == pytest.approx(score(run, SENTENCE), abs=1e-5)
-    image, words = torch.from_numpy(features(run)), run.prepare([SENTENCE]).words
+    image, words = torch.from_numpy(features(run)), run.prepare([SENTENCE]).to_tensors().words
     with torch.inference_mode():
         left = [silenced(run.matcher, image, words, number) for number in range(len(reading.windows))]
     contributions = [window.contribution for window in reading.windows]

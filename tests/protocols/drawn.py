@@ -112,7 +112,7 @@ def run_subject(
     part = corpus_of(owners, n, texts, split)
     image = CorpusImage("train.jpg", "train")
     whole = Corpus("drawn", Path("there"), (image,), tuple(Sentence(text, 0) for text in train))
-    features = torch.randn(n, 8, generator=torch.Generator().manual_seed(1))
+    features = torch.randn(n, 8, generator=torch.Generator().manual_seed(1)).numpy()
     inputs = Inputs(part, features, number_words(list(texts), words), np.asarray(owners), [], (8,))
     run = Run.from_matcher(folder, load_recipe("vse++"), words, None, matcher)
     return RunSubject(run, inputs, split, whole if train else None)

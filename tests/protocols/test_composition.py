@@ -98,7 +98,7 @@ def inputs_of(texts: list[str], owners: np.ndarray, vocabulary: Vocabulary) -> I
     images = tuple(CorpusImage(f"{i}.jpg", "test", None) for i in range(int(owners.max()) + 1))
     sentences = tuple(Sentence(text, int(i)) for text, i in zip(texts, owners, strict=True))
     corpus = Corpus("test", Path(), images, sentences)
-    features = torch.randn(len(images), 8, generator=torch.Generator().manual_seed(1))
+    features = torch.randn(len(images), 8, generator=torch.Generator().manual_seed(1)).numpy()
     return Inputs(corpus, features, number_words(texts, vocabulary), owners, [], (8,))
 
 
@@ -109,7 +109,7 @@ def vocabulary() -> Vocabulary:
 
 def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) -> None:
     inputs = inputs_of(TEXTS, OWNERS, vocabulary)
-    measured = measure_composition(run_of(InOrder(inputs.sentences), vocabulary), inputs, "test")
+    measured = measure_composition(run_of(InOrder(inputs.sentences.to_tensors()), vocabulary), inputs, "test")
     assert (measured["protocol"], measured["images"], measured["sentences"]) == ("composition", 3, 5)
     shuffled = measured["by kind"]["shuffle"]
     assert (shuffled["true order"], shuffled["ties"], shuffled["standard error"]) == (100, 0, 0)
@@ -258,7 +258,7 @@ def test_two_runs_are_compared_sentence_by_sentence(vocabulary: Vocabulary) -> N
     inputs = inputs_of(TEXTS, OWNERS, vocabulary)
     subjects = [
         RunSubject(run_of(matcher, vocabulary), inputs, "test")
-        for matcher in (InOrder(inputs.sentences), Bag())
+        for matcher in (InOrder(inputs.sentences.to_tensors()), Bag())
     ]
     ours, theirs = (measure(subject, "composition", Options()) for subject in subjects)
     compared = ours.compare(theirs)

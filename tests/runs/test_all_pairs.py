@@ -25,6 +25,7 @@ from seesay.recipes.load import load_recipe
 from seesay.runs.all_pairs import resume_all_pairs, score_all_pairs
 from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
+from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
@@ -48,7 +49,16 @@ def matcher_named(name: str) -> PairMatcher:
 def sentences(lengths: list[int]) -> Sentences:
     generator = torch.Generator().manual_seed(3)
     words = torch.randint(1, WORDS, (sum(lengths),), generator=generator)
-    return Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR, generator=generator))
+    return Sentences(
+        words,
+        torch.tensor(lengths, dtype=torch.int64),
+        torch.randn(len(lengths), VECTOR, generator=generator),
+    )
+
+
+def prepared(lengths: list[int]) -> PreparedSentences:
+    some = sentences(lengths)
+    return PreparedSentences(*(part.numpy() for part in (some.words, some.lengths, some.vectors)))
 
 
 @torch.inference_mode()
@@ -269,10 +279,8 @@ def test_a_run_keeps_a_long_scoring_only_with_keep(
     lengths = [1 + i % 20 for i in range(700)]
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
     owners = np.arange(700) % 200
-    texts = sentences(lengths)
-    inputs = Inputs(
-        Corpus("drawn", tmp_path, (), ()), torch.from_numpy(features), texts, owners, [], (IMAGE,)
-    )
+    texts = prepared(lengths)
+    inputs = Inputs(Corpus("drawn", tmp_path, (), ()), features, texts, owners, [], (IMAGE,))
     plain = measure(RunSubject(run, inputs, "val"), "standard")
     assert not (tmp_path / "cache" / "scores").exists()
     assert capsys.readouterr().err == ""
@@ -298,7 +306,7 @@ def test_an_ensemble_finds_what_its_members_have_scored(
     members = Ensemble([run.matcher, other], IMAGE, 0)
     recipe = run.recipe.model_copy(update={"matcher": whole})
     both = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, members)
-    texts = sentences([1 + i % 20 for i in range(700)])
+    texts = prepared([1 + i % 20 for i in range(700)])
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
     run.scores(features, texts, keep=True)
     capsys.readouterr()
@@ -310,7 +318,7 @@ def test_an_ensemble_finds_what_its_members_have_scored(
 
 def test_a_run_scores_no_images_or_no_sentences(run: Run) -> None:
     features = np.zeros((3, IMAGE), np.float32)
-    none = Sentences(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), torch.zeros(0, 0))
+    none = prepared([])
     for keep in (False, True):
         assert run.scores(features, none, keep).shape == (3, 0)
-        assert run.scores(features[:0], sentences([3, 4]), keep).shape == (0, 2)
+        assert run.scores(features[:0], prepared([3, 4]), keep).shape == (0, 2)

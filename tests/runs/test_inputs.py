@@ -27,7 +27,7 @@ def test_global_features_as_they_came(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     corpus = read_corpus(write_precomputed(tmp_path, features, [f"dog {i}" for i in range(15)]))
     inputs = split_inputs(PRECOMPUTED, corpus, "test", VOCABULARY)
-    np.testing.assert_array_equal(inputs.features.numpy(), features)
+    np.testing.assert_array_equal(inputs.features, features)
     np.testing.assert_array_equal(inputs.image_of_sentence, np.repeat(np.arange(3), 5))
 
 
@@ -35,7 +35,7 @@ def test_regions_become_their_mean(tmp_path: Path) -> None:
     regions = np.random.default_rng(0).normal(size=(3, 6, 4)).astype(np.float32)
     corpus = read_corpus(write_precomputed(tmp_path, regions, [f"dog {i}" for i in range(15)]))
     inputs = split_inputs(PRECOMPUTED, corpus, "train", VOCABULARY)
-    np.testing.assert_allclose(inputs.features.numpy(), regions.mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(inputs.features, regions.mean(axis=1), rtol=1e-6)
 
 
 def test_features_without_images_name_the_way_out(tmp_path: Path) -> None:

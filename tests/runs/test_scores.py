@@ -10,7 +10,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.runs.scores import EmbeddingScores, MatrixScores, PairScorer, score_matrix, split_scores
+from seesay.runs.scores import EmbeddingScores, MatrixScores, PairScorer, split_scores
 
 OWN = np.array([0, 0, 1, 2, 3, 3])
 PAIRS = np.array([3, 0, 2, 2]), np.array([5, 1, 0, 4])
@@ -46,7 +46,7 @@ def test_single_pairs_have_the_scores_of_the_matrix(name: str, pair_run: Path, s
     run = Run.load(str(pair_run) if name == "pairs" else name)
     inputs = split_inputs(run.recipe, read_corpus(scenes), "val", run.vocabulary, run.sentence_encoder)
     features = np.asarray(inputs.features)
-    expected = score_matrix(run, features, inputs.sentences)
+    expected = run.scores(features, inputs.sentences)
     rows, columns = (part.ravel() for part in np.indices(expected.shape))
     scorer = PairScorer(run)
     encoded = scorer.encode_images(features), scorer.encode_sentences(inputs.sentences)

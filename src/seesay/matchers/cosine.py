@@ -1,4 +1,4 @@
-"""Cosine: two towers that were trained together elsewhere, as CLIP and SigLIP are; nothing is learned here."""
+"""Cosine: two towers that were trained together elsewhere, as CLIP and SigLIP; nothing is learned."""
 
 from __future__ import annotations
 

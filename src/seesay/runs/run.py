@@ -27,6 +27,7 @@ from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
+from seesay.encoders.towers import is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.runs.backend import Backend, RunFacts
