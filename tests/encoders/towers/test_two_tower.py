@@ -21,6 +21,7 @@ from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEnc
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 
+pytestmark = pytest.mark.filterwarnings("error:.*runs in PyTorch")
 SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
 
 

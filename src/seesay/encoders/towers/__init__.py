@@ -7,18 +7,7 @@ neither the library nor PyTorch.
 
 from __future__ import annotations
 
-from seesay.encoders.towers.names import IMAGES_ONLY, LIBRARIES, TowerName
+from seesay.encoders.towers.names import IMAGES_ONLY, LIBRARIES, TowerName, is_two_tower
 from seesay.encoders.towers.two_tower import TwoTower, load_two_tower
 
 __all__ = ["IMAGES_ONLY", "LIBRARIES", "TowerName", "TwoTower", "is_two_tower", "load_two_tower"]
-
-
-def is_two_tower(name: str) -> bool:
-    """Return whether a name is one of a library's models; it is not loaded.
-
-    Example:
-        >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
-        (True, False)
-    """
-    library, colon, _ = name.partition(":")
-    return bool(colon) and library in LIBRARIES

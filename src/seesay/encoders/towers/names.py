@@ -22,6 +22,17 @@ IMAGES_ONLY = frozenset({"timm"})
 _FORMAT = "1"  # of an export; another number exports again
 
 
+def is_two_tower(name: str) -> bool:
+    """Return whether a name is one of a library's models; it is not loaded.
+
+    Example:
+        >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
+        (True, False)
+    """
+    library, colon, _ = name.partition(":")
+    return bool(colon) and library in LIBRARIES
+
+
 class TowerName(NamedTuple):
     """A library, and what it calls the model: a name of its hub, or a folder."""
 
