@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,8 +144,8 @@ def test_only_the_judged_pairs_are_scored(matcher, tmp_path):
     assert not isinstance(subject.run.matcher, Pairs) or subject.run.matcher.pairs == 2000
     expected = Subject("drawn", "test", subject.corpus, subject.scores).pair_scores(images, sentences)
     assert found == pytest.approx(expected, abs=1e-4)
-    rows = Embedding(asymmetric=True).query_images(subject.inputs.features).numpy()
-    columns = Embedding().embed_sentences(subject.inputs.sentences).detach().numpy()
+    rows = Embedding(asymmetric=True).query_images(torch.from_numpy(subject.inputs.features)).numpy()
+    columns = Embedding().embed_sentences(subject.inputs.sentences.to_tensors()).detach().numpy()
     assert found == pytest.approx((rows @ columns.T)[images, sentences], abs=1e-4)
 
 

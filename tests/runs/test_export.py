@@ -88,7 +88,8 @@ def test_the_export_describes_the_run(run: Run) -> None:
     assert export.kind == run.recipe.matcher.kind
     assert export.embeds == isinstance(matcher, EmbeddingMatcher)
     assert export.asymmetric == run.asymmetric
-    assert export.dim == (run.embed_prepared(drawn(run, 1, [2], 0)[1]).shape[1] if export.embeds else None)
+    one = PreparedSentences(np.array([1, 2]), np.array([2]), np.ones((1, VECTOR), np.float32))
+    assert export.dim == (run.embed_prepared(one).shape[1] if export.embeds else None)
     graphs = FOR_QUERIES if export.asymmetric else FOR_EMBEDDING if export.embeds else FOR_PAIRS
     assert {f"{name}.onnx" for name in export.graphs} == graphs
     assert {path.name for path in run.folder.iterdir()} == {"weights.safetensors", "export.json", *graphs}

@@ -85,8 +85,8 @@ def test_all_pairs_are_scored_as_each_alone(pairs: Export) -> None:
     matcher, some = ExportedMatcher(pairs), texts(*range(1, 41))
     scores = matcher.score_all(features(60), some)
     assert scores.shape == (60, 40)
-    images, sentences = matcher.encode_images(features(60)), matcher.encode_sentences(*some)
-    alone = matcher.score_pairs(images[[59, 3]], sentences[[0, 39]])
+    images, sentences = matcher.encode_images(features(60)), matcher.encode_sentences(some)
+    alone = matcher.score_pairs(images, sentences, np.array([59, 3]), np.array([0, 39]))
     np.testing.assert_allclose(alone, [scores[59, 0], scores[3, 39]], atol=1e-5)
 
 

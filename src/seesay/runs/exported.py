@@ -193,8 +193,10 @@ class ExportedMatcher:
         del keep  # PyTorch keeps scores
         if self.embeds:
             return self.embed_images(features) @ self.embed_sentences(sentences).T
+        n, m = len(features), len(sentences)
+        if not n or not m:
+            return np.zeros((n, m), np.float32)
         images, read = self.encode_images(features), self.encode_sentences(sentences)
-        n, m = len(images), len(read)
         scores = np.empty(n * m, np.float32)
         for start in range(0, n * m, _AT_ONCE):
             rows, columns = np.divmod(np.arange(start, min(start + _AT_ONCE, n * m)), m)

@@ -170,10 +170,16 @@ class Exact:
         self._ids, self._vectors = self._ids[kept], self._vectors[kept]
 
     def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Return scores and ids of the `k` best for each query, (q, k) both; there are `k` at least."""
-        scores = queries @ self._vectors.T
-        best = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        return np.take_along_axis(scores, best, axis=1), self._ids[best]
+        """Return scores and ids of the `k` best for one query (1, dim), (1, k) both; there are `k` at least.
+
+        Of equal ones at the end, those with the lowest ids are taken.
+        """
+        scores = self._vectors @ queries[0]
+        last = -np.partition(-scores, k - 1)[k - 1]
+        above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
+        first = equal[np.argsort(self._ids[equal])][: k - len(above)]
+        best = np.concatenate([above, first])
+        return scores[None, best], self._ids[None, best]
 
 
 def _trained_lists(vectors: NDArray[np.float16], probe_divisor: int) -> Any:
