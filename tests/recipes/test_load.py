@@ -140,6 +140,20 @@ def test_a_whole_part_can_be_replaced() -> None:
     assert recipe.loss.kind == "contrastive"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("irmatch", "did you mean 'irmatch-h' or 'irmatch-s'[?]"),
+        ("IRMatch-S", "did you mean 'irmatch-s'[?]"),
+        ("gvse", "did you mean 'gvse-sum', 'gvse-gated' or 'gvse-common'[?]"),
+        ("zzz", "No recipe 'zzz'[.]"),
+    ],
+)
+def test_an_unknown_recipe_gets_the_nearest_names(name: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=f"{said} `seesay recipes` lists them"):
+        load_recipe(name)
+
+
 def test_the_later_of_two_changes_counts() -> None:
     assert load_recipe("irmatch-h", changes=["seed=2", "seed=3"]).seed == 3
 
@@ -150,6 +164,9 @@ def test_the_later_of_two_changes_counts() -> None:
         ("seed", r"--set seed: write key=value"),
         ("nonsense=1", r"irmatch-h with nonsense=1: key 'nonsense'"),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
+        ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'epochs'\?"),
+        ("epochs=5", r"key 'epochs': no such key; did you mean 'schedule\.epochs'\?"),
+        ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch\."),
         ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
         ("schedule.epochs=many", r"key 'schedule\.epochs': input should be a valid integer"),
         ("schedule.shape=zigzag", r"key 'schedule\.shape'.*'constant', 'cosine' or 'step'"),
