@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from seesay import __version__ as version
 from seesay.data.readers import read_corpus
 from seesay.metrics import retrieval_metrics
 from seesay.search import Index
@@ -67,6 +68,10 @@ def test_help_has_an_example_for_every_command() -> None:
         "features",
     ):
         assert "Example: seesay" in seesay(command, "--help").stdout
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert seesay("--version").stdout == f"seesay {version}\n"
 
 
 def test_lists() -> None:

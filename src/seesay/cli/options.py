@@ -7,13 +7,31 @@ from typing import Annotated, Literal
 
 import typer
 
+from seesay import __version__
+
 app = typer.Typer(
     name="seesay",
-    help="Match images with sentences, and phrases with regions: train, evaluate, search, serve.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"seesay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _seesay(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Match images with sentences, and phrases with regions: train, evaluate, search, serve."""
+
 
 NOTHING_FOUND = 1  # exit code
 HERE = Path()
