@@ -152,7 +152,12 @@ def table(
         ),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="The file of recorded rows, by default results/CORPUS.jsonl.")
+        Path | None,
+        typer.Option(
+            metavar="FILE|CORPUS",
+            help="The file of recorded rows, or the corpus that they are of: flickr8k. By default the corpus "
+            "of the table; the rows are those of results/CORPUS.jsonl, or else those that come with seesay.",
+        ),
     ] = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
@@ -185,7 +190,7 @@ def table(
         return
     from seesay.data.readers import open_corpus
     from seesay.results.formats import check_format, for_terminal, write_table
-    from seesay.results.rows import source_commit
+    from seesay.results.rows import recorded_rows, source_commit
     from seesay.results.tables import recorded_table
 
     if out is not None:
@@ -202,7 +207,8 @@ def table(
         shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
     elif data is None:
         _refuse({"--set": change, "--record": record}, "needs a corpus to measure on; name it with --data.")
-        shown = recorded_table(definition, results, split)
+        rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
+        shown = recorded_table(definition, rows_of, split)
     else:
         from seesay.training.table import TableRuns, measure_table
 
