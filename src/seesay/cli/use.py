@@ -105,7 +105,10 @@ def sentences(
             hits = console.print_reranking(reranked)
         console.show_hits(hits, opened.root(), str(image), as_json)
     if not hits:
-        console.tell(f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.")
+        console.tell(
+            f"{folder}: no sentences in this index; add some: "
+            f"seesay index PHOTOS --out {folder} --sentences FILE"
+        )
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
