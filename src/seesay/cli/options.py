@@ -46,7 +46,7 @@ Entries = Annotated[
         metavar="RUN...",
         help="A run's folder, or shipped weights: seesay-small. Or another model's results on the split, in "
         "the order of the corpus: a score matrix (images, sentences), SCORES.npy, or embeddings, "
-        "IMAGES.npy,SENTENCES.npy.",
+        "IMAGES.npy,SENTENCES.npy; .npz, .pt and .parquet files too.",
     ),
 ]
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
