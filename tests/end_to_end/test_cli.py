@@ -146,8 +146,8 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
     given = tmp_path / "s.npy"
     for arguments, said in (
         ((given,), "--data"),
-        ((given, "--data", scenes), "save scores.T"),
-        ((given, "--data", scenes, "--protocol", "composition"), "save scores.T"),
+        ((given, "--data", scenes), "take scores.T"),
+        ((given, "--data", scenes, "--protocol", "composition"), "take scores.T"),
         ((run, given), "--combine mean"),
         ((run, "--combine", "mean"), "two"),
         ((run, given, "--combine", "mean", "--rerank", run), "--rerank: one run"),
