@@ -110,6 +110,15 @@ def test_evaluate_prints_the_object_and_records_the_row(run: Path, tmp_path: Pat
     assert "val: 6 images" in seesay("evaluate", run, "--split", "val").stdout
 
 
+def test_evaluate_measures_recall_at_further_k(run: Path) -> None:
+    assert "R@3" in seesay("evaluate", run, "--at", "3,50").stdout
+    measured = json.loads(seesay("evaluate", run, "--at", "1,3", "--json").stdout)
+    ways = [measured[way] for way in ("sentence_retrieval", "image_retrieval")]
+    assert all(way["R@1"] <= way["R@3"] <= way["R@5"] for way in ways)
+    assert "--at x: write" in seesay("evaluate", run, "--at", "x", code=2).stderr
+    assert "at: wanted a whole number of at least 1" in seesay("evaluate", run, "--at", "0", code=2).stderr
+
+
 def test_evaluate_names_the_mistake(run: Path, tmp_path: Path) -> None:
     assert "no protocol 'x'" in seesay("evaluate", run, "--protocol", "x", code=2).stderr.lower()
     assert "split 'dev'" in seesay("evaluate", run, "--split", "dev", code=2).stderr

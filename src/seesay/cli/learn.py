@@ -56,6 +56,7 @@ def evaluate(
     data_format: opt.Format = None,
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
+    at: opt.At = None,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
     plot: opt.Plot = None,
@@ -68,6 +69,7 @@ def evaluate(
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
+    from seesay.recipes.table import parse_numbers
     from seesay.results.plots import check_plot, plot_by_frequency
     from seesay.results.rows import Row, differences, provenance_of, record_row, source_commit
     from seesay.results.terminal import print_result
@@ -96,6 +98,7 @@ def evaluate(
         answers=answers,
         iou=iou,
         boxes=boxes,
+        at=parse_numbers(at, "--at") if at is not None else None,
     )
     if record is not None:
         commit = source_commit(opt.HERE.resolve())
@@ -183,7 +186,7 @@ def table(
 
     With --data, runs that are missing are trained and measured; run it again to resume.
     """
-    from seesay.recipes.table import list_tables, parse_seeds
+    from seesay.recipes.table import list_tables, parse_numbers
 
     if not what:
         console.show_names([(each.name, each.title) for each in list_tables()], as_json)
@@ -195,7 +198,7 @@ def table(
 
     if out is not None:
         check_format(out)  # before anything is trained
-    numbers, commit = parse_seeds(seeds), source_commit(opt.HERE.resolve())
+    numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     definition = _definition(what, rows, protocol)
     if definition is None:
         from seesay.runs.corpus import open_corpus_of

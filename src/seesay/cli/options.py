@@ -111,6 +111,10 @@ Boxes = Annotated[
         "default) or any of them."
     ),
 ]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="K,...", help="Retrieval: also measure recall at these K, such as 20,50."),
+]
 Rerank = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),

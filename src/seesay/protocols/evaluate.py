@@ -13,6 +13,7 @@ from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
+from seesay.metrics.inputs import check_whole
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, RetrievalResult
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.rerank import measure_reranked
@@ -50,6 +51,7 @@ def evaluate(
     answers: Mapping[str, Sequence[str]] | str | Path | None = None,
     iou: IoU | None = None,
     boxes: Boxes | None = None,
+    at: Sequence[int] | None = None,
     resamples: int = RESAMPLES,
 ) -> Result:
     """Measure a run, or several as one, on a split of a corpus.
@@ -70,6 +72,8 @@ def evaluate(
         answers: graded: the right answers of queries, by name.
         iou: grounding: whose IoU, "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
         boxes: grounding: "merged" or "any"; see there.
+        at: retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are measured
+            always, and mR is their mean.
         resamples: of the bootstrap intervals; 0 for none.
 
     Returns:
@@ -109,7 +113,7 @@ def evaluate(
     second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
     chosen = protocol_for(entries, protocol)
-    options = _options(chosen, judgements, answers, iou, boxes, resamples)
+    options = _options(chosen, judgements, answers, iou, boxes, at, resamples)
     if isinstance(corpus, str | Path):
         corpus = open_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
     if second is not None:
@@ -219,13 +223,14 @@ def _options(
     answers: Mapping[str, Sequence[str]] | str | Path | None,
     iou: IoU | None,
     boxes: Boxes | None,
+    at: Sequence[int] | None,
     resamples: int,
 ) -> Options:
     """Read the options; raise if the protocol does not take one."""
-    found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes}
+    found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes, "at": at}
     for name, value in found.items():
         if value is not None and name not in protocol.options:
-            takers = [other for other in PROTOCOLS if name in PROTOCOLS[other].options]
+            takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
             raise SeesayError(f"--{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
     return Options(
         read_judgements(Path(judgements)) if isinstance(judgements, str | Path) else judgements,
@@ -233,7 +238,14 @@ def _options(
         iou or "plummer",
         boxes or "merged",
         resamples,
+        _checked_at(at or ()),
     )
+
+
+def _checked_at(at: Sequence[int]) -> tuple[int, ...]:
+    for k in at:
+        check_whole(1, at=k)
+    return tuple(map(int, at))
 
 
 def _measure_entries(
