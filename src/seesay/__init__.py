@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from seesay.errors import ImageError, SeesayError
     from seesay.runs.run import Run
     from seesay.search.index import Hit, Index
+    from seesay.training.callbacks import Callback
 
 __version__ = "0.1.0"
 __all__ = [
+    "Callback",
     "Corpus",
     "Hit",
     "ImageError",
@@ -44,7 +46,10 @@ __all__ = [
 ]
 
 _PACKAGES = ("encoders", "losses", "matchers", "metrics", "search")
-_find = lazy_names(__name__, ("errors", "data.corpus", "data.readers", "search.index", "runs.run", "_api"))
+_find = lazy_names(
+    __name__,
+    ("errors", "data.corpus", "data.readers", "search.index", "runs.run", "training.callbacks", "_api"),
+)
 
 
 def __getattr__(name: str) -> Any:

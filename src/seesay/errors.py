@@ -31,6 +31,8 @@ _EXTRAS = {
         "matplotlib": "Matplotlib",
         "scipy": "SciPy",
     },
+    "tensorboard": {"tensorboard": "TensorBoard"},
+    "wandb": {"wandb": "Weights & Biases"},
     "hub": {
         "open_clip": "open_clip",
         "sentence_transformers": "sentence-transformers",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,6 +35,7 @@ from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompil
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
+from seesay.training.callbacks import Callback, told
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_runs import with_concept_runs
@@ -50,6 +53,7 @@ def train(
     resume: bool = False,
     module: nn.Module | None = None,
     concepts: Path | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Train the recipe's matcher on the train split and keep the epoch that is best on the val split.
 
@@ -65,6 +69,7 @@ def train(
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher.
         concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
             the run `concepts` beside `out`.
+        callbacks: are told of each epoch.
 
     Raises:
         SeesayError: `out` holds a run already, or one of another recipe is to be resumed, or the recipe is
@@ -78,18 +83,19 @@ def train(
     named = with_concept_runs(recipe, concepts)
     _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, concepts, train)
+        return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks))
     recipe = named
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
     run, task = _begin(recipe, corpus, out, resume, module)
-    if recipe.loss.loss_class.closed_form:
-        best, history = solve(task, run)
-    else:
-        loop = Loop(task, run)
-        if resume and (out / checkpoint.FILE).is_file():
-            loop.restore()
-        best, history = loop.run()
+    with told(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as tell:
+        if recipe.loss.loss_class.closed_form:
+            best, history = solve(task, run, tell)
+        else:
+            loop = Loop(task, run, tell)
+            if resume and (out / checkpoint.FILE).is_file():
+                loop.restore()
+            best, history = loop.run()
     save_weights(out, best, task.image_dims)
     draw_curves(history, out)
     summarize(run, corpus, task, history).save(out)
