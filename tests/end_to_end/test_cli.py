@@ -14,6 +14,7 @@ from PIL import Image
 
 from seesay import __version__ as version
 from seesay.data.readers import read_corpus
+from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
 from seesay.search import Index
 from tests.end_to_end.command import seesay
@@ -72,6 +73,25 @@ def test_help_has_an_example_for_every_command() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert seesay("--version").stdout == f"seesay {version}\n"
+
+
+def test_the_device_is_checked_before_anything_is_read(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "i.seesay"
+    said = 'device: one that PyTorch has here is wanted, such as "cpu", got "gpu"'
+    for command in (("train", "irmatch-s"), ("index", photos, "--out", out), ("evaluate", "seesay-small")):
+        assert said in seesay(*command, "--device", "gpu", code=2).stderr
+    assert not out.exists()
+
+
+def test_a_device_is_chosen_for_one_command_or_by_the_environment(
+    run: Path, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEESAY_DEVICE", raising=False)
+    assert "mR" in seesay("evaluate", run, "--device", "cpu").stdout
+    assert chosen_device() is None
+    monkeypatch.setenv("SEESAY_DEVICE", "meta:1")
+    assert "mR" in seesay("evaluate", run, "--device", "cpu").stdout
+    assert chosen_device() == "meta:1"
 
 
 def test_lists() -> None:

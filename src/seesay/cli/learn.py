@@ -29,6 +29,7 @@ def train(
     log: Annotated[
         list[str] | None, typer.Option(metavar="LOGGER", help="Log each epoch: tensorboard or wandb.")
     ] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
@@ -66,6 +67,7 @@ def evaluate(
     shortlist: opt.Shortlist = opt.SHORTLIST,
     plot: opt.Plot = None,
     record: opt.Record = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Measure a run, or several as one, on a split, with 95 % intervals.
@@ -128,6 +130,7 @@ def report(
     images: opt.Images = None,
     data_format: opt.Format = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
     from seesay.report.write import check_out, open_entries, write_report
@@ -185,6 +188,7 @@ def table(
         Path | None,
         typer.Option(help="Also write the table: .md with a plot beside it, .tex, .csv or .json."),
     ] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Show runs, or the recipes of a paper's table, beside the published rows.

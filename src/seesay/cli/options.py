@@ -23,6 +23,15 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _choose_device(device: str | None) -> str | None:
+    if device is not None:
+        from seesay.device import choose_device
+        from seesay.runs.run import checked_device
+
+        choose_device(checked_device(device))
+    return device
+
+
 @app.callback()
 def _seesay(
     version: Annotated[
@@ -130,5 +139,13 @@ Changes = Annotated[
 Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
 GroundRun = Annotated[
     str, typer.Option(metavar="RUN", help="The run of a grounding recipe that finds the phrases.")
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where PyTorch computes, such as cpu or cuda:1; by default a GPU if there is one, or what the "
+        "environment variable SEESAY_DEVICE names.",
+        callback=_choose_device,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

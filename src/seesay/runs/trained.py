@@ -106,7 +106,7 @@ def check_device(device: str) -> str:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
         raise SeesayError(
-            f'device: one that PyTorch has here is wanted, such as "{default_device()}", got "{device}".'
+            f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'
         ) from failure
     return device
 
