@@ -26,6 +26,10 @@ def train(
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
+    ] = None,
     log: Annotated[
         list[str] | None, typer.Option(metavar="LOGGER", help="Log each epoch: tensorboard or wandb.")
     ] = None,
@@ -35,16 +39,18 @@ def train(
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
+    from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
     from seesay.training.callbacks import logger
     from seesay.training.train import train as run_training
 
     callbacks = [logger(name) for name in log or ()]
+    start = Run.load(start_from) if start_from is not None else None
     grounds = load_recipe(recipe).regions is not None
     corpus = open_corpus(data, phrases=grounds, images=images, format=data_format)
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
-    run_training(resolved, corpus, folder, resume, callbacks=callbacks)
+    run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
     console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
 

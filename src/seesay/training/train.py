@@ -41,6 +41,7 @@ from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
+from seesay.training.start import copy_weights, recipe_from
 from seesay.training.summarize import summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, learned_words
@@ -54,6 +55,7 @@ def train(
     module: nn.Module | None = None,
     concepts: Path | None = None,
     callbacks: Sequence[Callback] = (),
+    start_from: Run | None = None,
 ) -> Run:
     """Train the recipe's matcher on the train split and keep the epoch that is best on the val split.
 
@@ -70,11 +72,14 @@ def train(
         concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
             the run `concepts` beside `out`.
         callbacks: are told of each epoch.
+        start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
     Raises:
         SeesayError: `out` holds a run already, or one of another recipe is to be resumed, or the recipe is
-            for another kind of corpus.
+            for another kind of corpus, or its matcher cannot start from that run's weights.
     """
+    if start_from is not None:
+        recipe = recipe_from(start_from, recipe)
     if module is not None:
         module = uncompiled(module)
         _check_module(recipe, module)
@@ -87,7 +92,7 @@ def train(
     recipe = named
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
-    run, task = _begin(recipe, corpus, out, resume, module)
+    run, task = _begin(recipe, corpus, out, resume, module, start_from)
     with told(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as tell:
         if recipe.loss.loss_class.closed_form:
             best, history = solve(task, run, tell)
@@ -105,18 +110,30 @@ def train(
 
 
 def _begin(
-    recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool, module: nn.Module | None
+    recipe: Recipe,
+    corpus: Corpus | PhraseCorpus,
+    out: Path,
+    resume: bool,
+    module: nn.Module | None,
+    start_from: Run | None,
 ) -> tuple[Run, Task]:
     """Prepare task and matcher, and write the folder but for the weights."""
     split = corpus.split("train")
     vocabulary, concepts = learned_words(recipe, split.texts())
+    if start_from is not None:
+        vocabulary = start_from.vocabulary
     if resume:
         _check_vocabulary(vocabulary, corpus, out)
-    encoder = _sentence_encoder(recipe, split, out if resume else None)
+    if start_from is not None:
+        encoder = start_from.sentence_encoder
+    else:
+        encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
-    if isinstance(matcher, Matcher):
+    if start_from is not None:
+        copy_weights(start_from, matcher, recipe)
+    elif isinstance(matcher, Matcher):
         matcher.prepare(PretrainedVectors(vocabulary))
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
