@@ -177,10 +177,10 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
         ((given,), "--data"),
         ((given, "--data", scenes), "take scores.T"),
         ((given, "--data", scenes, "--protocol", "composition"), "take scores.T"),
-        ((run, given), "--combine mean"),
+        ((run, given), "by combine: mean"),
         ((run, "--combine", "mean"), "two"),
-        ((run, given, "--combine", "mean", "--rerank", run), "--rerank: one run"),
-        ((given, "--data", scenes, "--boxes", "any"), "--boxes is for protocol 'grounding'"),
+        ((run, given, "--combine", "mean", "--rerank", run), "rerank: one run"),
+        ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())
 

@@ -119,7 +119,7 @@ def evaluate(
     if second is not None:
         first = entries[0]
         if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
-            raise SeesayError("--rerank: one run re-orders the answers of one other run.")
+            raise SeesayError("rerank: one run re-orders the answers of one other run.")
         result: Result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
     else:
         result = _measure_entries(entries, combine, corpus, split, chosen, options)
@@ -231,7 +231,7 @@ def _options(
     for name, value in found.items():
         if value is not None and name not in protocol.options:
             takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
-            raise SeesayError(f"--{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
+            raise SeesayError(f"{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
     return Options(
         read_judgements(Path(judgements)) if isinstance(judgements, str | Path) else judgements,
         read_answers(Path(answers)) if isinstance(answers, str | Path) else answers,
@@ -261,11 +261,11 @@ def _measure_entries(
         result = measure(subject, protocol, options)
         return result if isinstance(subject, RunSubject) else _with_hint(result)
     if isinstance(corpus, PhraseCorpus):
-        raise SeesayError(f"{corpus.root}: holds phrases; --combine is for whole images and sentences.")
+        raise SeesayError(f"{corpus.root}: holds phrases; combine is for whole images and sentences.")
     for entry in entries if how == LEARNED else ():
         if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
             raise SeesayError(
-                f"{entry.name}: --combine learned chooses weights on val, and this is of one split; name the "
+                f"{entry.name}: combine 'learned' chooses weights on val, and this is of one split; name the "
                 f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
             )
     val = _subjects(entries, corpus, "val", protocol) if how == LEARNED else []

@@ -111,7 +111,7 @@ class Subject:
         if "train" not in {image.split for image in whole.images}:
             raise SeesayError(
                 f"{whole.root}: no train split there, in which the protocol counts words; name the corpus of "
-                "training with --data."
+                "training."
             )
         return whole.split("train").texts()
 

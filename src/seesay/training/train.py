@@ -173,16 +173,16 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     if not resume:
         # A recipe alone is of a training that failed in its first epoch: nothing is lost.
         if members or (begun and any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE))):
-            raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
+            raise SeesayError(f"{out}: holds a run already; choose another folder, or resume it.")
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     if begun and not is_same(read_recipe(out / RECIPE), recipe):
-        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another --out.")
+        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another folder.")
 
 
 def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus | PhraseCorpus, out: Path) -> None:
     if (out / VOCABULARY).exists() and Vocabulary.load(out / VOCABULARY).words != vocabulary.words:
         raise SeesayError(
-            f"{out}: was trained on other sentences than those of {corpus.root}; choose another --out."
+            f"{out}: was trained on other sentences than those of {corpus.root}; choose another folder."
         )
