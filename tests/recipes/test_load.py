@@ -10,7 +10,7 @@ import yaml
 
 from seesay.errors import SeesayError
 from seesay.recipes import load
-from seesay.recipes.load import dump_recipe, list_recipes, load_recipe, parse_recipe, recipe_with
+from seesay.recipes.load import dump_recipe, is_same, list_recipes, load_recipe, parse_recipe, recipe_with
 
 SHIPPED = [f"{recipe.corpus}/{recipe.name}" for recipe in list_recipes()]
 
@@ -278,3 +278,16 @@ def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
 def test_a_loss_that_is_no_mapping_is_shown_one() -> None:
     with pytest.raises(SeesayError, match=r"key 'loss': give a mapping with 'kind', such as \{kind: \w"):
         recipe_with("irmatch-s", "flickr8k", {"loss": 3})
+
+
+def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    here, *others = (
+        load_recipe("irmatch-s", changes=[]).model_copy(update={"encoders": (f"concepts:{run}",)})
+        for run in ("runs/concepts", "./runs/../runs/concepts", tmp_path / "link" / "runs" / "concepts")
+    )
+    assert all(is_same(here, other) for other in others)
+    assert not is_same(here, here.model_copy(update={"encoders": ("concepts:runs/other",)}))
