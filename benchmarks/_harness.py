@@ -91,8 +91,7 @@ def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespa
     print(table.title)  # too wide for the terminal: a figure a line
     width = max(map(len, rows[0]))
     for row in rows:
-        lines = (f"  {key:<{width}}  {_plain(value)}" for key, value in row.items())
-        print("\n".join(["", *lines]))
+        print("\n".join(["", *(f"  {key:<{width}}  {_plain(value)}" for key, value in row.items())]))
 
 
 def _plain(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, naming_extras
 from seesay.metrics.inputs import as_array
 
 SUFFIXES = (".npy", ".npz", ".pt", ".pth", ".parquet")
@@ -52,7 +52,8 @@ def read_tables(path: Path) -> list[Named]:
     if not path.is_file():
         raise SeesayError(f"{path}: no file there.")
     try:
-        found = _READERS[path.suffix](path)
+        with naming_extras():
+            found = _READERS[path.suffix](path)
     except _FAILURES as failure:
         reason = " ".join(str(failure).split()) or type(failure).__name__
         kind, advice = _HOW[path.suffix], _WRITE[path.suffix]

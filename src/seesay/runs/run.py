@@ -28,6 +28,7 @@ from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
+from seesay.encoders.towers import is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.runs.backend import Backend, RunFacts
@@ -339,7 +340,7 @@ def check_one_score(run: Run) -> None:
 
 
 def default_device() -> str:
-    """Return what SEESAY_DEVICE names, or "cuda" if PyTorch is installed and there is a GPU, or else "cpu"."""
+    """Return what SEESAY_DEVICE names, else "cuda" if PyTorch is installed and sees a GPU, else "cpu"."""
     if chosen := chosen_device():
         return checked_device(chosen)
     if "torch" not in sys.modules and not (find_spec("torch") and _has_gpu_driver()):
