@@ -83,7 +83,16 @@ def report(benchmark: str, rows: list[dict[str, Any]], options: argparse.Namespa
     for key in rows[0]:
         table.add_column(key, justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:
-        table.add_row(
-            *(f"{value:,.4g}" if isinstance(value, float) else str(value) for value in row.values())
-        )
-    Console().print(table)
+        table.add_row(*map(_plain, row.values()))
+    console = Console()
+    if Console(width=10_000).measure(table).maximum <= console.width:
+        console.print(table)
+        return
+    print(table.title)  # too wide for the terminal: a figure a line
+    width = max(map(len, rows[0]))
+    for row in rows:
+        print("\n".join(["", *(f"  {key:<{width}}  {_plain(value)}" for key, value in row.items())]))
+
+
+def _plain(value: object) -> str:
+    return f"{value:,.4g}" if isinstance(value, float) else str(value)

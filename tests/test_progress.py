@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import seesay
 from seesay import progress as module
 from seesay.progress import progress, progress_of
 
@@ -71,6 +72,33 @@ def test_a_terminal_gets_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Encoding" in shown
     assert "3/3" in shown
     assert "images/s" in shown
+
+
+@pytest.mark.usefixtures("plain")
+def test_work_done_before_the_first_report_takes_time(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress_of("Checking", "images") as at:
+        clock[0] += 4
+        at(12, 12)
+    assert capsys.readouterr().err == "Checking: 12/12 images, 3.0 images/s, 0 s left\n"
+
+
+@pytest.mark.parametrize("terminal", ["0", "1"])
+def test_progress_can_be_switched_off(
+    terminal: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", terminal)
+    monkeypatch.setenv("SEESAY_PROGRESS", "1")  # so that what the test changes is undone
+    seesay.show_progress(False)
+    with progress("Encoding", 3, "images") as advance, progress_of("Checking", "images") as at:
+        advance(3)
+        at(3, 3)
+    assert capsys.readouterr() == ("", "")
+    seesay.show_progress(True)
+    with progress("Encoding", 3, "images") as advance:
+        advance(3)
+    assert "Encoding" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("plain")

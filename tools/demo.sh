@@ -23,6 +23,9 @@ for query in "${queries[@]}"; do
     echo "“$query”"
     "$seesay" search "$index" "$query" -k 3
 done
+
+echo
+echo "The command is $seesay, or seesay after: source .venv/bin/activate"
 if [ "${SERVE:-1}" != 0 ]; then
     echo
     exec "$seesay" serve "$index" --port "${PORT:-8000}"

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from seesay.data.corpus import Corpus, PhraseCorpus
     from seesay.data.readers import read_corpus, read_phrases
     from seesay.errors import ImageError, SeesayError
+    from seesay.progress import show_progress
     from seesay.runs.run import Run
     from seesay.search.index import Hit, Index
+    from seesay.training.callbacks import Callback
 
 __version__ = "0.1.0"
 __all__ = [
+    "Callback",
     "Corpus",
     "Hit",
     "ImageError",
@@ -40,11 +43,24 @@ __all__ = [
     "load",
     "read_corpus",
     "read_phrases",
+    "show_progress",
     "train",
 ]
 
 _PACKAGES = ("encoders", "losses", "matchers", "metrics", "search")
-_find = lazy_names(__name__, ("errors", "data.corpus", "data.readers", "search.index", "runs.run", "_api"))
+_find = lazy_names(
+    __name__,
+    (
+        "errors",
+        "progress",
+        "data.corpus",
+        "data.readers",
+        "search.index",
+        "runs.run",
+        "training.callbacks",
+        "_api",
+    ),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from seesay.data.readers import open_corpus
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, recipe_with
 from seesay.runs.run import Run
+from seesay.training.callbacks import Callback
 from seesay.training.train import train as train_recipe
 
 __all__ = ["evaluate", "load", "train"]
@@ -49,6 +51,8 @@ def train(
     *,
     resume: bool = False,
     module: nn.Module | None = None,
+    callbacks: Sequence[Callback] = (),
+    start_from: Run | str | Path | None = None,
     **changes: Any,
 ) -> Run:
     """Train a recipe's matcher on a corpus, and keep the epoch that is best on the val split.
@@ -60,6 +64,9 @@ def train(
         resume: continue after the last finished epoch; the result is the same, bit for bit.
         module: a module of your own with `embed_images` and `embed_sentences`, of which a copy is
             trained in place of the recipe's matcher. Pass it to `load` again.
+        callbacks: are told of each epoch, see `seesay.Callback`.
+        start_from: a run of the same recipe, or its folder, whose weights are the initial ones. The new run
+            keeps its vocabulary: words that it does not know stay unknown.
         **changes: keys of the recipe, such as `margin=0.2`, `epochs=5` or `matcher={"dim": 256}`. A nested
             key may be given on its own if it is unambiguous.
 
@@ -81,4 +88,8 @@ def train(
         grounds = load_recipe(str(recipe)).regions is not None
         corpus = open_corpus(corpus, phrases=grounds)
     resolved = recipe_with(str(recipe), corpus.name, changes)
-    return train_recipe(resolved, corpus, Path(out), resume, module)
+    if isinstance(start_from, str | Path):
+        start_from = Run.load(str(start_from), module=module)
+    return train_recipe(
+        resolved, corpus, Path(out), resume, module, callbacks=callbacks, start_from=start_from
+    )

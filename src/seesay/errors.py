@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
+_SUGGESTED = 3
+
 
 class SeesayError(Exception):
     """What was wrong, where (file, line, key, shape) and what to do, in one sentence or two."""
@@ -29,6 +31,8 @@ _EXTRAS = {
         "matplotlib": "Matplotlib",
         "scipy": "SciPy",
     },
+    "tensorboard": {"tensorboard": "TensorBoard"},
+    "wandb": {"wandb": "Weights & Biases"},
     "hub": {
         "open_clip": "open_clip",
         "sentence_transformers": "sentence-transformers",
@@ -60,12 +64,20 @@ def naming_extras() -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name nearest to a misspelt one; empty if none is near.
+    """Suggest up to three known names near to a misspelt or shortened one; empty if none is near.
 
-    >>> did_you_mean("irmatch", ["irmatch-s", "vse++"])
-    "; did you mean 'irmatch-s'?"
+    >>> did_you_mean("vse+", ["irmatch-s", "vse++"])
+    "; did you mean 'vse++'?"
+    >>> did_you_mean("IRMatch", ["irmatch-h", "irmatch-s", "vse++"])
+    "; did you mean 'irmatch-h' or 'irmatch-s'?"
     >>> did_you_mean("x", ["irmatch-s"])
     ''
     """
-    near = get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+    names = {each.lower(): each for each in known}
+    asked = name.lower()
+    begun = [each for each in names if len(asked) > 1 and each.startswith(asked)]
+    near = sorted(begun, key=len)[:_SUGGESTED] or get_close_matches(asked, names, n=1)
+    if not near:
+        return ""
+    *others, last = [f"'{names[each]}'" for each in near]
+    return f"; did you mean {', '.join(others)}{' or ' if others else ''}{last}?"

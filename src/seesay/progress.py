@@ -1,7 +1,11 @@
-"""Progress of long work: a bar with rate and time left on a terminal, plain lines otherwise."""
+"""Progress of long work: a bar with rate and time left on a terminal, plain lines otherwise.
+
+`show_progress(False)`, or the environment variable SEESAY_PROGRESS=0, switches it off.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +18,20 @@ from rich.text import Text
 Advance = Callable[[int], None]
 
 _SECONDS_BETWEEN_LINES = 10.0
+_VARIABLE = "SEESAY_PROGRESS"
+
+
+def show_progress(shown: bool) -> None:
+    """Switch the progress of long work on standard error on or off, in this process and those it starts.
+
+    The environment variable `SEESAY_PROGRESS=0` switches it off too.
+
+    Example:
+        >>> import seesay
+        >>> seesay.show_progress(False)
+        >>> seesay.show_progress(True)
+    """
+    os.environ[_VARIABLE] = "1" if shown else "0"
 
 
 class _Rate(rich.ProgressColumn):
@@ -27,14 +45,17 @@ class _Rate(rich.ProgressColumn):
 
 
 @contextmanager
-def progress(what: str, total: int, unit: str) -> Iterator[Advance]:
-    """Show the progress of `total` units on standard error; call the given function with each step's size."""
-    if total == 0:
+def progress(what: str, total: int, unit: str, began: float | None = None) -> Iterator[Advance]:
+    """Show the progress of `total` units on standard error; call the given function with each step's size.
+
+    `began` is the monotonic time at which the work began, if that was before now.
+    """
+    if total == 0 or os.environ.get(_VARIABLE) == "0":
         yield lambda _: None
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(what, total, unit)
+        yield _lines(what, total, unit, time.monotonic() if began is None else began)
         return
     columns = (
         rich.TextColumn(what),
@@ -48,8 +69,7 @@ def progress(what: str, total: int, unit: str) -> Iterator[Advance]:
         yield lambda step: bar.advance(task, step)
 
 
-def _lines(what: str, total: int, unit: str) -> Advance:
-    start = time.monotonic()
+def _lines(what: str, total: int, unit: str, start: float) -> Advance:
     done, shown = 0, start
 
     def advance(step: int) -> None:
@@ -70,6 +90,7 @@ def _lines(what: str, total: int, unit: str) -> Advance:
 @contextmanager
 def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """Show the progress of work that calls the given function with (done, total)."""
+    entered = time.monotonic()
     with ExitStack() as stack:
         advance: Advance | None = None
         shown = 0
@@ -77,7 +98,8 @@ def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
         def at(done: int, total: int) -> None:
             nonlocal advance, shown
             if advance is None:
-                advance = stack.enter_context(progress(what, total, unit))
+                began = entered if done else None  # the first call may come when some work is done
+                advance = stack.enter_context(progress(what, total, unit, began))
             advance(done - shown)
             shown = done
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from seesay.errors import MissingExtraError, SeesayError, did_you_mean
@@ -128,19 +129,34 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
         inner = first["msg"].removeprefix("key '")
         return f"key '{'.'.join([*parents, last, inner])}"
     if first["type"] == "extra_forbidden":
-        message = f"no such key{did_you_mean(last, _fields(model, parents)) or '.'}"
+        message = f"no such key{_known_keys(last, model, parents)}"
     return f"key '{'.'.join([*parents, last])}': {message}" if last else message
 
 
-def _fields(model: type[BaseModel], parents: list[str]) -> list[str]:
-    """The keys of the settings below those parents; none if their class is not certain."""
+def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:
+    """Suggest the keys that are meant by an unknown one, or name those that there are."""
+    fields = _fields(model, parents)
+    below = [
+        f"{name}.{inner}"
+        for name, field in fields.items()
+        for settings in _types(field.annotation)
+        for inner in settings.model_fields
+    ]
+    if deeper := [name for name in below if name.endswith(f".{key}")]:
+        return f"; did you mean '{'.'.join([*parents, deeper[0]])}'?"
+    known = [name for name in fields if name != "kind"]
+    return did_you_mean(key, known) or (f"; there are: {', '.join(known)}." if known else ".")
+
+
+def _fields(model: type[BaseModel], parents: list[str]) -> dict[str, FieldInfo]:
+    """The fields of the settings below those parents; none if their class is not certain."""
     for parent in parents:
         field = model.model_fields.get(parent)
         found = _types(field.annotation) if field else []
         if len(found) != 1:
-            return []
+            return {}
         model = found[0]
-    return list(model.model_fields)
+    return model.model_fields
 
 
 def _types(annotation: Any) -> list[type[BaseModel]]:

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from seesay import __version__ as version
 from seesay.data.readers import read_corpus
+from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
 from seesay.search import Index
 from tests.end_to_end.command import seesay
@@ -69,6 +71,29 @@ def test_help_has_an_example_for_every_command() -> None:
         assert "Example: seesay" in seesay(command, "--help").stdout
 
 
+def test_the_version_is_that_of_the_package() -> None:
+    assert seesay("--version").stdout == f"seesay {version}\n"
+
+
+def test_the_device_is_checked_before_anything_is_read(photos: Path, tmp_path: Path) -> None:
+    out = tmp_path / "i.seesay"
+    said = 'device: one that PyTorch has here is wanted, such as "cpu", got "gpu"'
+    for command in (("train", "irmatch-s"), ("index", photos, "--out", out), ("evaluate", "seesay-small")):
+        assert said in seesay(*command, "--device", "gpu", code=2).stderr
+    assert not out.exists()
+
+
+def test_a_device_is_chosen_for_one_command_or_by_the_environment(
+    run: Path, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SEESAY_DEVICE", raising=False)
+    assert "mR" in seesay("evaluate", run, "--device", "cpu").stdout
+    assert chosen_device() is None
+    monkeypatch.setenv("SEESAY_DEVICE", "meta:1")
+    assert "mR" in seesay("evaluate", run, "--device", "cpu").stdout
+    assert chosen_device() == "meta:1"
+
+
 def test_lists() -> None:
     (line,) = [line for line in seesay("recipes").stdout.splitlines() if line.startswith("irmatch-s ")]
     assert line.endswith(" (flickr8k, flickr30k, coco)")
@@ -103,6 +128,15 @@ def test_evaluate_prints_the_object_and_records_the_row(run: Path, tmp_path: Pat
     assert row["mR"] == measured["mR"]
     assert "intervals" not in row
     assert "val: 6 images" in seesay("evaluate", run, "--split", "val").stdout
+
+
+def test_evaluate_measures_recall_at_further_k(run: Path) -> None:
+    assert "R@3" in seesay("evaluate", run, "--at", "3,50").stdout
+    measured = json.loads(seesay("evaluate", run, "--at", "1,3", "--json").stdout)
+    ways = [measured[way] for way in ("sentence_retrieval", "image_retrieval")]
+    assert all(way["R@1"] <= way["R@3"] <= way["R@5"] for way in ways)
+    assert "--at x: write" in seesay("evaluate", run, "--at", "x", code=2).stderr
+    assert "at: wanted a whole number of at least 1" in seesay("evaluate", run, "--at", "0", code=2).stderr
 
 
 def test_evaluate_names_the_mistake(run: Path, tmp_path: Path) -> None:
@@ -141,12 +175,12 @@ def test_evaluate_says_what_goes_not_together(run: Path, scenes: Path, tmp_path:
     given = tmp_path / "s.npy"
     for arguments, said in (
         ((given,), "--data"),
-        ((given, "--data", scenes), "save scores.T"),
-        ((given, "--data", scenes, "--protocol", "composition"), "save scores.T"),
-        ((run, given), "--combine mean"),
+        ((given, "--data", scenes), "take scores.T"),
+        ((given, "--data", scenes, "--protocol", "composition"), "take scores.T"),
+        ((run, given), "by combine: mean"),
         ((run, "--combine", "mean"), "two"),
-        ((run, given, "--combine", "mean", "--rerank", run), "--rerank: one run"),
-        ((given, "--data", scenes, "--boxes", "any"), "--boxes is for protocol 'grounding'"),
+        ((run, given, "--combine", "mean", "--rerank", run), "rerank: one run"),
+        ((given, "--data", scenes, "--boxes", "any"), "boxes is for protocol 'grounding'"),
     ):
         assert said in " ".join(seesay("evaluate", *arguments, code=2).stderr.split())
 

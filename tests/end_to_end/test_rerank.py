@@ -101,4 +101,4 @@ def test_a_pair_matcher_makes_no_shortlist(scenes: Path, pair_run: Path) -> None
 
 def test_options_of_boxes_do_not_go_with_it(scenes: Path, pair_run: Path) -> None:
     command = ("evaluate", "seesay-small", "--data", scenes, "--rerank", pair_run, "--boxes", "any")
-    assert "--boxes is for protocol 'grounding'" in seesay(*command, code=2).stderr
+    assert "boxes is for protocol 'grounding'" in seesay(*command, code=2).stderr

@@ -48,6 +48,15 @@ def test_recorded_rows_need_no_corpus(tmp_path: Path) -> None:
     assert (lines["irmatch-s"]["seeds"], lines["sco-full"]["seeds"]) == ("1", "0")
 
 
+def test_the_shipped_rows_are_shown_from_any_folder(tmp_path: Path) -> None:
+    shown = seesay("table", "flickr8k", cwd=tmp_path).stdout
+    assert re.search(r"seesay-small +\d", shown)
+    assert "Not measured: seesay-small" not in shown
+    other = seesay("table", "mcnn-2", "--results", "flickr8k", cwd=tmp_path).stdout
+    assert re.search(r"mcnn-ens +\d", other)
+    assert not list(tmp_path.iterdir())
+
+
 def test_tables_are_listed() -> None:
     listed = [line.split()[0] for line in seesay("table").stdout.splitlines()]
     assert {"gvse-2", "mcnn-2", "sco-2", "two-branch-1", "two-branch-2"} <= set(listed)
@@ -67,6 +76,7 @@ def test_tables_are_listed() -> None:
         (("two-branch-3", "--data", "SCENES"), "5000 images"),
         (("two-branch-1", "--data", "nowhere"), "nowhere"),
         (("two-branch-2",), "results/flickr30k.jsonl: no recorded rows"),
+        (("two-branch-2", "--results", "coco"), "results/coco.jsonl: no recorded rows"),
         (("two-branch-2", "--set", "batch_size=7"), "--set needs a corpus to measure on"),
         (("flickr8k", "runs/one"), "flickr8k is a table and is shown alone"),
         (("two-branch-2", "--protocol", "coco-1k"), "--protocol is for runs"),

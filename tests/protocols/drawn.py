@@ -52,10 +52,17 @@ def subject_of(
 
 
 def measured(
-    scores: Any, owners: Sequence[int], protocol: str = "standard", resamples: int = 0, **said: Any
+    scores: Any,
+    owners: Sequence[int],
+    protocol: str = "standard",
+    resamples: int = 0,
+    at: Any = (),
+    **said: Any,
 ) -> dict[str, Any]:
     """What a protocol measures of a split with scores, as JSON values."""
-    return measure(subject_of(scores, owners, **said), protocol, Options(resamples=resamples)).to_dict()
+    return measure(
+        subject_of(scores, owners, **said), protocol, Options(resamples=resamples, at=at)
+    ).to_dict()
 
 
 class Embedding(EmbeddingMatcher):

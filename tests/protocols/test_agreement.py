@@ -161,11 +161,11 @@ def test_the_result_of_a_file(tmp_path, corpus):
 def test_judgements_are_needed_and_no_others_protocol(tmp_path, corpus):
     np.save(tmp_path / "scores.npy", np.zeros((3, 6)))
     scores = str(tmp_path / "scores.npy")
-    with pytest.raises(SeesayError, match="--judgements FILE"):
+    with pytest.raises(SeesayError, match="by judgements: Flickr8k"):
         evaluate(scores, corpus, "agreement")
-    with pytest.raises(SeesayError, match="--judgements is for protocol 'agreement', not 'standard'"):
+    with pytest.raises(SeesayError, match="judgements is for protocol 'agreement', not 'standard'"):
         evaluate(scores, corpus, "standard", judgements=tmp_path / "x")
-    with pytest.raises(SeesayError, match="--answers is for protocol 'graded', not 'agreement'"):
+    with pytest.raises(SeesayError, match="answers is for protocol 'graded', not 'agreement'"):
         evaluate(scores, corpus, "agreement", answers=tmp_path / "x")
 
 

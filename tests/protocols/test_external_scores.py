@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.errors import SeesayError
@@ -67,6 +68,46 @@ def test_a_matrix_and_its_embeddings_measure_as_the_arrays_do(tmp_path):
         measured(tmp_path / "scores.npy", whole, "composition")
 
 
+def test_arrays_and_tensors_in_memory_measure_as_their_files_do():
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    expected = drawn.measured(images @ sentences.T, owners)
+    tensors = torch.from_numpy(images).requires_grad_(), torch.from_numpy(sentences)
+    for given in (images @ sentences.T, tensors[0] @ tensors[1].T, (images, sentences), tensors):
+        assert evaluate(given, whole, resamples=0).to_dict() == expected
+    against = evaluate((images, sentences), whole, against=images @ sentences.T).against
+    assert (against.name, against.difference(("mR",)).difference) == ("scores", 0.0)
+    both = evaluate([images @ sentences.T, tensors], whole, combine="mean", resamples=0).to_dict()
+    assert list(both["members"]) == ["scores", "embeddings"]
+
+
+def test_arrays_that_do_not_fit_are_named():
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    for given, said in (
+        (images[0], r"scores: shape \(6,\); it must be"),
+        (sentences @ images.T, r"scores: shape \(23, 4\) is transposed: rows must be images; take scores.T"),
+        ((sentences, images), "images and sentences: the embeddings of images come first"),
+        ((images, sentences[:, :5]), r"images and sentences: shapes \(4, 6\) and \(23, 5\)"),
+        ([images, sentences], "combine"),
+        ({"images": images}, "got dict"),
+    ):
+        with pytest.raises(SeesayError, match=said):
+            evaluate(given, whole)
+
+
+def test_files_of_both_tables_and_of_other_formats(tmp_path):
+    whole, owners = corpus()
+    images, sentences = vectors(owners)
+    expected = drawn.measured(images @ sentences.T, owners)
+    np.savez(tmp_path / "both.npz", images=images, sentences=sentences)
+    torch.save(torch.from_numpy(images), tmp_path / "images.pt")
+    saved(tmp_path, sentences=sentences, more=sentences)
+    assert measured(tmp_path / "both.npz", whole) == expected
+    assert measured(f"{tmp_path / 'images.pt'},{tmp_path / 'sentences.npy'}", whole) == expected
+    refused(f"{tmp_path / 'both.npz'},{tmp_path / 'sentences.npy'}", whole, "3 tables; name one matrix, or")
+
+
 def test_half_precision_and_a_name_for_every_split(tmp_path):
     whole, owners = corpus()
     images, sentences = vectors(owners)
@@ -107,10 +148,10 @@ def test_transposed_files_are_refused(tmp_path):
     whole, owners = corpus()
     images, sentences = vectors(owners)
     saved(tmp_path, images=images, sentences=sentences, scores=sentences @ images.T)
-    refused(tmp_path / "scores.npy", whole, "(23, 4) is transposed", "save scores.T")
+    refused(tmp_path / "scores.npy", whole, "(23, 4) is transposed", "take scores.T")
     saved(tmp_path, scores=np.zeros((20, 4)))
     refused(tmp_path / "scores.npy", whole, "transposed")
-    refused(f"{tmp_path / 'sentences.npy'},{tmp_path / 'images.npy'}", whole, "name the images' file first")
+    refused(f"{tmp_path / 'sentences.npy'},{tmp_path / 'images.npy'}", whole, "images come first")
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path):

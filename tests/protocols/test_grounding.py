@@ -97,7 +97,7 @@ def test_phrases_and_captions_are_not_mixed_up(subject: PhraseSubject, scenes: P
         evaluate("seesay-small", scenes / "captions", "grounding") if False else evaluate(
             "seesay-small", read_corpus(scenes), "grounding"
         )
-    with pytest.raises(SeesayError, match="--iou is for protocol 'grounding', not 'standard'"):
+    with pytest.raises(SeesayError, match="iou is for protocol 'grounding', not 'standard'"):
         evaluate("seesay-small", read_corpus(scenes), iou="mdetr")
 
 

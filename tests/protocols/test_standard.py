@@ -6,8 +6,10 @@ import torch
 from torchmetrics.retrieval import RetrievalHitRate
 
 from seesay.errors import SeesayError
-from seesay.metrics import retrieval_metrics
-from tests.protocols.drawn import measured
+from seesay.metrics import ranks, recall_at_k, retrieval_metrics
+from seesay.protocols.base import Options, read_result
+from seesay.protocols.evaluate import measure
+from tests.protocols.drawn import measured, subject_of
 
 WAYS = ("sentence_retrieval", "image_retrieval")
 
@@ -55,6 +57,40 @@ def test_recalls_are_the_hit_rates_of_torchmetrics():
         for k in (1, 5, 10):
             rate = RetrievalHitRate(top_k=k)(preds.flatten(), target.flatten(), queries.flatten())
             assert result[way][f"R@{k}"] == pytest.approx(100 * float(rate), abs=1e-3)
+
+
+def test_recalls_at_further_k_are_measured_and_leave_the_mean_as_it_is():
+    scores, owners = noisy(30, 5)
+    plain, found = (
+        measure(subject_of(scores, owners), "standard", Options(resamples=20, at=at))
+        for at in ((), (50, 3, 5))
+    )
+    assert list(found.columns())[:6] == ["S R@1", "S R@3", "S R@5", "S R@10", "S R@50", "S Med r"]
+    assert {key: found.columns()[key] for key in plain.columns()} == plain.columns()
+    expected = recall_at_k(ranks(scores, owners).image, 50)
+    assert found.columns()["I R@50"] == pytest.approx(expected, abs=1e-3)
+    low, high = found.interval("I R@50")
+    assert low <= expected <= high
+    again = read_result(json.loads(json.dumps(found.to_dict())))
+    assert again.columns() == found.columns()
+    assert found.compare(measure(subject_of(-scores, owners), "standard", Options(at=(3, 50)))).difference(
+        ("image_retrieval", "R@50")
+    )
+    folds = measured(*noisy(5000, 1), protocol="coco-1k", at=(50,))
+    assert folds["image_retrieval"]["R@50"] >= folds["image_retrieval"]["R@10"]
+
+
+@pytest.mark.parametrize("protocol", ["sentence-to-sentence", "image-to-image"])
+def test_recalls_at_further_k_within_a_modality(protocol):
+    draw = np.random.default_rng(0)
+    owners = np.repeat(np.arange(8), 2)
+    texts = [f"a dog runs {'home' if i % 4 else 'away'}" for i in range(16)]
+    vectors = draw.normal(size=(8, 4)), draw.normal(size=(16, 4))
+    found = measured(vectors, owners, protocol, texts=texts, at=(2,))
+    assert found["R@1"] <= found["R@2"] <= found["R@5"]
+    assert list(read_result(found).columns())[:2] == ["R@1", "R@2"]
+    with pytest.raises(SeesayError, match="no such key 'imagse'"):
+        read_result(found | {"imagse": 3})
 
 
 def test_one_k_is_the_mean_of_five_sequential_folds():

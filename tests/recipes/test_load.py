@@ -10,7 +10,7 @@ import yaml
 
 from seesay.errors import SeesayError
 from seesay.recipes import load
-from seesay.recipes.load import dump_recipe, list_recipes, load_recipe, parse_recipe, recipe_with
+from seesay.recipes.load import dump_recipe, is_same, list_recipes, load_recipe, parse_recipe, recipe_with
 
 SHIPPED = [f"{recipe.corpus}/{recipe.name}" for recipe in list_recipes()]
 
@@ -140,6 +140,20 @@ def test_a_whole_part_can_be_replaced() -> None:
     assert recipe.loss.kind == "contrastive"
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("irmatch", "did you mean 'irmatch-h' or 'irmatch-s'[?]"),
+        ("IRMatch-S", "did you mean 'irmatch-s'[?]"),
+        ("gvse", "did you mean 'gvse-sum', 'gvse-gated' or 'gvse-common'[?]"),
+        ("zzz", "No recipe 'zzz'[.]"),
+    ],
+)
+def test_an_unknown_recipe_gets_the_nearest_names(name: str, said: str) -> None:
+    with pytest.raises(SeesayError, match=f"{said} `seesay recipes` lists them"):
+        load_recipe(name)
+
+
 def test_the_later_of_two_changes_counts() -> None:
     assert load_recipe("irmatch-h", changes=["seed=2", "seed=3"]).seed == 3
 
@@ -150,6 +164,9 @@ def test_the_later_of_two_changes_counts() -> None:
         ("seed", r"--set seed: write key=value"),
         ("nonsense=1", r"irmatch-h with nonsense=1: key 'nonsense'"),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
+        ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'epochs'\?"),
+        ("epochs=5", r"key 'epochs': no such key; did you mean 'schedule\.epochs'\?"),
+        ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch\."),
         ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
         ("schedule.epochs=many", r"key 'schedule\.epochs': input should be a valid integer"),
         ("schedule.shape=zigzag", r"key 'schedule\.shape'.*'constant', 'cosine' or 'step'"),
@@ -261,3 +278,16 @@ def test_keywords_may_be_numpy_scalars_and_a_seed_must_be_possible() -> None:
 def test_a_loss_that_is_no_mapping_is_shown_one() -> None:
     with pytest.raises(SeesayError, match=r"key 'loss': give a mapping with 'kind', such as \{kind: \w"):
         recipe_with("irmatch-s", "flickr8k", {"loss": 3})
+
+
+def test_a_run_of_concepts_is_the_same_however_its_folder_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    here, *others = (
+        load_recipe("irmatch-s", changes=[]).model_copy(update={"encoders": (f"concepts:{run}",)})
+        for run in ("runs/concepts", "./runs/../runs/concepts", tmp_path / "link" / "runs" / "concepts")
+    )
+    assert all(is_same(here, other) for other in others)
+    assert not is_same(here, here.model_copy(update={"encoders": ("concepts:runs/other",)}))

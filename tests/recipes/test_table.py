@@ -9,7 +9,7 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
 from seesay.recipes.load import list_recipes, load_recipe
-from seesay.recipes.table import corpus_title, is_table, list_tables, load_table, parse_seeds
+from seesay.recipes.table import corpus_title, is_table, list_tables, load_table, parse_numbers
 from seesay.results.published import find_published
 
 TABLES = list_tables()
@@ -166,7 +166,7 @@ def test_a_table_of_ones_own_is_a_file(tmp_path: Path) -> None:
 
 
 def test_seeds() -> None:
-    assert parse_seeds("3, 1,2") == [3, 1, 2]
+    assert parse_numbers("3, 1,2", "--seeds") == [3, 1, 2]
     for wrong in ("", "1,", "1,1", "-1", "a", "1.5", "1,01"):
         with pytest.raises(SeesayError, match="--seeds"):
-            parse_seeds(wrong)
+            parse_numbers(wrong, "--seeds")

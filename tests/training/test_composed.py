@@ -113,7 +113,7 @@ def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
     steps = 2 * 4 + 4 + 2  # 240 pairs in batches of 60: the second epoch of the second member
     with pytest.raises(KeyboardInterrupt), counted_steps(last=steps):
         train(recipe, corpus, out)
-    with pytest.raises(SeesayError, match="or --resume it"):
+    with pytest.raises(SeesayError, match="or resume it"):
         train(recipe, corpus, out)
     with counted_steps() as taken:
         train(recipe, corpus, out, resume=True)

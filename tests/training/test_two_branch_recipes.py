@@ -73,7 +73,7 @@ def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tm
     measured = evaluate(run, corpus, "sentence-to-sentence", "test", resamples=0).to_dict()
     assert measured["queries"] == measured["sentences"]
     assert measured["R@1"] > 20
-    with pytest.raises(SeesayError, match="--boxes is for protocol 'grounding', not 'standard'"):
+    with pytest.raises(SeesayError, match="boxes is for protocol 'grounding', not 'standard'"):
         evaluate(run, corpus, "standard", boxes="any")
     with pytest.raises(SeesayError, match="needs phrases with boxes"):
         evaluate(run, corpus, "grounding", "test", resamples=0)

@@ -12,6 +12,7 @@ import typer
 
 from seesay.cli import learn, look, use
 from seesay.cli.options import app
+from seesay.device import choose_device, chosen_device
 from seesay.errors import SeesayError
 
 __all__ = ["app", "learn", "look", "main", "use"]
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command, by default that of `sys.argv`; an error of the user is one line and exit code 2."""
     # Pillow warns about damaged metadata and large images, which seesay counts and limits itself.
     warnings.filterwarnings("ignore", module="PIL")
+    before = chosen_device()
     try:
         code = app((sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -35,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _fail(f"{message()} See --help, such as: seesay search --help")
     finally:
+        choose_device(before)
         _ignore_closed_pipe()
 
 

@@ -26,19 +26,31 @@ def train(
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option("--from", metavar="RUN", help="Start from the weights of a run of the same recipe."),
+    ] = None,
+    log: Annotated[
+        list[str] | None, typer.Option(metavar="LOGGER", help="Log each epoch: tensorboard or wandb.")
+    ] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
     from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
+    from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
+    from seesay.training.callbacks import logger
     from seesay.training.train import train as run_training
 
+    callbacks = [logger(name) for name in log or ()]
+    start = Run.load(start_from) if start_from is not None else None
     grounds = load_recipe(recipe).regions is not None
     corpus = open_corpus(data, phrases=grounds, images=images, format=data_format)
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
-    run_training(resolved, corpus, folder, resume)
+    run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
     console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
 
@@ -56,10 +68,12 @@ def evaluate(
     data_format: opt.Format = None,
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
+    at: opt.At = None,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
     plot: opt.Plot = None,
     record: opt.Record = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Measure a run, or several as one, on a split, with 95 % intervals.
@@ -68,6 +82,7 @@ def evaluate(
     """
     from seesay.protocols.evaluate import evaluate as measure
     from seesay.protocols.evaluate import open_entry
+    from seesay.recipes.table import parse_numbers
     from seesay.results.plots import check_plot, plot_by_frequency
     from seesay.results.rows import Row, differences, provenance_of, record_row, source_commit
     from seesay.results.terminal import print_result
@@ -96,6 +111,7 @@ def evaluate(
         answers=answers,
         iou=iou,
         boxes=boxes,
+        at=parse_numbers(at, "--at") if at is not None else None,
     )
     if record is not None:
         commit = source_commit(opt.HERE.resolve())
@@ -120,6 +136,7 @@ def report(
     images: opt.Images = None,
     data_format: opt.Format = None,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
     from seesay.report.write import check_out, open_entries, write_report
@@ -152,7 +169,12 @@ def table(
         ),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="The file of recorded rows, by default results/CORPUS.jsonl.")
+        Path | None,
+        typer.Option(
+            metavar="FILE|CORPUS",
+            help="The file of recorded rows, or the corpus that they are of: flickr8k. By default the corpus "
+            "of the table; the rows are those of results/CORPUS.jsonl, or else those that come with seesay.",
+        ),
     ] = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
@@ -172,25 +194,26 @@ def table(
         Path | None,
         typer.Option(help="Also write the table: .md with a plot beside it, .tex, .csv or .json."),
     ] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Show runs, or the recipes of a paper's table, beside the published rows.
 
     With --data, runs that are missing are trained and measured; run it again to resume.
     """
-    from seesay.recipes.table import list_tables, parse_seeds
+    from seesay.recipes.table import list_tables, parse_numbers
 
     if not what:
         console.show_names([(each.name, each.title) for each in list_tables()], as_json)
         return
     from seesay.data.readers import open_corpus
     from seesay.results.formats import check_format, for_terminal, write_table
-    from seesay.results.rows import source_commit
+    from seesay.results.rows import recorded_rows, source_commit
     from seesay.results.tables import recorded_table
 
     if out is not None:
         check_format(out)  # before anything is trained
-    numbers, commit = parse_seeds(seeds), source_commit(opt.HERE.resolve())
+    numbers, commit = parse_numbers(seeds, "--seeds"), source_commit(opt.HERE.resolve())
     definition = _definition(what, rows, protocol)
     if definition is None:
         from seesay.runs.corpus import open_corpus_of
@@ -202,7 +225,8 @@ def table(
         shown = measure_runs(loaded, corpus, split, protocol, console.tell, record, commit)
     elif data is None:
         _refuse({"--set": change, "--record": record}, "needs a corpus to measure on; name it with --data.")
-        shown = recorded_table(definition, results, split)
+        rows_of = recorded_rows(str(results)) if results is not None and not results.suffix else results
+        shown = recorded_table(definition, rows_of, split)
     else:
         from seesay.training.table import TableRuns, measure_table
 

@@ -50,6 +50,7 @@ def features(
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     data_format: opt.Format = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
@@ -81,6 +82,7 @@ def explain(
     sentence: Annotated[str, typer.Argument(help="The sentence whose score is explained.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of windows.")] = 5,
     out: Annotated[Path | None, typer.Option(help="Also write a figure: an HTML or PNG file.")] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Show which words of a sentence, or windows of words, raise or lower its score with an image."""

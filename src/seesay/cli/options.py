@@ -7,13 +7,40 @@ from typing import Annotated, Literal
 
 import typer
 
+from seesay import __version__
+
 app = typer.Typer(
     name="seesay",
-    help="Match images with sentences, and phrases with regions: train, evaluate, search, serve.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"seesay {__version__}")
+        raise typer.Exit
+
+
+def _choose_device(device: str | None) -> str | None:
+    if device is not None:
+        from seesay.device import choose_device
+        from seesay.runs.run import checked_device
+
+        choose_device(checked_device(device))
+    return device
+
+
+@app.callback()
+def _seesay(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Match images with sentences, and phrases with regions: train, evaluate, search, serve."""
+
 
 NOTHING_FOUND = 1  # exit code
 HERE = Path()
@@ -28,7 +55,7 @@ Entries = Annotated[
         metavar="RUN...",
         help="A run's folder, or shipped weights: seesay-small. Or another model's results on the split, in "
         "the order of the corpus: a score matrix (images, sentences), SCORES.npy, or embeddings, "
-        "IMAGES.npy,SENTENCES.npy.",
+        "IMAGES.npy,SENTENCES.npy; .npz, .pt and .parquet files too.",
     ),
 ]
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
@@ -93,6 +120,10 @@ Boxes = Annotated[
         "default) or any of them."
     ),
 ]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="K,...", help="Retrieval: also measure recall at these K, such as 20,50."),
+]
 Rerank = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),
@@ -108,5 +139,13 @@ Changes = Annotated[
 Count = Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of results.")]
 GroundRun = Annotated[
     str, typer.Option(metavar="RUN", help="The run of a grounding recipe that finds the phrases.")
+]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        help="Where PyTorch computes, such as cpu or cuda:1; by default a GPU if there is one, or what the "
+        "environment variable SEESAY_DEVICE names.",
+        callback=_choose_device,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -24,6 +24,7 @@ def index(
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
     ] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Index a folder of images. Run it again to update the index: only new contents are embedded."""
@@ -57,6 +58,7 @@ def search(
     open_sheet: Annotated[
         bool, typer.Option("--open", help="Write the results as an HTML page and open it.")
     ] = False,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the images that a sentence describes; prints score and path."""
@@ -89,6 +91,7 @@ def sentences(
     k: opt.Count = 10,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; prints score and sentence."""
@@ -105,7 +108,10 @@ def sentences(
             hits = console.print_reranking(reranked)
         console.show_hits(hits, opened.root(), str(image), as_json)
     if not hits:
-        console.tell(f"{folder}: no sentences in this index; add some: seesay index PHOTOS --sentences FILE.")
+        console.tell(
+            f"{folder}: no sentences in this index; add some: "
+            f"seesay index PHOTOS --out {folder} --sentences FILE"
+        )
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
@@ -115,6 +121,7 @@ def caption(
     image: opt.ImageFile,
     beam: Annotated[int, typer.Option(min=1, max=1000, help="Width of the beam search; at least -k.")] = 5,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Number of sentences.")] = 1,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Write sentences about an image, by a run with a decoder; prints log-likelihood and sentence."""
@@ -134,6 +141,7 @@ def ground(
     run: opt.GroundRun = opt.GROUND_RUN,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Maximum number of boxes of a phrase.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Also draw the boxes: a PNG or JPEG file.")] = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Find the boxes of what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
@@ -162,6 +170,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     ground: opt.GroundRun = opt.GROUND_RUN,
     rerank: opt.Rerank = None,
+    device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index

@@ -170,7 +170,7 @@ def _check_dim(dim: int, *widths: int) -> None:
     if not 0 < dim <= widest:
         raise SeesayError(
             f"CCA: dim {dim}; the narrower features have {widest}. Choose dim 1 to {widest}, "
-            f"such as --set matcher.dim={widest}."
+            f"such as matcher.dim={widest}."
         )
 
 

@@ -21,14 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_array, check_whole
 from seesay.metrics.ranks import Ranks
-from seesay.metrics.recall import MEASURES
+from seesay.metrics.recall import TOP, measures
 
 RESAMPLES = 1_000
 LEVEL = 95  # percent
 DIRECTIONS = ("sentence_retrieval", "image_retrieval")
 
 _TAILS = [(100 - LEVEL) / 2, (100 + LEVEL) / 2]
-_TOP = (1, 5, 10)
 _AT_ONCE = 500  # draws computed at a time
 
 Whole = NDArray[np.int64]
@@ -105,11 +104,17 @@ class MeanSample(Sample):
 
 
 class RankSample(Sample):
-    """R@1, R@5, R@10 and Med r of zero-based ranks (q,), negative ones left out, with their images."""
+    """R@1, R@5, R@10 and Med r of zero-based ranks (q,), negative ones left out, with their images.
 
-    def __init__(self, ranks: ArrayLike, images: ArrayLike, among: ArrayLike | None = None) -> None:
+    `at` adds R@K of further K.
+    """
+
+    def __init__(
+        self, ranks: ArrayLike, images: ArrayLike, among: ArrayLike | None = None, at: Sequence[int] = ()
+    ) -> None:
         found, owners = np.asarray(ranks), np.asarray(images)
-        self.keys = [(name,) for name in MEASURES]
+        self.at = sorted({*TOP, *at})
+        self.keys = [(name,) for name in measures(at)]
         self.ranks, owners = found[found >= 0], owners[found >= 0]
         images = np.unique(owners) if among is None else np.asarray(among)
         self.groups = np.searchsorted(images, owners)
@@ -130,7 +135,7 @@ class RankSample(Sample):
         seen = np.add.reduceat(weights[:, self._by_level], self._starts, axis=1).cumsum(axis=1)
         total = seen[:, -1:]
         found = np.concatenate([np.zeros_like(total), seen], axis=1)
-        hits = np.stack([found[:, np.searchsorted(self._levels, k)] for k in _TOP], axis=1)
+        hits = np.stack([found[:, np.searchsorted(self._levels, k)] for k in self.at], axis=1)
         middle = [self._levels[(seen > at).argmax(axis=1)] for at in ((total - 1) // 2, total // 2)]
         median = (middle[0] + middle[1]) // 2 + 1.0
         recalls = np.divide(100.0 * hits, total, out=np.full(hits.shape, np.nan), where=total > 0)
@@ -140,17 +145,23 @@ class RankSample(Sample):
         """See `Sample`."""
         ranks = np.concatenate([self.ranks, other.ranks])
         groups = np.concatenate([self.groups, other.groups + self.size])
-        return RankSample(ranks, groups, np.arange(self.size + other.size))
+        return RankSample(ranks, groups, np.arange(self.size + other.size), self.at)
 
 
 class RetrievalSample(Sample):
-    """The figures of both directions, and mR; `owners` (m,) is the image of each sentence."""
+    """The figures of both directions, and mR; `owners` (m,) is the image of each sentence.
 
-    def __init__(self, ranks: Ranks, owners: Whole) -> None:
-        self.ranks, self.owners = ranks, owners
+    `at` adds R@K of further K; mR is the mean of R@1, R@5 and R@10 nevertheless.
+    """
+
+    def __init__(self, ranks: Ranks, owners: Whole, at: Sequence[int] = ()) -> None:
+        self.ranks, self.owners, self.at = ranks, owners, tuple(at)
         images = np.arange(len(ranks.sentence))
         queried = np.union1d(images[ranks.sentence >= 0], owners[ranks.image >= 0])
-        ways = RankSample(ranks.sentence, images, queried), RankSample(ranks.image, owners, queried)
+        ways = (
+            RankSample(ranks.sentence, images, queried, at),
+            RankSample(ranks.image, owners, queried, at),
+        )
         if not all(len(way.ranks) for way in ways):
             raise SeesayError("no query has an answer: no image of this split has a sentence.")
         self._set(ways)
@@ -164,7 +175,8 @@ class RetrievalSample(Sample):
     def figures(self, weights: Weights) -> Figures:
         """See `Sample`."""
         ways = [way.figures(weights) for way in self.ways]
-        mean = np.mean([way[:, : len(_TOP)] for way in ways], axis=(0, 2))
+        of_mean = [self.ways[0].at.index(k) for k in TOP]
+        mean = np.mean([way[:, of_mean] for way in ways], axis=(0, 2))
         return np.concatenate([*ways, mean[:, None]], axis=1)
 
     def pooled(self, other: RetrievalSample) -> RetrievalSample:

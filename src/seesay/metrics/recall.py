@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -12,7 +13,19 @@ from seesay.errors import SeesayError
 from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.metrics.ranks import Ranks, ranks
 
-MEASURES = ("R@1", "R@5", "R@10", "Med r")
+TOP = (1, 5, 10)  # of mR
+
+
+def measures(at: Iterable[int] = ()) -> tuple[str, ...]:
+    """Name the figures of one direction: R@1, R@5 and R@10 with those at further K, and Med r.
+
+    >>> measures([50])
+    ('R@1', 'R@5', 'R@10', 'R@50', 'Med r')
+    """
+    return (*(f"R@{k}" for k in sorted({*TOP, *at})), "Med r")
+
+
+MEASURES = measures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class DirectionMetrics:
     @classmethod
     def from_ranks(cls, ranks: ArrayLike) -> DirectionMetrics:
         """Summarize zero-based ranks (q,), negative ones left out."""
-        r1, r5, r10 = (recall_at_k(ranks, k) for k in (1, 5, 10))
+        r1, r5, r10 = (recall_at_k(ranks, k) for k in TOP)
         return cls(r1, r5, r10, median_rank(ranks))
 
     def to_dict(self) -> dict[str, float]:

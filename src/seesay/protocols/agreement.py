@@ -60,8 +60,8 @@ class Agreement(Protocol):
         """Measure τ-b and τ-c."""
         if options.judgements is None:
             raise SeesayError(
-                f"protocol '{self.name}': name the file of human judgements with --judgements FILE, such as "
-                "Flickr8k's ExpertAnnotations.txt or CrowdFlowerAnnotations.txt."
+                f"protocol '{self.name}': name the file of human judgements by judgements: Flickr8k's "
+                "ExpertAnnotations.txt or CrowdFlowerAnnotations.txt."
             )
         judged = judged_pairs(options.judgements, subject.corpus)
         values = np.asarray(subject.pair_scores(judged.images, judged.sentences))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, PrivateAttr, ValidationError, model_validator
 
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import LEVEL, RESAMPLES, Keys, Sample, figures, intervals
 from seesay.metrics.grounding_recall import Boxes, IoU
 from seesay.metrics.paired_test import SWAPS, compare
-from seesay.metrics.recall import MEASURES
+from seesay.metrics.recall import MEASURES, measures
 from seesay.registry import Registry
 from seesay.settings import describe
 
@@ -27,6 +28,7 @@ Samples = Sequence[tuple[Keys, Sequence[Sample]]]  # of each part of a result, b
 
 _UNCERTAINTY = ("intervals", "against", "members")  # the keys of a result that recorded rows leave out
 
+_RECALL = re.compile(r"R@[1-9][0-9]*")
 _T = TypeVar("_T", bound="type[Protocol]")
 
 
@@ -77,12 +79,25 @@ class Comparison(Part):
 
 
 class Direction(Part):
-    """Recalls in percent and the median rank of one direction of retrieval."""
+    """Recalls in percent and the median rank of one direction of retrieval; R@K of further K are extra."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Percent]
 
     r1: Percent = Field(alias="R@1")
     r5: Percent = Field(alias="R@5")
     r10: Percent = Field(alias="R@10")
     median_rank: float = Field(alias="Med r", ge=1)
+
+    @model_validator(mode="after")
+    def _further_are_recalls(self) -> Self:
+        if wrong := [key for key in self.__pydantic_extra__ if not _RECALL.fullmatch(key)]:
+            raise ValueError(f"no such key '{wrong[0]}'; further recalls are R@K")
+        return self
+
+    def measures(self) -> tuple[str, ...]:
+        """Return the names of its figures, in order."""
+        return measures(int(key.removeprefix("R@")) for key in self.__pydantic_extra__)
 
 
 class Result(Part):
@@ -217,19 +232,28 @@ class RetrievalResult(Result):
     def column_keys(self) -> dict[str, Keys]:
         """See `Result`."""
         ways = {"S": "sentence_retrieval", "I": "image_retrieval"}
-        columns = {f"{way} {name}": (key, name) for way, key in ways.items() for name in MEASURES}
+        columns = {
+            f"{way} {name}": (key, name)
+            for way, key in ways.items()
+            for name in self.sentence_retrieval.measures()
+        }
         return columns | {"mR": ("mR",)}
 
 
 class RecallResult(Direction, Result):
     """The recalls of one direction, as of sentence-to-sentence retrieval."""
 
+    model_config = ConfigDict(extra="allow")
     monitor_column = "R@1"
     column_names: ClassVar[tuple[str, ...]] = MEASURES
 
     sentences: int | None = Field(None, gt=0)
     images: int | None = Field(None, gt=0)
     queries: int = Field(gt=0)
+
+    def column_keys(self) -> dict[str, Keys]:
+        """See `Result`."""
+        return {name: (name,) for name in dict.fromkeys((*self.measures(), *self.column_names))}
 
 
 @dataclass(frozen=True)
@@ -242,6 +266,7 @@ class Options:
         iou: for grounding, see `grounding_recall`.
         boxes: for grounding, see `grounding_recall`.
         resamples: the number of bootstrap draws for intervals; 0 for none.
+        at: for protocols of retrieval: further K of R@K, besides 1, 5 and 10.
     """
 
     judgements: Judgements | None = None
@@ -249,6 +274,7 @@ class Options:
     iou: IoU = "plummer"
     boxes: Boxes = "merged"
     resamples: int = 0
+    at: tuple[int, ...] = ()
 
 
 Need = Literal["scores", "embeddings", "run", "phrases"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
@@ -13,6 +13,7 @@ from seesay.data.readers import open_corpus
 from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
+from seesay.metrics.inputs import check_whole
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, RetrievalResult
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.rerank import measure_reranked
@@ -23,32 +24,43 @@ from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.runs.run import Run
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from torch import Tensor
+
 Entry: TypeAlias = Run | ExternalScores
+if TYPE_CHECKING:
+    Array: TypeAlias = NDArray[Any] | Tensor
+    Measurable: TypeAlias = Entry | str | Path | Array | tuple[Array, Array]
 
 NO_OPTIONS = Options()
 _FEW = 20.0  # percent: above this a recall by chance says nothing
 
 
 def evaluate(
-    run: Entry | str | Path | Sequence[Entry | str | Path],
+    run: Measurable | Sequence[Measurable],
     corpus: Corpus | PhraseCorpus | str | Path,
     protocol: str | None = None,
     split: str = "test",
     *,
     combine: str | None = None,
-    against: Entry | str | Path | None = None,
+    against: Measurable | None = None,
     rerank: Run | str | Path | None = None,
     shortlist: int = 100,
     judgements: Judgements | str | Path | None = None,
     answers: Mapping[str, Sequence[str]] | str | Path | None = None,
     iou: IoU | None = None,
     boxes: Boxes | None = None,
+    at: Sequence[int] | None = None,
     resamples: int = RESAMPLES,
 ) -> Result:
     """Measure a run, or several as one, on a split of a corpus.
 
     Args:
-        run: a run, its folder or name, external scores or their files; or several to combine.
+        run: a run, its folder or name; or what another model computed for the split, in the corpus's order:
+            a score matrix (n_images, n_sentences), a tuple of embeddings (n_images, d) and (n_sentences, d),
+            as arrays or tensors, or their files (.npy, .npz, .pt, .parquet; two files of embeddings as
+            "images.npy,sentences.npy"). A list of several is combined.
         corpus: captioned images, or phrases with boxes; opened or a path.
         protocol: its name; by default the one that the recipe's runs are measured by.
         split: "train", "val" or "test".
@@ -60,6 +72,8 @@ def evaluate(
         answers: graded: the right answers of queries, by name.
         iou: grounding: whose IoU, "plummer" or "mdetr"; see `seesay.metrics.grounding_recall`.
         boxes: grounding: "merged" or "any"; see there.
+        at: retrieval: further K at which recall is measured, such as (20, 50). R@1, R@5 and R@10 are measured
+            always, and mR is their mean.
         resamples: of the bootstrap intervals; 0 for none.
 
     Returns:
@@ -69,17 +83,16 @@ def evaluate(
         SeesayError: the runs cannot be combined, or not be measured by the protocol on the corpus.
 
     Example:
-        >>> from pathlib import Path
         >>> from tempfile import mkdtemp
         >>> import numpy as np
         >>> import seesay
         >>> from seesay.data.scenes import write_scenes
-        >>> folder = Path(mkdtemp())
-        >>> write_scenes(folder / "scenes", images=20, seed=0)
-        >>> test = seesay.read_corpus(folder / "scenes").split("test")
+        >>> folder = mkdtemp()
+        >>> write_scenes(folder, images=20, seed=0)
+        >>> corpus = seesay.read_corpus(folder)
+        >>> test = corpus.split("test")
         >>> scores = np.arange(len(test.images))[:, None] == test.image_of_sentence()
-        >>> np.save(folder / "scores.npy", scores.astype(np.float32))
-        >>> print(seesay.evaluate(str(folder / "scores.npy"), folder / "scenes"))
+        >>> print(seesay.evaluate(scores.astype(np.float32), corpus))
         standard, test
         S R@1     100.0  [100.0, 100.0]
         S R@5     100.0  [100.0, 100.0]
@@ -93,21 +106,20 @@ def evaluate(
     """
     if resamples < 0:
         raise SeesayError(f"resamples: a number of at least 0 is wanted, got {resamples}.")
-    runs = run if isinstance(run, Sequence) and not isinstance(run, str) else [run]
-    entries = [open_entry(each) for each in runs]
+    entries = [open_entry(each) for each in _listed(run)]
     if not entries:
         raise SeesayError("run: at least one run is wanted, got none.")
     other = open_entry(against) if against is not None else None
     second = open_entry(rerank) if rerank is not None else None
     check_combination(combine, len(entries))
     chosen = protocol_for(entries, protocol)
-    options = _options(chosen, judgements, answers, iou, boxes, resamples)
+    options = _options(chosen, judgements, answers, iou, boxes, at, resamples)
     if isinstance(corpus, str | Path):
         corpus = open_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
     if second is not None:
         first = entries[0]
         if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
-            raise SeesayError("--rerank: one run re-orders the answers of one other run.")
+            raise SeesayError("rerank: one run re-orders the answers of one other run.")
         result: Result = measure_reranked(first, second, corpus, split, chosen, shortlist, options)
     else:
         result = _measure_entries(entries, combine, corpus, split, chosen, options)
@@ -118,21 +130,29 @@ def evaluate(
     return result.model_copy(update={"against": result.compare(theirs, baseline.name)})
 
 
-def open_entry(entry: Entry | str | Path) -> Entry:
-    """Load a run by its folder or name, or name the files of external scores.
+def _listed(run: Measurable | Sequence[Measurable]) -> Sequence[Any]:
+    """The runs that are to be combined, or the only one."""
+    if isinstance(run, str) or not isinstance(run, Sequence) or ExternalScores.of(run) is not None:
+        return [run]
+    return run
+
+
+def open_entry(entry: Measurable) -> Entry:
+    """Load a run by its folder or name, or take external scores, in memory or by their files.
 
     Raises:
         SeesayError: there is no such run, or it is something else.
     """
     if isinstance(entry, Run | ExternalScores):
         return entry
+    if (external := ExternalScores.of(entry)) is not None:
+        return external
     if not isinstance(entry, str | Path):
         raise SeesayError(
-            f"run: a run, its name or folder, or external scores are wanted, got {type(entry).__name__}; "
-            "a module of your own becomes a run by seesay.train(…, module=…)."
+            f"run: a run, its name or folder, or scores as arrays or files are wanted, got "
+            f"{type(entry).__name__}; a module of your own becomes a run by seesay.train(…, module=…)."
         )
-    entry = str(entry)
-    return ExternalScores(entry) if ExternalScores.is_named(entry) else Run.load(entry)
+    return Run.load(str(entry))
 
 
 def protocol_for(entries: Sequence[Entry], name: str | None = None) -> Protocol:
@@ -203,21 +223,29 @@ def _options(
     answers: Mapping[str, Sequence[str]] | str | Path | None,
     iou: IoU | None,
     boxes: Boxes | None,
+    at: Sequence[int] | None,
     resamples: int,
 ) -> Options:
     """Read the options; raise if the protocol does not take one."""
-    found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes}
+    found = {"judgements": judgements, "answers": answers, "iou": iou, "boxes": boxes, "at": at}
     for name, value in found.items():
         if value is not None and name not in protocol.options:
-            takers = [other for other in PROTOCOLS if name in PROTOCOLS[other].options]
-            raise SeesayError(f"--{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
+            takers = [other for other in ("standard", *PROTOCOLS) if name in PROTOCOLS[other].options]
+            raise SeesayError(f"{name} is for protocol '{takers[0]}', not '{protocol.name}'.")
     return Options(
         read_judgements(Path(judgements)) if isinstance(judgements, str | Path) else judgements,
         read_answers(Path(answers)) if isinstance(answers, str | Path) else answers,
         iou or "plummer",
         boxes or "merged",
         resamples,
+        _checked_at(at or ()),
     )
+
+
+def _checked_at(at: Sequence[int]) -> tuple[int, ...]:
+    for k in at:
+        check_whole(1, at=k)
+    return tuple(map(int, at))
 
 
 def _measure_entries(
@@ -233,11 +261,11 @@ def _measure_entries(
         result = measure(subject, protocol, options)
         return result if isinstance(subject, RunSubject) else _with_hint(result)
     if isinstance(corpus, PhraseCorpus):
-        raise SeesayError(f"{corpus.root}: holds phrases; --combine is for whole images and sentences.")
+        raise SeesayError(f"{corpus.root}: holds phrases; combine is for whole images and sentences.")
     for entry in entries if how == LEARNED else ():
         if isinstance(entry, ExternalScores) and SPLIT not in entry.name:
             raise SeesayError(
-                f"{entry.name}: --combine learned chooses weights on val, and this is of one split; name the "
+                f"{entry.name}: combine 'learned' chooses weights on val, and this is of one split; name the "
                 f"files of val and test as one, with {SPLIT} where they differ, such as scores-{SPLIT}.npy."
             )
     val = _subjects(entries, corpus, "val", protocol) if how == LEARNED else []

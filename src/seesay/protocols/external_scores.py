@@ -1,4 +1,4 @@
-"""External scores: a split's score matrix in a NumPy file, or two files of embeddings.
+"""External scores: a split's score matrix, or embeddings of its images and sentences, in memory or in files.
 
 Rows and columns are in the corpus's order: `corpus.split("test").images` and `corpus.split("test").texts()`.
 Two habits of published evaluators are accepted, with a note: images repeated once for each sentence, and only
@@ -7,94 +7,113 @@ the first k sentences of each image.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
+from seesay.metrics.inputs import as_array
+from seesay.protocols.score_tables import PAIR, SUFFIXES, Named, read_tables
 from seesay.protocols.subject import About, Subject
 from seesay.runs.scores import EmbeddingScores, Matrix, MatrixScores
 
-SUFFIX = ".npy"
 SPLIT = "{split}"  # in a file's name: replaced by the split's, so that one name stands for val and test
 
 _ROWS = 1 << 9  # compared at a time
+_COMMA = re.compile(f"(?:{'|'.join(f'(?<={re.escape(each)})' for each in SUFFIXES)}),")  # between two files
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExternalScores:
-    """Scores in files: `matrix.npy`, or `images.npy,sentences.npy` of embeddings, as one name."""
+    """Scores or embeddings of a split that seesay did not compute.
+
+    Attributes:
+        name: for files their name: `scores.npy`, or `images.npy,sentences.npy` of embeddings.
+        tables: in memory: the score matrix (n, m), or the embeddings (n, d) and (m, d).
+    """
 
     name: str
+    tables: tuple[Any, ...] = ()
 
-    @staticmethod
-    def is_named(name: str) -> bool:
-        """Return True if that names files of scores, and no run."""
-        return name.endswith(SUFFIX)
+    @classmethod
+    def of(cls, values: object) -> ExternalScores | None:
+        """Return scores in memory or in files; None if `values` is neither.
+
+        Args:
+            values: a file's name; an array or tensor, the score matrix; or a tuple of two, the embeddings.
+        """
+        if isinstance(values, str | Path):
+            return cls(str(values)) if str(values).endswith(SUFFIXES) else None
+        if _is_array(values):
+            return cls("scores", (values,))
+        if isinstance(values, tuple) and len(values) == len(PAIR) and all(map(_is_array, values)):
+            return cls("embeddings", values)
+        return None
 
     def subject(self, corpus: Corpus, split: str) -> Subject:
-        """Read the scores of a split of a corpus.
+        """Fit the scores to a split of a corpus.
 
         Raises:
-            SeesayError: a file cannot be read, holds no real numbers or does not fit the split; says how.
+            SeesayError: a file cannot be read, or its numbers do not fit the split; says how.
         """
         part = corpus.split(split)
-        first, comma, second = self.name.replace(SPLIT, split).partition(f"{SUFFIX},")
-        if not comma:
-            return _matrix(Path(first), part, split, corpus)
-        return _embeddings(Path(first + SUFFIX), Path(second), part, split, corpus)
+        first, *second = self._tables(split)
+        if not second:
+            return _matrix(first, part, split, corpus)
+        return _embeddings(self.name.replace(SPLIT, split), first, second[0], part, split, corpus)
+
+    def _tables(self, split: str) -> list[Named]:
+        """The matrix, or the two of embeddings."""
+        if self.tables:
+            names = PAIR if len(self.tables) > 1 else [self.name]
+            named = zip(names, self.tables, strict=True)
+            return [(name, as_array(table, name, "n", "d")) for name, table in named]
+        files = [Path(file) for file in _COMMA.split(self.name.replace(SPLIT, split))]
+        tables = [table for file in files for table in read_tables(file)]
+        if len(tables) > len(PAIR):
+            raise SeesayError(f"{self.name}: {len(tables)} tables; name one matrix, or images and sentences.")
+        return tables
 
 
-def _matrix(path: Path, part: Corpus, split: str, whole: Corpus) -> Subject:
-    scores = _load(path, "a score matrix is (images, sentences), embeddings are IMAGES.npy,SENTENCES.npy")
+def _is_array(values: object) -> bool:
+    return hasattr(values, "__array__") or hasattr(values, "detach")
+
+
+def _matrix(table: Named, part: Corpus, split: str, whole: Corpus) -> Subject:
+    name, scores = table
     rows, columns = scores.shape
     n = len(part.images)
     if rows != n and columns == n and _sentences(part, rows) is not None:
-        raise SeesayError(f"{path}: shape {scores.shape} is transposed: rows must be images; save scores.T.")
-    kept, notes = _chosen_sentences(path, part, split, columns)
-    first, more = _one_row_an_image(path, scores, kept, split)
+        raise SeesayError(f"{name}: shape {scores.shape} is transposed: rows must be images; take scores.T.")
+    kept, notes = _chosen_sentences(name, part, split, columns)
+    first, more = _one_row_an_image(name, scores, kept, split)
     about = About(notes=notes + more) if notes or more else None
-    return Subject(str(path), split, kept, MatrixScores(first), about, whole)
+    return Subject(name, split, kept, MatrixScores(first), about, whole)
 
 
-def _embeddings(images: Path, sentences: Path, part: Corpus, split: str, whole: Corpus) -> Subject:
-    wanted = "embeddings are (images, d) and (sentences, d)"
-    rows, columns = _load(images, wanted), _load(sentences, wanted)
+def _embeddings(
+    name: str, images: Named, sentences: Named, part: Corpus, split: str, whole: Corpus
+) -> Subject:
+    (of_images, rows), (of_sentences, columns) = images, sentences
+    both = f"{of_images} and {of_sentences}"
     if rows.shape[1] != columns.shape[1]:
-        raise SeesayError(
-            f"{images} and {sentences}: shapes {rows.shape} and {columns.shape}; they must have one width d."
-        )
+        raise SeesayError(f"{both}: shapes {rows.shape} and {columns.shape}; they must have one width d.")
     n = len(part.images)
     if len(rows) != n and len(columns) == n and _sentences(part, len(rows)) is not None:
-        raise SeesayError(f"{images} and {sentences}: name the images' file first, then the sentences'.")
-    kept, notes = _chosen_sentences(sentences, part, split, len(columns))
-    first, more = _one_row_an_image(images, rows, kept, split)
-    for path, vectors in ((images, first), (sentences, columns)):
+        raise SeesayError(f"{both}: the embeddings of images come first, then those of sentences.")
+    kept, notes = _chosen_sentences(of_sentences, part, split, len(columns))
+    first, more = _one_row_an_image(of_images, rows, kept, split)
+    for where, vectors in ((of_images, first), (of_sentences, columns)):
         if vectors.dtype.kind == "f" and not (finite := np.isfinite(vectors).all(axis=1)).all():
-            raise SeesayError(f"{path}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
-    name = f"{images},{sentences}"
+            raise SeesayError(f"{where}: row {int(np.argmin(finite))} of them holds NaN or infinity.")
     scores = EmbeddingScores(first, np.asarray(columns))
     about = About(notes=notes + more) if notes or more else None
     return Subject(name, split, kept, scores, about, whole)
-
-
-def _load(path: Path, wanted: str) -> Matrix:
-    """Open a memory-mapped table of real numbers; nothing is ever unpickled."""
-    try:
-        table = np.load(path, mmap_mode="r", allow_pickle=False)
-    except FileNotFoundError:
-        raise SeesayError(f"{path}: no file there.") from None
-    except (OSError, ValueError, EOFError) as failure:
-        raise SeesayError(
-            f"{path}: no NumPy file of plain numbers ({failure}); write it with numpy.save(path, array)."
-        ) from None
-    if not isinstance(table, np.ndarray) or table.ndim != 2 or table.dtype.kind not in "fiu":
-        found = f"{table.dtype} {table.shape}" if isinstance(table, np.ndarray) else "several arrays"
-        raise SeesayError(f"{path}: {found}; {wanted}, of real numbers.")
-    return table
 
 
 def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
@@ -110,41 +129,41 @@ def _sentences(part: Corpus, count: int) -> NDArray[np.int64] | None:
     return np.sort(order[(starts[:, None] + np.arange(k)).ravel()])
 
 
-def _chosen_sentences(path: Path, part: Corpus, split: str, count: int) -> tuple[Corpus, list[str]]:
+def _chosen_sentences(name: str, part: Corpus, split: str, count: int) -> tuple[Corpus, list[str]]:
     """Return the split with the sentences that the file has, and notes on it."""
     chosen = _sentences(part, count)
     n, m = len(part.images), len(part.sentences)
     if chosen is None:
         raise SeesayError(
-            f"{path}: {count} sentences, but split '{split}' of {part.root} has {m} of {n} images; all are "
+            f"{name}: {count} sentences, but split '{split}' of {part.root} has {m} of {n} images; all are "
             "wanted, or the first k of each image, in the corpus' order."
         )
     if len(chosen) == m:
         return part, []
     kept = replace(part, sentences=tuple(part.sentences[i] for i in chosen))
-    return kept, [f"{path}: the first {count // n} sentences of each image, {count} of the split's {m}."]
+    return kept, [f"{name}: the first {count // n} sentences of each image, {count} of the split's {m}."]
 
 
-def _one_row_an_image(path: Path, rows: Matrix, part: Corpus, split: str) -> tuple[Matrix, list[str]]:
+def _one_row_an_image(name: str, rows: Matrix, part: Corpus, split: str) -> tuple[Matrix, list[str]]:
     """Return the images' rows; of rows for each sentence, which must be equal within an image, the first."""
     n, owners = len(part.images), part.image_of_sentence()
     if len(rows) == n:
         return rows, []
     if len(rows) != len(owners):
         raise SeesayError(
-            f"{path}: {len(rows)} rows, but split '{split}' of {part.root} has {n} images and {len(owners)} "
+            f"{name}: {len(rows)} rows, but split '{split}' of {part.root} has {n} images and {len(owners)} "
             "sentences with them; one row an image is wanted, in the corpus' order."
         )
     images, first = np.unique(owners, return_index=True)
     if len(images) < n:
-        raise SeesayError(f"{path}: a row for each sentence, but {n - len(images)} images have no sentence.")
+        raise SeesayError(f"{name}: a row for each sentence, but {n - len(images)} images have no sentence.")
     for start in range(0, len(rows), _ROWS):
         block = slice(start, start + _ROWS)
         differs = (rows[block] != rows[first[owners[block]]]).any(axis=1)
         if differs.any():
             at = start + int(np.argmax(differs))
             raise SeesayError(
-                f"{path}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
+                f"{name}: {len(rows)} rows, one for each sentence, but row {at} is not that of its image's "
                 f"first sentence, row {first[owners[at]]}; one row an image is wanted, in the corpus' order."
             )
-    return np.asarray(rows[first]), [f"{path}: images repeated for each sentence; one of each counts."]
+    return np.asarray(rows[first]), [f"{name}: images repeated for each sentence; one of each counts."]

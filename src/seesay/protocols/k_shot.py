@@ -107,10 +107,11 @@ class KShot(Protocol):
     name = "k-shot"
     summary = "recalls of images and sentences with words that are rare in training"
     result_type = KShotResult
+    options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure every K and every band."""
-        rare, found = RareWords.from_subject(subject), subject.retrieval_sample()
+        rare, found = RareWords.from_subject(subject), subject.retrieval_sample(at=options.at)
         by_k: dict[str, FewShot] = {}
         samples: list[tuple[Keys, list[RetrievalSample]]] = []
         for k in SHOTS:
@@ -133,6 +134,7 @@ class OneShot(Protocol):
     """One K of `KShot`: a row of the paper's Table 2."""
 
     result_type = OneShotResult
+    options = ("at",)
 
     def __init__(self, k: int) -> None:
         self.k = k
@@ -141,7 +143,7 @@ class OneShot(Protocol):
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure this K."""
-        rare, found = RareWords.from_subject(subject), subject.retrieval_sample()
+        rare, found = RareWords.from_subject(subject), subject.retrieval_sample(at=options.at)
         measured, folds = few_shot(subject, found, rare, self.k, options.resamples)
         if not measured.n:
             often = f"training has every word of split '{subject.split}' more than {self.k} times"
@@ -190,7 +192,7 @@ def few_shot(
     if sentences.any():
         texts = np.flatnonzero(sentences)
         owners, own = np.unique(subject.owners[texts], return_inverse=True)
-        among = subject.retrieval_sample(owners, texts, own)
+        among = subject.retrieval_sample(owners, texts, own, found.at)
         values["alone"] = recalls(among, np.ones(len(owners), bool), np.ones(len(texts), bool))
     sample = chosen_sample(found, images, sentences)
     return FewShot.model_validate(values), [sample] if sample else []
@@ -210,7 +212,7 @@ def chosen_sample(found: RetrievalSample, images: Mask, sentences: Mask) -> Retr
         return None
     ranks = found.ranks
     chosen = np.where(images, ranks.sentence, NO_ANSWER), np.where(sentences, ranks.image, NO_ANSWER)
-    return RetrievalSample(Ranks(*chosen), found.owners)
+    return RetrievalSample(Ranks(*chosen), found.owners, found.at)
 
 
 def _gate_auc(subject: Subject, images: Mask, sentences: Mask) -> dict[str, object]:

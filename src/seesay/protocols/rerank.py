@@ -51,7 +51,7 @@ def measure_reranked(
 
     started = time.perf_counter()
     alone_subject = RunSubject(run, inputs, split, whole)
-    alone = protocol.measure(alone_subject, Options())
+    alone = protocol.measure(alone_subject, Options(at=options.at))
     embedded = time.perf_counter() - started
 
     reranked = RerankedScores(alone_subject.embeddings(), other, others, shortlist)

@@ -38,11 +38,12 @@ def check_combination(how: str | None, members: int) -> None:
         raise SeesayError(f"No combination '{how}'{near} There are: {', '.join(COMBINATIONS)}.")
     if how is None and members > 1:
         raise SeesayError(
-            f"{members} runs: say how to combine them, --combine mean, rank or learned. Two files of "
-            "embeddings are one RUN, IMAGES.npy,SENTENCES.npy; to compare two runs there is --against."
+            f"{members} runs: say how to combine them, by combine: mean, rank or learned. Embeddings are one "
+            "entry, two files IMAGES.npy,SENTENCES.npy or a tuple of two arrays; to compare two runs there "
+            "is against."
         )
     if how is not None and members < 2:
-        raise SeesayError(f"--combine {how}: name two runs or more.")
+        raise SeesayError(f"combine '{how}': name two runs or more.")
 
 
 def combine(members: Sequence[Subject], how: str, val: Sequence[Subject] = ()) -> Subject:

@@ -20,6 +20,7 @@ class Standard(Protocol):
     name = "standard"
     summary = "every image and sentence of the split"
     result_type = RetrievalResult
+    options = ("at",)
     fold: int | None = None
 
     def measure(self, subject: Subject, options: Options) -> Result:
@@ -38,7 +39,8 @@ class Standard(Protocol):
             together = chosen.size and chosen[-1] - chosen[0] + 1 == chosen.size
             sentences = slice(int(chosen[0]), int(chosen[-1]) + 1) if together else chosen
             images = slice(start, start + size)
-            folds.append(subject.retrieval_sample(images, sentences, owners[sentences] - start))
+            own = owners[sentences] - start
+            folds.append(subject.retrieval_sample(images, sentences, own, options.at))
         without = n - len(np.unique(owners))
         counts = {"images": n, "sentences": len(owners)}
         counts |= {"images_without_sentences": without} if without else {}

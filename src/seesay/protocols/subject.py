@@ -88,11 +88,18 @@ class Subject:
         return self.scores.pairs(images, sentences)
 
     def retrieval_sample(
-        self, images: Part = slice(None), sentences: Part = slice(None), own: NDArray[np.int64] | None = None
+        self,
+        images: Part = slice(None),
+        sentences: Part = slice(None),
+        own: NDArray[np.int64] | None = None,
+        at: Sequence[int] = (),
     ) -> RetrievalSample:
-        """Rank a part of the split; `own` is the image of each of its sentences, counted in the part."""
+        """Rank a part of the split; `own` is the image of each of its sentences, counted in the part.
+
+        `at` adds recalls, see `RetrievalSample`.
+        """
         owners = self.owners if own is None else own
-        return RetrievalSample(self.scores.ranks(images, sentences, owners), owners)
+        return RetrievalSample(self.scores.ranks(images, sentences, owners), owners, at)
 
     def train_texts(self) -> Sequence[str]:
         """Return the sentences of the train split.
@@ -104,7 +111,7 @@ class Subject:
         if "train" not in {image.split for image in whole.images}:
             raise SeesayError(
                 f"{whole.root}: no train split there, in which the protocol counts words; name the corpus of "
-                "training with --data."
+                "training."
             )
         return whole.split("train").texts()
 

@@ -59,6 +59,7 @@ class ImageToImage(Protocol):
     summary = "every image is a query for the images that are described alike"
     needs = "embeddings"
     result_type = ImageToImageResult
+    options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@K and Med r of every image that shares a sentence, and nDCG@25 of all."""
@@ -77,7 +78,7 @@ class ImageToImage(Protocol):
         return self.result(
             subject,
             options,
-            [((), [RankSample(ranks, images)]), ((), [gained])],
+            [((), [RankSample(ranks, images, at=options.at)]), ((), [gained])],
             images=len(ranks),
             queries=answered,
             answered=round(100 * answered / len(ranks), 3),
@@ -145,6 +146,7 @@ class SentenceToSentence(Protocol):
     summary = "every sentence is a query for the other sentences of its image"
     needs = "embeddings"
     result_type = RecallResult
+    options = ("at",)
 
     def measure(self, subject: Subject, options: Options) -> Result:
         """Measure R@1, R@5, R@10 and Med r."""
@@ -152,7 +154,7 @@ class SentenceToSentence(Protocol):
         queries = int((ranks != NO_ANSWER).sum())
         if not queries:
             raise SeesayError(f"protocol '{self.name}': no image has two sentences: no query has an answer.")
-        samples = [((), [RankSample(ranks, subject.owners)])]
+        samples = [((), [RankSample(ranks, subject.owners, at=options.at)])]
         return self.result(subject, options, samples, sentences=len(ranks), queries=queries)
 
 

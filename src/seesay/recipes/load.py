@@ -23,6 +23,7 @@ Values: TypeAlias = dict[str, Any]
 
 # The changes to a composed recipe that its members' recipes do not take.
 _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
+_OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "regions")
 
 
@@ -136,7 +137,14 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 
 def _untuned(recipe: Recipe) -> Recipe:
-    return recipe.model_copy(update={"encoders": tuple(map(untuned, recipe.encoders))})
+    names = (_with_whole_path(untuned(name)) for name in recipe.encoders)
+    return recipe.model_copy(update={"encoders": tuple(names)})
+
+
+def _with_whole_path(encoder: str) -> str:
+    """Name the run of a concept encoder by its whole path: one folder can be written in several ways."""
+    kind, _, run = encoder.partition(":")
+    return f"{kind}:{Path(run).resolve()}" if run and kind in _OF_RUNS else encoder
 
 
 def _resolved(recipe: Recipe) -> Recipe:

@@ -153,15 +153,15 @@ def load_table(name: str) -> TableDefinition:
     return definition
 
 
-def parse_seeds(text: str) -> list[int]:
-    """Parse seeds such as `1,2,3`.
+def parse_numbers(text: str, option: str) -> list[int]:
+    """Parse the numbers of an option, such as the seeds `1,2,3`.
 
     Raises:
         SeesayError: one is not a whole number from 0, or is repeated.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts) or len(set(map(int, parts))) < len(parts):
-        raise SeesayError(f"--seeds {text}: write different whole numbers, such as 1,2,3.")
+        raise SeesayError(f"{option} {text}: write different whole numbers, such as 1,2,3.")
     return [int(part) for part in parts]
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
 
+SHIPPED = "flickr8k"  # a corpus whose recorded rows come with the package
+
 _CROPS = {
     "": "squash",
     "mirror": "squash and mirror",
@@ -126,6 +128,15 @@ def read_rows(path: Path) -> list[Row]:
         SeesayError: a line is not a valid row; the message names it.
     """
     return [row for row, _ in _read(path)]
+
+
+def recorded_rows(corpus: str) -> Path:
+    """Return the file of a corpus's recorded rows: `results/CORPUS.jsonl` here, or else the shipped one."""
+    name = f"{corpus}.jsonl"
+    here = Path("results", name)
+    # A wheel has them beside this module; a clone, from which seesay runs in place, in its own folder.
+    shipped = Path(__file__).parent / "recorded" / name, Path(__file__).parents[3] / "results" / name
+    return next((path for path in (here, *shipped) if path.is_file()), here)
 
 
 def record_row(folder: Path, corpus: str, row: Row) -> Path:

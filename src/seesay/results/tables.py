@@ -18,7 +18,7 @@ from seesay.protocols.base import Result
 from seesay.protocols.grounding import GroundingResult
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import Row, read_rows, repetitions
+from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
 
 EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
@@ -309,16 +309,17 @@ class PaperTable:
 def recorded_table(
     definition: TableDefinition, path: Path | None = None, split: str = "test", measures: Sequence[str] = ()
 ) -> PaperTable:
-    """Return a table of recorded rows; by default those of the definition's corpus in `results`.
+    """Return a table of recorded rows; by default those of the definition's corpus, see `recorded_rows`.
 
     Raises:
         SeesayError: the file has no rows, or a row names a published row that the paper does not have.
     """
-    path = path or Path("results", f"{definition.corpus}.jsonl")
+    path = path or recorded_rows(definition.corpus)
     rows = read_rows(path)
     if not rows:
         raise SeesayError(
-            f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the table."
+            f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
+            f"table, or see those of another corpus: --results {SHIPPED}."
         )
     table = PaperTable(definition, path.stem, split, measures)
     for row in definition.rows:

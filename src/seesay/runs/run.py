@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.device import chosen_device
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.tuned import adopt_tuned
@@ -101,6 +102,7 @@ class Run:
             SeesayError: there is none, or a file of it is missing or damaged, or no such device.
             MissingExtraError: the run is not exported, and PyTorch is not installed.
         """
+        device = device or chosen_device()
         if is_two_tower(name):
             from seesay.runs.two_tower import TwoTowerRun
 
@@ -338,12 +340,23 @@ def check_one_score(run: Run) -> None:
 
 
 def default_device() -> str:
-    """Return "cuda" if PyTorch is installed and there is a GPU, and "cpu" otherwise."""
+    """Return what SEESAY_DEVICE names, else "cuda" if PyTorch is installed and sees a GPU, else "cpu"."""
+    if chosen := chosen_device():
+        return checked_device(chosen)
     if "torch" not in sys.modules and not (find_spec("torch") and _has_gpu_driver()):
         return "cpu"  # without importing PyTorch, which takes two seconds
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def checked_device(device: str) -> str:
+    """Return the name of a device; raise a SeesayError unless PyTorch has it here."""
+    if device == "cpu":
+        return device  # without importing PyTorch
+    with naming_extras():
+        from seesay.runs.trained import check_device
+    return check_device(device)
 
 
 def _has_gpu_driver() -> bool:

@@ -24,7 +24,7 @@ from seesay.paths import replace_text, replacing
 from seesay.recipes.load import dump_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import RECIPE, TEXT, VOCABULARY, Run, default_device
+from seesay.runs.run import RECIPE, TEXT, VOCABULARY, Run
 from seesay.text.vocabulary import Vocabulary
 
 _NAMED = 3  # weights of a kind that an error names
@@ -106,7 +106,7 @@ def check_device(device: str) -> str:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
         raise SeesayError(
-            f'device: one that PyTorch has here is wanted, such as "{default_device()}", got "{device}".'
+            f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'
         ) from failure
     return device
 

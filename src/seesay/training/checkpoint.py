@@ -58,7 +58,7 @@ def load_checkpoint(run: Path, matcher: nn.Module, optimizer: Optimizer) -> tupl
         optimizer.load_state_dict(_optimizer_state(tensors, optimizer))
     except (SafetensorError, OSError, RuntimeError, ValueError, KeyError) as failure:
         raise SeesayError(
-            f"{path}: cannot be resumed ({str(failure).splitlines()[0]}); train without --resume."
+            f"{path}: cannot be resumed ({str(failure).splitlines()[0]}); train without resuming."
         ) from failure
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:

@@ -10,16 +10,17 @@ from seesay.losses.correlation import CorrelationLoss
 from seesay.matchers.cca import CCA, Covariances
 from seesay.progress import progress
 from seesay.runs.run import Run
+from seesay.training.callbacks import Tell
 from seesay.training.checkpoint import copied
-from seesay.training.history import Epoch, write_history
+from seesay.training.history import Epoch, figures_of, write_history
 from seesay.training.task import Task
 
 
-def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[Epoch]]:
+def solve(task: Task, run: Run, tell: Tell) -> tuple[dict[str, Tensor], list[Epoch]]:
     """Fit CCA with each ridge of the recipe; return the best weights on val, and an epoch for each ridge.
 
     One pass over the pairs gathers the covariances; each ridge then costs a decomposition. The loss of an
-    epoch is minus the sum of the correlations.
+    epoch is minus the sum of the correlations, and `tell` is called after each.
 
     Raises:
         SeesayError: see `seesay.matchers.cca.solve_cca`.
@@ -43,9 +44,9 @@ def solve(task: Task, run: Run) -> tuple[dict[str, Tensor], list[Epoch]]:
                 best = copied(matcher.state_dict())
             value = float(loss(matcher.get_buffer("correlations")))
             seconds = round(time.monotonic() - start, 2)
-            history.append(
-                Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
-            )
+            epoch = Epoch(epoch=number, ridge=ridge, loss=value, seconds=seconds, val=measured.to_dict())
+            history.append(epoch)
             write_history(run.folder, history)
+            tell(number, figures_of(epoch, measured))
             advance(1)
     return best, history

@@ -144,11 +144,11 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
 
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
     if not is_same(read_recipe(folder / RECIPE), recipe):
-        raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another --out.")
+        raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another folder.")
     run = Run.load(str(folder))
     if not learned_from(run, corpus.split("train").texts()):
         raise SeesayError(
-            f"{folder}: was trained on other sentences than those of {corpus.root}; choose another --out."
+            f"{folder}: was trained on other sentences than those of {corpus.root}; choose another folder."
         )
     return run
 

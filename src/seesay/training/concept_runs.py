@@ -25,7 +25,7 @@ def with_concept_runs(recipe: Recipe, run: Path) -> Recipe:
     if not is_finished(run):
         raise SeesayError(
             f"Recipe '{recipe.name}' reads the concepts that a run predicts, and none is at {run}: train one "
-            f"with `seesay train concepts --out {run}`, or name it with --set 'encoders=[…, concepts:RUN]'."
+            f"with `seesay train concepts --out {run}`, or name it in the recipe: encoders=[…, concepts:RUN]."
         )
     named = tuple(f"{name}:{run}" if name in CONCEPT_ENCODERS else name for name in recipe.encoders)
     return recipe.model_copy(update={"encoders": named})

@@ -9,6 +9,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
+from seesay.protocols.base import Result
 
 METRICS = "metrics.jsonl"
 
@@ -24,6 +25,13 @@ class Epoch(BaseModel):
     seconds: float
     val: dict[str, JsonValue]
     ridge: float | None = None
+
+
+def figures_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
+    """Return an epoch's figures as callbacks see them: the measures of the val split begin with `val/`."""
+    own = {"loss": epoch.loss, "seconds": epoch.seconds, "lr": lr, "ridge": epoch.ridge}
+    val = {f"val/{column}": value for column, value in measured.columns().items()}
+    return {name: value for name, value in (own | val).items() if value is not None}
 
 
 def write_history(folder: Path, history: Sequence[Epoch]) -> None:

@@ -17,7 +17,8 @@ from seesay.progress import progress
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.runs.run import Run
 from seesay.training import checkpoint
-from seesay.training.history import Epoch, write_history
+from seesay.training.callbacks import Tell
+from seesay.training.history import Epoch, figures_of, write_history
 from seesay.training.task import Task
 
 
@@ -30,9 +31,10 @@ class State(BaseModel):
 
 
 class Loop:
-    """Trains a run's matcher in place."""
+    """Trains a run's matcher in place; `tell` is called after each epoch."""
 
-    def __init__(self, task: Task, run: Run) -> None:
+    def __init__(self, task: Task, run: Run, tell: Tell | None = None) -> None:
+        self._tell = tell
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
         self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
@@ -61,10 +63,13 @@ class Loop:
             self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
             self.best = checkpoint.copied(self.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
-        self.state.history.append(Epoch(epoch=epoch, loss=loss, seconds=seconds, val=measured.to_dict()))
+        done = Epoch(epoch=epoch, loss=loss, seconds=seconds, val=measured.to_dict())
+        self.state.history.append(done)
         state = self.state.model_dump_json(exclude_none=True)
         checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state)
         write_history(self.out, self.state.history)
+        if self._tell is not None:
+            self._tell(epoch, figures_of(done, measured, self.optimizer.param_groups[0]["lr"]))
 
     def _learn(self, epoch: int) -> float:
         schedule = self.recipe.schedule

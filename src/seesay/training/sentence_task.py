@@ -56,8 +56,8 @@ class Teacher:
         if not learned_from(run, corpus.split("train").texts()):
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
-                "run of that corpus with --set loss.teacher=RUN, or train without a teacher: "
-                "--set 'loss={kind: contrastive, scale: 1.0}'."
+                "run of that corpus as loss.teacher=RUN, or train without a teacher: "
+                "loss={kind: contrastive, scale: 1.0}."
             )
         data = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
         if not np.array_equal(data.image_of_sentence, student.image_of_sentence):

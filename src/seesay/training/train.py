@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,11 +35,13 @@ from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompil
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
+from seesay.training.callbacks import Callback, told
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
+from seesay.training.start import copy_weights, recipe_from
 from seesay.training.summarize import summarize
 from seesay.training.task import Task, task_for
 from seesay.training.words import PretrainedVectors, learned_words
@@ -50,6 +54,8 @@ def train(
     resume: bool = False,
     module: nn.Module | None = None,
     concepts: Path | None = None,
+    callbacks: Sequence[Callback] = (),
+    start_from: Run | None = None,
 ) -> Run:
     """Train the recipe's matcher on the train split and keep the epoch that is best on the val split.
 
@@ -65,11 +71,15 @@ def train(
         module: a module of one's own, of which a copy is trained in place of the recipe's matcher.
         concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
             the run `concepts` beside `out`.
+        callbacks: are told of each epoch.
+        start_from: a run whose weights are the initial ones; its vocabulary and sentence encoder are kept.
 
     Raises:
         SeesayError: `out` holds a run already, or one of another recipe is to be resumed, or the recipe is
-            for another kind of corpus.
+            for another kind of corpus, or its matcher cannot start from that run's weights.
     """
+    if start_from is not None:
+        recipe = recipe_from(start_from, recipe)
     if module is not None:
         module = uncompiled(module)
         _check_module(recipe, module)
@@ -78,18 +88,19 @@ def train(
     named = with_concept_runs(recipe, concepts)
     _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, concepts, train)
+        return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks))
     recipe = named
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
-    run, task = _begin(recipe, corpus, out, resume, module)
-    if recipe.loss.loss_class.closed_form:
-        best, history = solve(task, run)
-    else:
-        loop = Loop(task, run)
-        if resume and (out / checkpoint.FILE).is_file():
-            loop.restore()
-        best, history = loop.run()
+    run, task = _begin(recipe, corpus, out, resume, module, start_from)
+    with told(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as tell:
+        if recipe.loss.loss_class.closed_form:
+            best, history = solve(task, run, tell)
+        else:
+            loop = Loop(task, run, tell)
+            if resume and (out / checkpoint.FILE).is_file():
+                loop.restore()
+            best, history = loop.run()
     save_weights(out, best, task.image_dims)
     draw_curves(history, out)
     summarize(run, corpus, task, history).save(out)
@@ -99,18 +110,30 @@ def train(
 
 
 def _begin(
-    recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, resume: bool, module: nn.Module | None
+    recipe: Recipe,
+    corpus: Corpus | PhraseCorpus,
+    out: Path,
+    resume: bool,
+    module: nn.Module | None,
+    start_from: Run | None,
 ) -> tuple[Run, Task]:
     """Prepare task and matcher, and write the folder but for the weights."""
     split = corpus.split("train")
     vocabulary, concepts = learned_words(recipe, split.texts())
+    if start_from is not None:
+        vocabulary = start_from.vocabulary
     if resume:
         _check_vocabulary(vocabulary, corpus, out)
-    encoder = _sentence_encoder(recipe, split, out if resume else None)
+    if start_from is not None:
+        encoder = start_from.sentence_encoder
+    else:
+        encoder = _sentence_encoder(recipe, split, out if resume else None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     torch.manual_seed(recipe.seed)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims, module)
-    if isinstance(matcher, Matcher):
+    if start_from is not None:
+        copy_weights(start_from, matcher, recipe)
+    elif isinstance(matcher, Matcher):
         matcher.prepare(PretrainedVectors(vocabulary))
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     out.mkdir(parents=True, exist_ok=True)
@@ -150,16 +173,16 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
     if not resume:
         # A recipe alone is of a training that failed in its first epoch: nothing is lost.
         if members or (begun and any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE))):
-            raise SeesayError(f"{out}: holds a run already; choose another --out, or --resume it.")
+            raise SeesayError(f"{out}: holds a run already; choose another folder, or resume it.")
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
     if begun and not is_same(read_recipe(out / RECIPE), recipe):
-        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another --out.")
+        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another folder.")
 
 
 def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus | PhraseCorpus, out: Path) -> None:
     if (out / VOCABULARY).exists() and Vocabulary.load(out / VOCABULARY).words != vocabulary.words:
         raise SeesayError(
-            f"{out}: was trained on other sentences than those of {corpus.root}; choose another --out."
+            f"{out}: was trained on other sentences than those of {corpus.root}; choose another folder."
         )

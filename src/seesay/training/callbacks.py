@@ -1,0 +1,122 @@
+"""Callbacks of the training: an own one, TensorBoard, Weights & Biases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from seesay.errors import SeesayError, did_you_mean, naming_extras
+
+Tell = Callable[[int, Mapping[str, float]], None]  # an epoch and its figures
+
+
+class Callback:
+    """Is told of a training as it goes on; a subclass overrides what it wants to know.
+
+    A composed recipe trains its members one after the other, each with a start and an end of its own; what
+    is learned of them afterwards, such as gates, is not told.
+
+    Example:
+        >>> import tempfile, seesay
+        >>> from seesay.data.scenes import write_scenes
+        >>> class Printed(seesay.Callback):
+        ...     def on_epoch_end(self, epoch, figures):
+        ...         print(epoch, sorted(figures)[:3])
+        >>> folder = tempfile.mkdtemp()
+        >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
+        >>> run = seesay.train("irmatch-s", f"{folder}/scenes", out=f"{folder}/run", epochs=1,
+        ...     encoders=["efficientnet-lite0"], matcher={"dim": 24}, callbacks=[Printed()])
+        1 ['loss', 'lr', 'seconds']
+    """
+
+    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
+        """Begin a run: the name of its recipe, its folder, and the recipe's keys as JSON-ready values."""
+
+    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+        """End an epoch, counted from 1.
+
+        `figures` are `loss`, `seconds`, `lr` where there is one, and the measures of the val split, such as
+        `val/mR` and `val/S R@1`.
+        """
+
+    def on_train_end(self) -> None:
+        """End the run, also if an error or an interruption ends it."""
+
+
+class TensorBoard(Callback):
+    """Writes the figures to `tensorboard` in the run's folder; a resumed run continues there."""
+
+    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """See `Callback`."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
+
+    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name.replace(" ", "_"), value, epoch)
+        self._writer.flush()
+
+    def on_train_end(self) -> None:
+        """See `Callback`."""
+        self._writer.close()
+
+
+class WandB(Callback):
+    """Sends the figures to Weights & Biases, project `seesay`; its environment variables choose others."""
+
+    def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
+        """See `Callback`."""
+        import os
+
+        import wandb
+
+        self._run: Any = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "seesay"), name=name, dir=str(folder), config=dict(recipe)
+        )
+
+    def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        self._run.log(dict(figures), step=epoch)
+
+    def on_train_end(self) -> None:
+        """See `Callback`."""
+        self._run.finish()
+
+
+LOGGERS: dict[str, Callable[[], Callback]] = {"tensorboard": TensorBoard, "wandb": WandB}
+_MODULES = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb"}
+
+
+def logger(name: str) -> Callback:
+    """Return the callback of `--log NAME`.
+
+    Raises:
+        SeesayError: there is none of that name, or its package is not installed.
+    """
+    from importlib import import_module
+
+    if name not in LOGGERS:
+        near = did_you_mean(name, LOGGERS) or "."
+        raise SeesayError(f"No logger '{name}'{near} There are: {', '.join(LOGGERS)}.")
+    with naming_extras():
+        import_module(_MODULES[name])
+    return LOGGERS[name]()
+
+
+@contextmanager
+def told(callbacks: Sequence[Callback], name: str, folder: Path, recipe: Mapping[str, Any]) -> Iterator[Tell]:
+    """Tell the callbacks of a start and, whatever happens, of the end; yield what tells them of an epoch."""
+    with ExitStack() as ends:
+        for callback in callbacks:
+            callback.on_train_start(name, folder, recipe)
+            ends.callback(callback.on_train_end)
+
+        def tell(epoch: int, figures: Mapping[str, float]) -> None:
+            for callback in callbacks:
+                callback.on_epoch_end(epoch, figures)
+
+        yield tell

@@ -1,0 +1,107 @@
+"""Files of scores and embeddings in every format, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from arro3.core import Array, DataType, Table, fixed_size_list_array, list_array
+from arro3.io import write_parquet
+
+from seesay.errors import SeesayError
+from seesay.protocols.score_tables import read_tables
+
+IMAGES = np.arange(6, dtype=np.float32).reshape(2, 3)
+SENTENCES = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def _write_lists(path: Path, *, fixed: bool = False) -> None:
+    flat, places = Array(IMAGES.ravel()), Array(np.array([0, 3, 6], np.int32))
+    lists = fixed_size_list_array(flat, 3) if fixed else list_array(places, flat)
+    write_parquet(Table.from_pydict({"embedding": lists}), str(path))
+
+
+def _write_columns(path: Path) -> None:
+    columns = {str(i): Array(np.ascontiguousarray(IMAGES[:, i])) for i in range(3)}
+    write_parquet(Table.from_pydict(columns), str(path))
+
+
+ONE_TABLE: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "npy": ("a.npy", lambda path: np.save(path, IMAGES)),
+    "npz": ("a.npz", lambda path: np.savez(path, whatever=IMAGES)),
+    "tensor": ("a.pt", lambda path: torch.save(torch.from_numpy(IMAGES), path)),
+    "bfloat16": ("a.pth", lambda path: torch.save(torch.from_numpy(IMAGES).bfloat16(), path)),
+    "dictionary": ("a.pt", lambda path: torch.save({"scores": torch.from_numpy(IMAGES)}, path)),
+    "columns": ("a.parquet", _write_columns),
+    "lists": ("a.parquet", _write_lists),
+    "fixed lists": ("a.parquet", lambda path: _write_lists(path, fixed=True)),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_TABLE)
+def test_every_format_holds_the_same_table(kind: str, tmp_path: Path) -> None:
+    name, write = ONE_TABLE[kind]
+    write(tmp_path / name)
+    ((where, table),) = read_tables(tmp_path / name)
+    assert where == str(tmp_path / name)
+    assert table.dtype == np.float32
+    np.testing.assert_array_equal(table, IMAGES)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pt", ".parquet"])
+def test_a_file_can_hold_images_and_sentences(suffix: str, tmp_path: Path) -> None:
+    path, tables = tmp_path / f"both{suffix}", {"sentences": SENTENCES, "images": IMAGES}
+    if suffix == ".npz":
+        np.savez(path, **tables)
+    elif suffix == ".pt":
+        torch.save({key: torch.from_numpy(table) for key, table in tables.items()}, path)
+    else:
+        lists = {key: fixed_size_list_array(Array(IMAGES.ravel()), 3) for key in tables}
+        write_parquet(Table.from_pydict(lists), str(path))
+    (first, images), (second, _) = read_tables(path)
+    assert (first, second) == (f"{path}: 'images'", f"{path}: 'sentences'")
+    np.testing.assert_array_equal(images, IMAGES)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".pth", ".parquet"])
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"no such thing at all", pickle.dumps([1, 2])])
+def test_what_is_no_such_file_is_one_line(suffix: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(content)
+    with pytest.raises(SeesayError, match=rf"a\{suffix}: no (NumPy|PyTorch|Parquet) .*; write ") as caught:
+        read_tables(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    torch.save({"scores": Path("a")}, tmp_path / "a.pt")
+    np.savez(tmp_path / "a.npz", scores=np.array([[{}]]), allow_pickle=True)
+    for name in ("a.pt", "a.npz"):
+        with pytest.raises(SeesayError, match="plain"):
+            read_tables(tmp_path / name)
+    torch.save({"scores": [1.0]}, tmp_path / "a.pt")
+    with pytest.raises(SeesayError, match="something else than tensors"):
+        read_tables(tmp_path / "a.pt")
+
+
+def test_other_tables_are_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", mine=IMAGES, yours=IMAGES)
+    with pytest.raises(SeesayError, match="holds mine, yours; one table is wanted, or 'images' and 'sentenc"):
+        read_tables(tmp_path / "a.npz")
+    np.savez(tmp_path / "a.npz", images=IMAGES[0], sentences=SENTENCES)
+    with pytest.raises(SeesayError, match=r"a.npz: 'images': float32 \(3,\); a score matrix is"):
+        read_tables(tmp_path / "a.npz")
+    write_parquet(
+        Table.from_pydict({"name": Array(["a", "b"], DataType.string())}), str(tmp_path / "a.parquet")
+    )
+    with pytest.raises(SeesayError, match="of real numbers"):
+        read_tables(tmp_path / "a.parquet")
+    lists = list_array(Array(np.array([0, 2, 6], np.int32)), Array(IMAGES.ravel()))
+    write_parquet(Table.from_pydict({"embedding": lists}), str(tmp_path / "a.parquet"))
+    with pytest.raises(SeesayError, match="lists of column 'embedding' differ in length"):
+        read_tables(tmp_path / "a.parquet")
