@@ -162,9 +162,12 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 chooses a free one.")] = 8000,
     ground: opt.GroundRun = opt.GROUND_RUN,
     rerank: opt.Rerank = None,
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of the images, for an index that was made elsewhere.")
+    ] = None,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index
     from seesay.web.app import serve as run_server
 
-    run_server(Index.open(folder), host, port, ground, rerank)
+    run_server(Index.open(folder, root=root), host, port, ground, rerank)
