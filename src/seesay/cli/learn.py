@@ -26,6 +26,7 @@ def train(
     resume: Annotated[bool, typer.Option(help="Continue after the last finished epoch.")] = False,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
@@ -54,6 +55,7 @@ def evaluate(
     answers: opt.Answers = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
     rerank: opt.Rerank = None,
@@ -119,6 +121,7 @@ def report(
     split: opt.Split = "test",
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
 ) -> None:
     """Write an HTML report of runs: recalls, curves, queries with answers, training and provenance."""
@@ -156,6 +159,7 @@ def table(
     ] = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
     seeds: Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")] = "1",
     change: opt.Changes = None,
