@@ -22,7 +22,8 @@ import torch
 from onnx import TensorProto
 from tokenizers import Tokenizer
 
-from seesay.encoders.sentences.minilm import MAX_LENGTH, load_minilm
+from seesay.encoders.networks.minilm import load_minilm
+from seesay.encoders.sentences.minilm import MAX_LENGTH
 from tools.onnx_graph import (
     MICROSOFT,
     OPSET,

@@ -13,9 +13,11 @@ from tokenizers import Tokenizer
 import seesay
 from seesay.data.images import decode, tar_members
 from seesay.encoders.images.base import resize
-from seesay.encoders.images.efficientnet import LITE, load_lite
-from seesay.encoders.regions.base import SIDE, load_maps
-from seesay.encoders.sentences.minilm import MAX_LENGTH, load_minilm
+from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.networks.lite import load_lite, load_maps
+from seesay.encoders.networks.minilm import load_minilm
+from seesay.encoders.regions.base import NETWORK, SIDE
+from seesay.encoders.sentences.minilm import MAX_LENGTH
 
 WEIGHTS = Path(seesay.__file__).parent / "weights"
 FOLDER = WEIGHTS / "encoders"
@@ -95,8 +97,8 @@ def test_features_are_near_those_of_the_packaged_network(name: str, photos, open
 def test_maps_of_regions_are_near_those_of_the_packaged_network(photos, opened) -> None:
     pixels = squares(photos[:4], SIDE)
     with torch.inference_mode():
-        expected = [each.numpy() for each in load_maps()(torch.from_numpy(pixels))]
-    found = opened("efficientnet-lite0").run(["fine", "coarse"], {"pixels": pixels})
+        expected = [each.numpy() for each in load_maps(NETWORK)(torch.from_numpy(pixels))]
+    found = opened(NETWORK).run(["fine", "coarse"], {"pixels": pixels})
     for maps, wanted in zip(found, expected, strict=True):
         assert maps.shape == wanted.shape
         assert cosines(maps, wanted).mean() > LEAST_MEAN_COSINE_OF_MAPS
