@@ -1,129 +1,206 @@
-"""Encoders in 8 bits: their rate compared with fp32, and the recall of the shipped weights with them.
+"""The shipped encoders, which have 8 bits, compared with the same networks in 32.
 
-The three networks of seesay-small are quantised (QDQ, per channel, calibrated on 128 train images) and
-encode the val split; the matcher stays the same. Needs a captioned corpus:
+Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
+and the recall of the shipped weights, whose matcher stays the same, with each of them. Of another split than
+val only the recall is measured. Needs a captioned corpus:
 
-    python -m benchmarks.int8 --data flickr8k
+    python -m benchmarks.int8 [--data shared/flickr8k] [--split val]
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quant_pre_process,
-    quantize_static,
-)
+from tokenizers import Tokenizer
 
 from benchmarks._harness import arguments, report
+from benchmarks.encoding import best_of_turns, enlarged, jpegs, one_core
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of
 from seesay.onnx import onnx_session
-from seesay.paths import cache_dir
-from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run, join_features
+from seesay.runs.sentences import number_words
+from tools.quantise import FOLDER, TOKENIZER
+from tools.quantise_cnn import export_lite
+from tools.quantise_minilm import export_minilm
 
-CALIBRATION_IMAGES = 128
-CHUNK = 8
+OUTPUTS = ["pooled", "logits"]
+CHUNK = 8  # images a call, as seesay encodes them
+TIMED, SENTENCES = 32, 128  # images and sentences that are timed
+MINILM = "minilm"
 
+Arrays = dict[str, NDArray[np.float32]]
 Pixels = NDArray[np.uint8]
 
 
-class _Reader(CalibrationDataReader):  # type: ignore[misc]
-    def __init__(self, images: Pixels) -> None:
-        self.left = iter(images)
-
-    def get_next(self) -> dict[str, Pixels] | None:
-        """Return the next calibration image."""
-        image = next(self.left, None)
-        return None if image is None else {"pixels": image[None]}
-
-
-def squashes(corpus: Corpus, split: str, side: int, most: int | None = None) -> Pixels:
-    sources = [image.source for image in corpus.split(split).images[:most]]
+def squares(corpus: Corpus, side: int) -> Pixels:
+    sources = [image.source for image in corpus.images]
     return np.stack([resize(decode(s.read(), "image"), side, side) for s in sources if s is not None])
 
 
-def exported_file(name: str) -> Path:
-    return cache_dir() / "onnx" / f"{name}-{LITE[name].sha256[:16]}.onnx"
+def run_network(session: Any, images: Pixels) -> Arrays:
+    """Return the features of squares (n, side, side, 3)."""
+    chunks = [images[i : i + CHUNK] for i in range(0, len(images), CHUNK)]
+    parts = [session.run(OUTPUTS, {"pixels": chunk}) for chunk in chunks]
+    return {name: np.concatenate(rows) for name, rows in zip(OUTPUTS, zip(*parts, strict=True), strict=True)}
 
 
-def quantised(name: str, images: Pixels, folder: Path) -> Path:
-    prepared, path = folder / f"{name}-prepared.onnx", folder / f"{name}-int8.onnx"
-    quant_pre_process(str(exported_file(name)), str(prepared), skip_symbolic_shape=True)
-    quantize_static(
-        str(prepared),
-        str(path),
-        _Reader(images),
-        quant_format=QuantFormat.QDQ,
-        per_channel=True,
-        activation_type=QuantType.QUInt8,
-        weight_type=QuantType.QInt8,
-    )
-    return path
+def run_minilm(
+    session: Any, tokenizer: Tokenizer, texts: Sequence[str], batch: int = 64
+) -> NDArray[np.float32]:
+    """Return the vectors of sentences, (m, 384)."""
+    codes = [code.ids for code in tokenizer.encode_batch(list(texts))]
+    order = sorted(range(len(codes)), key=lambda i: len(codes[i]))
+    vectors = np.empty((len(codes), 384), np.float32)
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        ids = np.zeros((len(chosen), len(codes[chosen[-1]])), np.int64)
+        for row, i in enumerate(chosen):
+            ids[row, : len(codes[i])] = codes[i]
+        vectors[chosen] = session.run(None, {"ids": ids, "mask": (ids != 0).astype(np.int64)})[0]
+    return vectors
 
 
-def encode(path: Path, images: Pixels) -> tuple[dict[str, NDArray[np.float32]], float]:
-    """Return features of resized images on one core, and the milliseconds for one image."""
-    session = onnx_session(path, threads=1)
-    start = time.process_time()
-    parts = [session.run(None, {"pixels": images[i : i + CHUNK]}) for i in range(0, len(images), CHUNK)]
-    each = (time.process_time() - start) / len(images) * 1e3
-    return {
-        "pooled": np.concatenate([p for p, _ in parts]),
-        "logits": np.concatenate([q for _, q in parts]),
-    }, each
+@dataclass(frozen=True)
+class Encoders:
+    """The networks of the shipped weights, in 32 bits or in 8."""
+
+    networks: dict[str, Any]
+    minilm: Any
+
+    def features(self, images: dict[str, Pixels]) -> dict[str, Arrays]:
+        """Return the features of each network on its squares."""
+        return {name: run_network(session, images[name]) for name, session in self.networks.items()}
+
+    def from_jpegs(self, photos: Sequence[bytes]) -> None:
+        """Decode photographs and run all networks on them."""
+        for start in range(0, len(photos), CHUNK):
+            pixels = [decode(data, "photo", SHARED_SIDE) for data in photos[start : start + CHUNK]]
+            sides = {name: LITE[name].size for name in self.networks}
+            self.features({n: np.stack([resize(p, side, side) for p in pixels]) for n, side in sides.items()})
 
 
-def recall(run: Run, features: NDArray[np.float32], inputs: Inputs) -> float:
-    sentences = run.embed_prepared(inputs.sentences)
-    found = embedding_ranks(run.embed_features(features), sentences, inputs.image_of_sentence)
-    return metrics_of(found).mean_recall
+def in_32_bits(names: Sequence[str]) -> Encoders:
+    """Export the networks and open them."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "network.onnx")
+
+        def opened(model: Any) -> Any:
+            onnx.save(model, path)
+            return onnx_session(path, threads=1)
+
+        networks = {name: opened(export_lite(name, with_maps=False)) for name in names}
+        return Encoders(networks, opened(export_minilm()))
+
+
+def in_8_bits(names: Sequence[str]) -> Encoders:
+    """Open the shipped files."""
+    networks = {name: onnx_session(FOLDER / f"{name}.onnx", threads=1) for name in names}
+    return Encoders(networks, onnx_session(FOLDER / f"{MINILM}.onnx", threads=1))
+
+
+def speeds(
+    encoders: Sequence[Encoders],
+    tokenizer: Tokenizer,
+    images: dict[str, Pixels],
+    texts: Sequence[str],
+    photos: Sequence[bytes],
+) -> list[dict[str, Any]]:
+    """Time one image or sentence on one core: a row for each network, and one for all from a JPEG."""
+    work: dict[str, tuple[int, list[Callable[[], object]]]] = {}
+    for name, pixels in images.items():
+        work[name] = len(pixels), [partial(run_network, e.networks[name], pixels) for e in encoders]
+    for what, batch in ((MINILM, 64), (f"{MINILM}, one at a time", 1)):
+        work[what] = len(texts), [partial(run_minilm, e.minilm, tokenizer, texts, batch) for e in encoders]
+    work["all images' from a JPEG"] = len(photos), [partial(e.from_jpegs, photos) for e in encoders]
+    calls = {f"{what} {i}": call for what, (_, pair) in work.items() for i, call in enumerate(pair)}
+    with one_core():
+        times = best_of_turns(calls, time.process_time)
+    rows = []
+    for what, (items, _) in work.items():
+        full, eight = (times[f"{what} {i}"] / items * 1e3 for i in (0, 1))
+        rows.append({"encoder": what, "fp32 ms": full, "int8 ms": eight, "times faster": full / eight})
+    return rows
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A split's images and sentences as the matcher takes them."""
+
+    features: dict[str, Arrays]
+    vectors: NDArray[np.float32]
+
+    def cosines(self, other: Encoded) -> dict[str, NDArray[np.float32]]:
+        """Return the cosine of each feature to that of the other, for each encoder."""
+        pairs = {
+            name: (rows["pooled"], other.features[name]["pooled"]) for name, rows in self.features.items()
+        }
+        pairs[MINILM] = self.vectors, other.vectors
+        sizes = {name: np.prod([np.linalg.norm(x, axis=1) for x in pair], 0) for name, pair in pairs.items()}
+        return {name: (a * b).sum(axis=1) / sizes[name] for name, (a, b) in pairs.items()}
+
+    def recall(self, run: Run, corpus: Corpus) -> float:
+        """Return mR with the run's matcher."""
+        images = run.embed_features(join_features(run.recipe, list(self.features.values())))
+        sentences = number_words(corpus.texts(), run.vocabulary, self.vectors)
+        ranks = embedding_ranks(images, run.embed_prepared(sentences), corpus.image_of_sentence())
+        return metrics_of(ranks).mean_recall
+
+
+def recalls(run: Run, corpus: Corpus, full: Encoded, eight: Encoded) -> list[dict[str, Any]]:
+    """Measure mR with nothing in 8 bits, each encoder, the images' encoders, and all."""
+    names = list(full.features)
+    cases = {"nothing": [], **{name: [name] for name in [*names, MINILM]}, "the three networks": names}
+    cases["all"] = [*names, MINILM]
+    rows = []
+    for case, chosen in cases.items():
+        features = {name: (eight if name in chosen else full).features[name] for name in names}
+        mixed = Encoded(features, (eight if MINILM in chosen else full).vectors)
+        rows.append({"in 8 bits": case, "mR": mixed.recall(run, corpus)})
+    return rows
 
 
 def main() -> int:
-    options = arguments(__doc__ or "", data="a captioned corpus").parse_args()
+    parser = arguments(__doc__ or "", data="a captioned corpus")
+    parser.add_argument("--split", default="val", help="whose images and sentences are encoded")
+    options = parser.parse_args()
     if not options.data.exists():
         print(f"{options.data}: no corpus there, nothing measured; name one with --data.", file=sys.stderr)
         return 0
-    corpus, run = read_corpus(options.data), Run.load("seesay-small")
-    inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
-    arrays: dict[str, list[dict[str, NDArray[np.float32]]]] = {"fp32": [], "int8": []}
-    rows: list[dict[str, Any]] = []
-    with TemporaryDirectory() as folder:
-        for name in run.recipe.encoders:
-            calibration = squashes(corpus, "train", LITE[name].size, CALIBRATION_IMAGES)
-            small = quantised(name, calibration, Path(folder))
-            images = squashes(corpus, "val", LITE[name].size)
-            (full, full_ms), (eight, eight_ms) = encode(exported_file(name), images), encode(small, images)
-            arrays["fp32"].append(full)
-            arrays["int8"].append(eight)
-            a, b = full["pooled"], eight["pooled"]
-            cosines = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
-            row = {
-                "encoder": name,
-                "fp32 ms": full_ms,
-                "int8 ms": eight_ms,
-                "times faster": full_ms / eight_ms,
-            }
-            rows.append(row | {"least cosine": float(cosines.min()), "mean cosine": float(cosines.mean())})
+    run = Run.load("seesay-small")
+    corpus, names = read_corpus(options.data).split(options.split), list(run.recipe.encoders)
+    tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
+    encoders = in_32_bits(names), in_8_bits(names)
+    images, texts = {name: squares(corpus, LITE[name].size) for name in names}, corpus.texts()
+    full, eight = (Encoded(e.features(images), run_minilm(e.minilm, tokenizer, texts)) for e in encoders)
+    found = recalls(run, corpus, full, eight)
+    if options.split != "val":
+        report(f"int8-recall-{options.split}", found, options)
+        return 0
+    report("int8-recall", found, options)
+    photos = [enlarged(data) for data in jpegs(options.data, TIMED)]
+    some = {name: pixels[:TIMED] for name, pixels in images.items()}
+    rows = speeds(encoders, tokenizer, some, texts[:SENTENCES], photos)
     for row in rows:
-        row["val mR fp32"] = recall(run, join_features(run.recipe, arrays["fp32"]), inputs)
-        row["val mR int8"] = recall(run, join_features(run.recipe, arrays["int8"]), inputs)
+        cosines = full.cosines(eight).get(row["encoder"])
+        row["least cosine"] = None if cosines is None else float(cosines.min())
+        row["mean cosine"] = None if cosines is None else float(cosines.mean())
     report("int8", rows, options)
     return 0
 

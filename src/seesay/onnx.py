@@ -31,8 +31,10 @@ class Session:
         self._session: Any = None
         self._lock = threading.Lock()
 
-    def run(self, inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Compute all outputs.
+    def run(
+        self, inputs: Mapping[str, NDArray[Any]], outputs: Sequence[str] | None = None
+    ) -> list[NDArray[np.float32]]:
+        """Compute the outputs of those names, or all.
 
         Raises:
             SeesayError: the file is damaged, or it must be exported first and PyTorch is missing.
@@ -40,8 +42,8 @@ class Session:
         with self._lock:
             if self._session is None:
                 self._session = onnx_session(self._find(), self._threads)
-        outputs: list[NDArray[np.float32]] = self._session.run(None, dict(inputs))
-        return outputs
+        computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
+        return computed
 
 
 def exported(

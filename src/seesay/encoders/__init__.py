@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
@@ -82,6 +83,11 @@ def register_region_encoder(name: str) -> Callable[[C], C]:
 def register_sentence_encoder(name: str) -> Callable[[C], C]:
     """Return a decorator that registers a `SentenceEncoder`, or `SentenceFeatures` to be fitted."""
     return SENTENCE_ENCODERS.register(name)  # type: ignore[return-value]
+
+
+def shipped_file(name: str) -> Path:
+    """Return the path of a file of the encoders that come with seesay, such as "minilm.onnx"."""
+    return Path(str(files("seesay"))) / "weights" / "encoders" / name
 
 
 def package_folder(package: str) -> Path:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders import REGION_ENCODERS, Described, kind_of, register_region_encoder
 from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
-from seesay.encoders.images.efficientnet import LITE, run_squares
+from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE, run_squares, weights_of
 from seesay.errors import SeesayError, did_you_mean
 
 if TYPE_CHECKING:
@@ -171,27 +171,37 @@ class LiteRegionEncoder(RegionEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
-        known, lite = [line[0] for line in cls.describe(NETWORK)], LITE[NETWORK]
+        network = kind_of(name)
+        known, weights = [line[0] for line in cls.describe(network)], weights_of(network)
         if name not in known:
             hint = did_you_mean(name, known) or "."
             raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
         if name.endswith(":crops"):
-            return cls(name, lite.sha256, "squash bicubic v1", lite.dim, _crops(device))
-        run = map_network(device)
+            return cls(name, weights, "squash bicubic v1", LITE[NETWORK].dim, _crops(network, device))
         dim = BINS * BINS * sum(CHANNELS)
-        return cls(name, lite.sha256, f"side={SIDE} bicubic pool={BINS} v2", dim, _pooled(run))
+        run = _pooled(map_network(network, device))
+        return cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, run)
 
 
-def map_network(device: str = "cpu") -> MapNetwork:
+@register_region_encoder(NETWORK + EIGHT_BITS)
+class EightBitLiteRegionEncoder(LiteRegionEncoder):
+    """EfficientNet-Lite0 in 8 bits on regions."""
+
+    variants: ClassVar = {
+        ":roi": "the same from the network in 8 bits: shipped, and more than twice as fast on a CPU",
+        ":crops": "pooled features of each region by itself, in 8 bits",
+    }
+
+
+def map_network(network: str = NETWORK, device: str = "cpu") -> MapNetwork:
     """Load the network up to its last block, for squares of SIDE pixels."""
 
     def build() -> nn.Module:
         from seesay.encoders.networks.lite import load_maps
 
-        return load_maps(NETWORK)
+        return load_maps(network.removesuffix(EIGHT_BITS))
 
-    key = f"{NETWORK}-two-maps-{SIDE}-{LITE[NETWORK].sha256[:16]}"
-    return run_squares(key, build, SIDE, ["fine", "coarse"], device)
+    return run_squares(network, build, SIDE, ["fine", "coarse"], device)
 
 
 def _pooled(network: MapNetwork) -> EncodeImages:
@@ -207,8 +217,8 @@ def _pooled(network: MapNetwork) -> EncodeImages:
     return run
 
 
-def _crops(device: str) -> EncodeImages:
-    encoder = load_image_encoder(NETWORK, device)
+def _crops(network: str, device: str) -> EncodeImages:
+    encoder = load_image_encoder(network, device)
 
     def one(pixels: Pixels, boxes: Boxes) -> Rows:
         crops = squares_of(pixels, boxes, encoder.size)

