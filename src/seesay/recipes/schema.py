@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from seesay.encoders import SENTENCE_ENCODERS
 from seesay.errors import did_you_mean
-from seesay.losses.settings import LOSSES, LossSettings, missing_methods
+from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings
 from seesay.samplers import SAMPLERS
 from seesay.settings import Settings
@@ -118,6 +118,8 @@ class Recipe(Settings):
     @field_validator("loss")
     @classmethod
     def _fits_the_matcher(cls, loss: AnyLossSettings, info: ValidationInfo) -> AnyLossSettings:
+        if isinstance(loss, UncheckedLoss):  # without PyTorch nothing is trained
+            return loss
         matcher, labels = info.data.get("matcher"), loss.loss_class.learns_concepts
         if matcher is None or (matcher.is_composed and not getattr(matcher, "matchers", ())):
             return loss  # its members are not known yet
