@@ -17,6 +17,10 @@ class ImageError(SeesayError):
     """One image cannot be used. Commands over many images skip it, count it and list it."""
 
 
+class UnavailableImageError(ImageError):
+    """One image cannot be read now, for want of memory or access; it may be sound, so try again later."""
+
+
 class MissingExtraError(SeesayError):
     """A package that an extra of seesay installs is missing."""
 

@@ -2,7 +2,10 @@ import io
 import os
 import pickle
 import struct
+import subprocess
+import sys
 import tarfile
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
+from seesay.data import pixels
 from seesay.data.images import (
     MAX_BYTES,
     MAX_PIXELS,
@@ -25,7 +29,7 @@ from seesay.data.images import (
     tar_members,
     upright_size,
 )
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
 
 def photo(width=60, height=40, seed=0):
@@ -194,7 +198,7 @@ def test_the_first_frame_of_an_animation_counts(format):
     options = {"lossless": True} if format == "WEBP" else {}
     data = encode(frames[0], format, save_all=True, append_images=frames[1:], **options)
     assert (decode(data, "a") == (255, 0, 0)).all()
-    assert read_header(data, "a").frames == 3
+    assert read_header(data, "a").animated
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "JPEG2000", "GIF"])
@@ -226,6 +230,149 @@ def test_a_huge_header_is_refused_before_it_is_decoded():
     jpeg[at : at + 4] = struct.pack(">HH", 65_000, 65_000)
     with pytest.raises(ImageError, match=str(MAX_PIXELS)):
         decode(bytes(jpeg), "a.jpg")
+
+
+def scans_repeated(data, times):
+    """A JPEG whose last scan is there so many times more."""
+    last = data.rindex(b"\xff\xda")
+    return data[:-2] + data[last:-2] * times + data[-2:]
+
+
+def test_a_jpeg_of_many_scans_is_refused():
+    data = encode(photo(), progressive=True)
+    assert decode(scans_repeated(data, 80), "a").shape == (40, 60, 3)
+    with pytest.raises(ImageError, match=r"^a: a JPEG of more than 100 scans"):
+        decode(scans_repeated(data, 300), "a")
+
+
+def test_a_large_jpeg_may_have_fewer_scans():
+    data = scans_repeated(encode(Image.new("L", (9000, 9000)), progressive=True), 40)
+    with pytest.raises(ImageError, match="more than 37 scans"):
+        decode(data, "a")
+
+
+def test_scans_are_not_looked_for_in_metadata_and_after_the_image():
+    markers = b"\xff\xda\x00\x02" * 1000
+    data = encode(photo(), progressive=True, icc_profile=markers) + markers
+    assert decode(data, "a").shape == (40, 60, 3)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_an_image_may_have_fewer_pixels_where_it_was_sent_by_others():
+    data = encode(photo(), "PNG")
+    assert decode(data, "a", max_pixels=2400).shape == (40, 60, 3)
+    with pytest.raises(ImageError, match="more than 2399 pixels"):
+        decode(data, "a", max_pixels=2399)
+
+
+def test_a_format_whose_decoder_takes_much_memory_has_a_limit_of_its_own():
+    # The header of a lossless WebP: 14 bits each for width - 1 and height - 1.
+    bits = struct.pack("<I", (8999 | 8999 << 14))
+    chunk = b"VP8L" + struct.pack("<I", 30) + b"\x2f" + bits + bytes(25)
+    data = b"RIFF" + struct.pack("<I", 4 + len(chunk)) + b"WEBP" + chunk
+    with pytest.raises(ImageError, match=r"9000×9000; of such a WEBP at most 62500000 pixels"):
+        decode(data, "a")
+
+
+MEMORY = """
+import io, sys
+import numpy as np
+from PIL import Image
+from seesay.data.images import decode
+side = 4000
+kinds = {
+    "PNG": [np.zeros((side, side), np.uint16), np.zeros((side, side, 4), np.uint8), np.eye(side, dtype=bool)],
+    "TIFF": [np.zeros((side, side), np.float32), np.zeros((side, side), np.int32)],
+}
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key))
+for format, arrays in kinds.items():
+    for array in arrays:
+        out = io.BytesIO()
+        Image.fromarray(array).save(out, format, **({"compress_level": 1} if format == "PNG" else {}))
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")  # the peak starts anew
+        before = status("VmRSS")
+        decode(out.getvalue(), "a")
+        print(format, array.dtype, (status("VmHWM") - before) / side**2)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of memory from /proc")
+def test_conversions_take_little_more_than_image_and_result():
+    command = [sys.executable, "-c", MEMORY]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    for line in lines.splitlines():
+        assert float(line.split()[-1]) < 12, line  # bytes a pixel: up to 4 in Pillow, 4 of the file, 3 of RGB
+    assert len(lines.splitlines()) == 5
+
+
+SHORTAGE = """
+import resource, sys
+from seesay.data.images import decode
+from seesay.errors import UnavailableImageError
+with open("/proc/self/statm") as file:
+    now = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (64 << 20), now + (64 << 20)))
+for name in sys.argv[1:]:
+    with open(name, "rb") as file:
+        data = file.read()
+    try:
+        decode(data, name)
+    except UnavailableImageError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
+def test_a_shortage_of_memory_is_no_damage(tmp_path):
+    image = Image.new("RGB", (6000, 6000))
+    names = []
+    for format in ("PNG", "JPEG", "TIFF"):
+        names.append(str(tmp_path / format))
+        (tmp_path / format).write_bytes(
+            encode(image, format, **({"compression": "tiff_lzw"} if format == "TIFF" else {}))
+        )
+    command = [sys.executable, "-c", SHORTAGE, *names]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OPENBLAS_NUM_THREADS": "1"}
+    lines = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert [line.partition(": ")[0] for line in lines.splitlines()] == names
+
+
+def test_the_header_of_a_tiff_of_many_directories_is_read_at_once():
+    count = 20_000
+    entries = [(256, 3, 1, 1), (257, 3, 1, 1), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1), (273, 4, 1, 8)]
+    entries += [(277, 3, 1, 1), (278, 3, 1, 1), (279, 4, 1, 1)]
+    body = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries)
+    parts = [b"II*\0", struct.pack("<I", 10), bytes(2)]
+    for number in range(1, count + 1):
+        parts += [body, struct.pack("<I", 10 + number * (len(body) + 4) if number < count else 0)]
+    started = time.perf_counter()
+    header = read_header(b"".join(parts), "a")
+    assert (header.width, header.height, header.animated) == (1, 1, True)
+    assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_large_images_in_threads_are_decoded_one_after_another():
+    together = {}
+    for side, count in ((13_000, 1), (1000, 4)):
+        image = Image.open(io.BytesIO(png_header(side, side)))
+        inside, most = [], []
+
+        def work(_, image=image, inside=inside, most=most):
+            with pixels.in_flight(image):
+                inside.append(1)
+                most.append(len(inside))
+                time.sleep(0.01)
+                inside.pop()
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(8)))
+        together[count] = max(most)
+    assert together == {1: 1, 4: 4}
 
 
 @pytest.mark.parametrize(
@@ -353,6 +500,12 @@ def test_a_file_too_large_for_an_image_is_not_read(tmp_path):
     for source in (FileSource(path), TarMember(path, 0, MAX_BYTES + 1)):
         with pytest.raises(ImageError, match=f"at most {MAX_BYTES}"):
             source.read()
+
+
+def test_a_file_that_cannot_be_read_now_may_be_sound(tmp_path):
+    for path in (tmp_path / "gone.jpg", tmp_path, tmp_path / ("long" * 2000)):
+        with pytest.raises(UnavailableImageError, match="cannot be read"):
+            FileSource(path).read()
 
 
 def test_the_first_bytes_can_be_read_alone(tmp_path):

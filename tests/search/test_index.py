@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search import store as schema
 from seesay.search.index import Index
+from tests.search import unprivileged
 from tests.search.colours import Colours, gallery, picture
 
 
@@ -131,6 +132,65 @@ def test_broken_images_are_skipped_listed_and_tried_again_only_when_they_change(
     report = index.update_images(photos)
     assert counts(report) == {"deleted": 1, "unchanged": 4}
     assert {path for path, _ in report.skipped} == {"empty.png", "red.png"}
+
+
+def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Path, tmp_path: Path) -> None:
+    class Short(Colours):
+        def embed_image_files(self, images, names, query=False):
+            rows, errors = super().embed_image_files(images, names, query)
+            errors[0] = UnavailableImageError(f"{names[0]}: not enough memory to decode it now.")
+            rows[0] = 0
+            return rows, errors
+
+    index.update_images(photos)
+    (photos / "red.png").write_bytes(picture("yellow"))
+    with Index.open(index.folder, Short()) as short:
+        report = short.update_images(photos)
+    assert report.skipped == [("red.png", "not enough memory to decode it now.")]
+    assert counts(report) == {"unchanged": 3}
+    assert index.count("image") == 4
+    assert counts(index.update_images(photos)) == {"changed": 1, "unchanged": 3}
+    assert index.search("yellow", k=1)[0].path == "red.png"
+
+
+WALK = """
+import sys
+from pathlib import Path
+from seesay.search.update import walk
+found = walk(Path(sys.argv[1]), Path(sys.argv[2]))
+print(sorted(found.files), sorted(found.skipped), found.is_gone("closed/blue.png"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+@pytest.mark.parametrize("mode", [0o000, 0o444])
+def test_a_folder_without_permissions_is_listed(tmp_path: Path, mode: int) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "closed/blue.png", "closed/inner/green.png")
+    (photos / "closed").chmod(mode)
+    said = unprivileged.run(WALK, photos, tmp_path / "index")
+    (photos / "closed").chmod(0o755)
+    assert said.startswith("['red.png'] [('closed")
+    assert "Permission denied" in said
+    assert said.endswith("False\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems make no such path")
+def test_a_path_too_long_for_the_system_is_listed(index: Index, photos: Path) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(photos)
+        for _ in range(18):
+            Path("d" * 250).mkdir()
+            os.chdir("d" * 250)
+        Path("e").mkdir()
+        Path("red.png").write_bytes(picture("red"))
+        Path("link").symlink_to("e", target_is_directory=True)
+    finally:
+        os.chdir(here)
+    report = index.update_images(photos)
+    assert counts(report) == {"added": 4}
+    assert {reason for _, reason in report.skipped} == {"File name too long"}
+    subprocess.run(["rm", "-rf", photos], check=True)  # shutil and pytest fail on such paths
 
 
 def test_hidden_files_links_and_loops(index: Index, photos: Path, tmp_path: Path) -> None:
@@ -264,6 +324,7 @@ import sys, time
 from pathlib import Path
 from seesay.search import update
 from seesay.search.index import Index
+from tests.search import unprivileged
 from tests.search.colours import Colours
 update._BATCH_FILES = 5
 class Slow(Colours):

@@ -1,9 +1,9 @@
 """Images: where their encoded bytes lie, and how they become pixels: 8-bit RGB, upright.
 
 - EXIF rotation is applied; transparency is laid on white; of an animation the first frame counts.
-- 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `_eight_bits`.
+- 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
 - A truncated image is refused: half a picture would be encoded as if it were whole.
-- An image of more than MAX_PIXELS is refused before it is decoded.
+- An image of more than MAX_PIXELS, or one that would take too much memory or time, is refused unread.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-import simplejpeg
 from numpy.typing import NDArray
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.corpus import ByteSource, Issues
-from seesay.errors import ImageError, SeesayError
+from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
+from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
 _SUFFIXES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
 IMAGE_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())  # in lower case
@@ -32,9 +32,6 @@ MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb g
 
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
-# A DCT-scaled JPEG keeps this many times the wanted side, for detail above the cut-off of the later resize.
-# The lowest cosine of Lite0 features to those of the full image was 0.985 at 1, 0.997 at 1.5, 0.9995 at 2.
-_SCALE_GAP = 2
 _HEAD = 1 << 16  # bytes; holds the header of nearly every JPEG, EXIF thumbnail included
 
 
@@ -46,7 +43,7 @@ class ImageHeader:
     mode: str
     width: int
     height: int
-    frames: int
+    animated: bool
 
 
 def content_key(data: bytes) -> str:
@@ -54,38 +51,49 @@ def content_key(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def decode(data: bytes, name: str, min_side: int | None = None) -> NDArray[np.uint8]:
+def decode(
+    data: bytes, name: str, min_side: int | None = None, max_pixels: int = MAX_PIXELS
+) -> NDArray[np.uint8]:
     """Decode an image to RGB, upright, (h, w, 3).
+
+    Threads that decode large images wait for each other, so that the memory of all is bounded.
 
     Args:
         data: the encoded image.
         name: what error messages call it.
         min_side: decode a JPEG of more than twice this size at a fraction of it, which is faster. The shorter
             side of the result is at least `min_side` wherever the image's own is.
+        max_pixels: width × height that is refused beyond.
 
     Raises:
-        ImageError: not an image, truncated, damaged, or of more than MAX_PIXELS.
+        ImageError: not an image, truncated, damaged, of more than `max_pixels`, or too costly to decode.
+        UnavailableImageError: the memory does not suffice now.
     """
-    image = _open(data, name)
+    image = _open(data, name, max_pixels)
+    check_cost(image, data, name)
     try:
-        if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
-            pixels = _decode_jpeg(data, image, min_side)
-        else:
-            pixels = _rgb(image)
-        orientation = _orientation(image)  # after loading: a TIFF is upright by then, and says so
+        with in_flight(image):
+            if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
+                pixels = decode_jpeg(data, image, min_side)
+            else:
+                pixels = to_rgb(image)
+            orientation = _orientation(image)  # after loading: a TIFF is upright by then, and says so
+            del image
+            return turned(pixels, orientation)
     except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
+        if isinstance(error, MemoryError) or "out of memory" in str(error):
+            raise UnavailableImageError(f"{name}: not enough memory to decode it now.") from error
         raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
-    return _turn(pixels, orientation)
 
 
 def read_header(data: bytes, name: str) -> ImageHeader:
     """Read format, mode and size without decoding; raise ImageError as `decode` does."""
     image = _open(data, name)
     try:
-        frames = int(getattr(image, "n_frames", 1))
+        animated = bool(getattr(image, "is_animated", False))  # unlike n_frames, reads no further
     except Exception as error:
         raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
-    return ImageHeader(image.format or "?", image.mode, image.width, image.height, frames)
+    return ImageHeader(image.format or "?", image.mode, image.width, image.height, animated)
 
 
 def upright_size(data: bytes, name: str) -> tuple[int, int]:
@@ -103,18 +111,20 @@ def source_size(source: ByteSource, name: str) -> tuple[int, int]:
         return upright_size(source.read(), name)
 
 
-def _open(data: bytes, name: str) -> Image.Image:
+def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
     if not data:
         raise ImageError(f"{name}: empty, 0 bytes.")
     try:
         image = Image.open(io.BytesIO(data), formats=_formats())
     except Image.DecompressionBombError as error:
-        raise ImageError(f"{name}: more than {MAX_PIXELS} pixels; make it smaller first.") from error
+        raise ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.") from error
+    except MemoryError as error:
+        raise UnavailableImageError(f"{name}: not enough memory to read it now.") from error
     except Exception as error:
         raise ImageError(f"{name}: no image that seesay reads, or damaged ({_reason(error)}).") from error
-    if image.width * image.height > MAX_PIXELS:
+    if image.width * image.height > max_pixels:
         raise ImageError(
-            f"{name}: {image.width}×{image.height}, more than {MAX_PIXELS} pixels; make it smaller first."
+            f"{name}: {image.width}×{image.height}, more than {max_pixels} pixels; make it smaller first."
         )
     return image
 
@@ -133,45 +143,6 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
 
 
-def _decode_jpeg(data: bytes, image: Image.Image, min_side: int | None) -> NDArray[np.uint8]:
-    """Decode straight to RGB with libjpeg-turbo, or with Pillow if it refuses."""
-    side = (min_side or 0) * _SCALE_GAP
-    side = 0 if side >= min(image.size) else side
-    try:
-        return np.asarray(simplejpeg.decode_jpeg(data, min_height=side, min_width=side))
-    except ValueError:
-        return _rgb(image)
-
-
-def _rgb(image: Image.Image) -> NDArray[np.uint8]:
-    """Decode the first frame as 8-bit RGB, transparency on white."""
-    image.load()
-    if image.mode.startswith(("I", "F")):
-        image = Image.fromarray(_eight_bits(np.asarray(image)))
-    if image.has_transparency_data:
-        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
-    return np.array(image.convert("RGB"))
-
-
-def _eight_bits(values: NDArray[np.generic]) -> NDArray[np.uint8]:
-    """Convert grey of more than 8 bits, (h, w), to 8 bits.
-
-    Unsigned 16-bit has the range 0..65535. That of 32-bit integers and floats is the smallest of 0..1 (floats
-    only), 0..255, 0..65535 and minimum..maximum that holds all values. NaN is black, infinities the ends.
-    """
-    grey = np.asarray(values, np.float64)
-    finite = grey[np.isfinite(grey)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    if values.dtype.kind == "u" and values.dtype.itemsize == 2:
-        low, high = 0.0, 65535.0
-    elif low >= 0:
-        fractions = values.dtype.kind == "f" and high <= 1
-        low, high = 0.0, 1.0 if fractions else 255.0 if high <= 255 else 65535.0 if high <= 65535 else high
-    span = (high - low) or 1.0
-    grey = np.nan_to_num(grey, nan=low, posinf=high, neginf=low)
-    return np.rint((grey - low) * (255.0 / span)).clip(0, 255).astype(np.uint8)
-
-
 def _orientation(image: Image.Image) -> int:
     """The EXIF orientation, 1 to 8; 1 where there is none or it is damaged."""
     try:
@@ -179,17 +150,6 @@ def _orientation(image: Image.Image) -> int:
     except Exception:
         return 1
     return value if value in range(1, 9) else 1
-
-
-def _turn(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:
-    """Turn stored pixels, (h, w, 3), upright: EXIF 2.32, tag 274."""
-    if orientation >= 5:
-        pixels = pixels.transpose(1, 0, 2)
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    return np.ascontiguousarray(pixels)
 
 
 AMBIGUOUS = "several files of one name, the first taken"
@@ -203,7 +163,7 @@ class FileSource:
     path: Path
 
     def read(self, limit: int | None = None) -> bytes:
-        """Return the file's bytes, or the first `limit`; raise ImageError if it cannot be read."""
+        """Return the file's bytes, or the first `limit`; raise UnavailableImageError if it cannot be read."""
         try:
             size = self.path.stat().st_size
             if size > MAX_BYTES:
@@ -211,7 +171,7 @@ class FileSource:
             with self.path.open("rb") as file:
                 return file.read(limit)
         except OSError as error:
-            raise ImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+            raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +192,7 @@ class TarMember:
                 file.seek(self.offset)
                 data = file.read(size)
         except OSError as error:
-            raise ImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+            raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
         if len(data) != size:
             raise ImageError(
                 f"{self.path}: ends at {len(data)} of {size} bytes of the member at {self.offset}."
@@ -328,30 +288,32 @@ class ImageFinder:
 def walk_files(root: Path) -> Iterator[Path]:
     """Iterate over the regular files below a folder, nearest first, in name order.
 
-    Hidden files and loops of links are left out.
+    Hidden files, loops of links and what cannot be read are left out.
     """
     level, seen = [root], set[tuple[int, int]]()
     while level:
         folders: list[Path] = []
         for folder in level:
-            status = folder.stat()
-            if (status.st_dev, status.st_ino) in seen:
-                continue
-            seen.add((status.st_dev, status.st_ino))
             try:
+                status = folder.stat()
+                if (status.st_dev, status.st_ino) in seen:
+                    continue
                 with os.scandir(folder) as entries:
                     there = sorted(entries, key=lambda entry: entry.name)
-            except PermissionError:
+            except OSError:  # no permission, or a path too long for the system
                 continue
+            seen.add((status.st_dev, status.st_ino))
             for entry in there:
-                path = Path(entry.path)
-                hidden = entry.name.startswith(".") or entry.name == "__MACOSX"
-                if hidden or (entry.is_symlink() and not path.exists()):
+                if entry.name.startswith(".") or entry.name == "__MACOSX":
                     continue
-                if entry.is_dir():
-                    folders.append(path)
-                elif entry.is_file():
-                    yield path
+                try:
+                    folder_too, file_too = entry.is_dir(), entry.is_file()  # both False for a link to nothing
+                except OSError:
+                    continue
+                if folder_too:
+                    folders.append(Path(entry.path))
+                elif file_too:
+                    yield Path(entry.path)
         level = folders
 
 

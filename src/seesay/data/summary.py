@@ -171,7 +171,7 @@ def _check(image: CorpusImage) -> tuple[str, str, str] | ImageError:
         decode(data, image.name, min_side=_CHECK_SIDE)
     except ImageError as error:
         return error
-    animated = " animated" if header.frames > 1 and header.format != "MPO" else ""
+    animated = " animated" if header.animated and header.format != "MPO" else ""
     return content_key(data), f"{header.width}×{header.height}", f"{header.format} {header.mode}{animated}"
 
 

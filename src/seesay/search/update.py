@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import IMAGE_SUFFIXES, content_key, upright_size
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder
 from seesay.search.store import Item, Store, Writer
 from seesay.search.thumbnails import Thumbnails
@@ -177,16 +177,18 @@ class _Update:
             contents.setdefault(key, (file.path, data))
         for key in self._store.known("image", contents):
             del contents[key]
-        broken: dict[str, str] = {}
+        broken: dict[str, ImageError] = {}
         vectors = self._embed(contents, broken)
         with self._store.write() as writer:
             for key, (vector, size) in vectors.items():
                 writer.put_vector("image", key, vector, size)
             for file, key in keyed:
-                if key in broken:
-                    self._skip(writer, file, broken[key])
-                else:
+                if key not in broken:
                     self._put(writer, file, key)
+                elif isinstance(broken[key], UnavailableImageError):  # tried again, as above
+                    self.report.skipped.append((file.path, _without_name(broken[key], contents[key][0])))
+                else:
+                    self._skip(writer, file, _without_name(broken[key], contents[key][0]))
 
     def _put(self, writer: Writer, file: FoundFile, key: str) -> None:
         former = self._before.get(file.path)
@@ -207,7 +209,7 @@ class _Update:
         self.report.deleted += file.path in self._before
 
     def _embed(
-        self, contents: dict[str, tuple[str, bytes]], broken: dict[str, str]
+        self, contents: dict[str, tuple[str, bytes]], broken: dict[str, ImageError]
     ) -> dict[str, tuple[NDArray[np.float32], tuple[int, int]]]:
         """Return vector and size by content key; add to `broken` why a content has none."""
         if not contents:
@@ -223,8 +225,12 @@ class _Update:
                     raise ImageError(f"{name}: the matcher gave no embedding of it.")
                 found[key] = vector, upright_size(image, name)
             except ImageError as failure:
-                broken[key] = str(failure).removeprefix(f"{name}: ")
+                broken[key] = failure
         return found
+
+
+def _without_name(failure: ImageError, name: str) -> str:
+    return str(failure).removeprefix(f"{name}: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,10 +270,10 @@ def walk(root: Path, leave_out: Path) -> Walk:
 
     for folder, names, files in os.walk(root, onerror=unread):
         here = Path(folder)
-        links = [name for name in names if (here / name).is_symlink() and not name.startswith(".")]
+        # `os.path.islink` is False where the system refuses to say; the walk then lists the folder as unread.
+        links = [name for name in names if os.path.islink(here / name) and not name.startswith(".")]  # noqa: PTH114
         for name in links:
-            if not (here / name).resolve().is_relative_to(root):
-                result.skipped.append((_relative(root, here / name), "a link out of the folder"))
+            _look_at_link(here / name, root, result)
         names[:] = sorted(
             name
             for name in names
@@ -281,6 +287,16 @@ def walk(root: Path, leave_out: Path) -> Walk:
 
 def _relative(root: Path, path: Path) -> str:
     return path.relative_to(root).as_posix()
+
+
+def _look_at_link(folder: Path, root: Path, result: Walk) -> None:
+    try:
+        inside = folder.resolve().is_relative_to(root)
+    except (OSError, RuntimeError) as error:  # RuntimeError for a loop, up to Python 3.12
+        result.skipped.append((_relative(root, folder), getattr(error, "strerror", None) or str(error)))
+    else:
+        if not inside:
+            result.skipped.append((_relative(root, folder), "a link out of the folder"))
 
 
 def _look_at(file: Path, root: Path, result: Walk) -> None:

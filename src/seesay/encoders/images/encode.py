@@ -21,7 +21,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
-from seesay.errors import ImageError
+from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 
 CHUNK = 8  # images a thread takes at a time
@@ -99,12 +99,14 @@ def _encode_chunk(
     for data, name in zip(images, names, strict=True):
         try:
             pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
+            # Cropped at once: a chunk of undiminished scans would be gigabytes.
+            prepared.append([encoder.prepare(pixels) for encoder in encoders])
         except ImageError as error:
             errors.append(error)
-            continue
-        errors.append(None)
-        # Cropped at once: a chunk of undiminished scans would be gigabytes.
-        prepared.append([encoder.prepare(pixels) for encoder in encoders])
+        except MemoryError:
+            errors.append(UnavailableImageError(f"{name}: not enough memory to crop it now."))
+        else:
+            errors.append(None)
     columns = zip(*prepared, strict=True)
     return Encoded([e.encode_prepared(c) for e, c in zip(encoders, columns, strict=bool(prepared))], errors)
 
