@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from seesay.paths import cache_dir, replace_text, replacing
+from seesay.errors import SeesayError
+from seesay.paths import cache_dir, disk_errors, replace_text, replacing, sole_writer
 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,3 +50,57 @@ def test_a_failure_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path) -> 
         write_half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_has_the_mode_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    with replacing(tmp_path / "a.bin") as beside:
+        beside.unlink()
+        beside.touch(0o600)  # as some libraries make theirs
+    assert (tmp_path / "a.bin").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_what_a_kill_left_is_swept(tmp_path: Path) -> None:
+    abandoned, recent, other = (
+        tmp_path / name for name in ("a.bin.12.34.tmp", "a.bin.12.35.tmp", "b.bin.12.34.tmp")
+    )
+    for file in (abandoned, recent, other):
+        file.touch()
+    for file in (abandoned, other):
+        os.utime(file, (time.time() - 7200,) * 2)
+    with replacing(tmp_path / "a.bin") as beside:
+        beside.write_bytes(b"whole")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", recent.name, other.name]
+    (tmp_path / "mine.tmp").touch()
+    with sole_writer(tmp_path / "lock", "taken"):
+        pass
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", "mine.tmp"]
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    with (
+        sole_writer(tmp_path / "lock", "busy here"),
+        pytest.raises(SeesayError, match="busy here"),
+        sole_writer(tmp_path / "lock", "busy here"),
+    ):
+        pass
+    with sole_writer(tmp_path / "lock", "busy here"):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    def write() -> None:
+        with disk_errors(tmp_path), Path("/dev/full").open("w") as file:
+            file.write("x")
+
+    with pytest.raises(SeesayError, match="No space left on device"):
+        write()
+    # Of libraries that keep only the system's words.
+    with (
+        pytest.raises(SeesayError, match=rf"{tmp_path}: cannot be written \(No space"),
+        disk_errors(tmp_path),
+    ):
+        raise RuntimeError("I/O error: No space left on device (os error 28)")
+    with pytest.raises(RuntimeError, match="other"), disk_errors(tmp_path):
+        raise RuntimeError("other")

@@ -1,16 +1,23 @@
-"""The cache folder, and files that a kill never leaves half written."""
+"""The cache folder, files that a kill never leaves half written, and locks."""
 
 from __future__ import annotations
 
+import errno
+import glob
 import os
+import sqlite3
 import threading
+import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_dir
 
 from seesay.errors import SeesayError
+
+_ABANDONED = 3600.0  # seconds; another process may be writing to a younger one
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def cache_dir() -> Path:
@@ -23,14 +30,91 @@ def cache_dir() -> Path:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path` and rename it to `path` at the end, or delete it on an error.
 
-    A kill leaves the old file or the new one, never a part.
+    A kill or a power cut leaves the old file or the new one, never a part. The file's mode is that of any new
+    file, whatever wrote it.
     """
+    sweep(path.parent, glob.escape(path.name), older_than=_ABANDONED)
     beside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
+        beside.touch()
+        mode = beside.stat().st_mode
         yield beside
+        beside.chmod(mode)
+        _flush(beside)
         beside.replace(path)
+        if os.name != "nt":  # Windows cannot open folders
+            _flush(path.parent)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
+    """Delete the temporary files of `replacing` that a kill left in a folder.
+
+    Args:
+        folder: to sweep; 0 seconds are safe only for who alone writes to it.
+        names: a pattern of the files that they stand for.
+        older_than: seconds since they were written to.
+    """
+    for file in folder.glob(f"{names}.[0-9]*.[0-9]*.tmp"):
+        with suppress(OSError):
+            if time.time() - file.stat().st_mtime >= older_than:
+                file.unlink()
+
+
+@contextmanager
+def sole_writer(lock: Path, busy: str) -> Iterator[None]:
+    """Hold a lock file, and sweep its folder of what a killed writer left.
+
+    The system releases the lock when the process ends, however it does.
+
+    Raises:
+        SeesayError: another process holds it, with the message `busy`; or it cannot be written.
+    """
+    # SQLite locks files on every platform.
+    with ExitStack() as stack:
+        try:
+            connection = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
+            stack.enter_context(closing(connection))
+            connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise SeesayError(busy) from error
+            raise SeesayError(f"{lock.parent}: cannot be written ({error}).") from error
+        sweep(lock.parent)
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # Windows deletes no open file
+                lock.unlink()
+
+
+@contextmanager
+def disk_errors(folder: Path) -> Iterator[None]:
+    """Say in a `SeesayError` that the disk of a folder is full or fails, whatever library noticed."""
+    try:
+        yield
+    except SeesayError:
+        raise
+    except Exception as error:
+        for number in _DISK_ERRORS:
+            # Libraries in Rust and C++ keep only the system's words, so the number is not always there.
+            if getattr(error, "errno", None) == number or os.strerror(number) in str(error):
+                place = getattr(error, "filename", None) or folder
+                raise SeesayError(
+                    f"{place}: cannot be written ({os.strerror(number)}); mend that and continue. What was "
+                    "finished is kept."
+                ) from error
+        raise
 
 
 def check_output(out: Path, suffixes: Collection[str]) -> None:

@@ -1,6 +1,7 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
-from seesay.search import store as schema
 from seesay.search.index import Index
 from tests.search import unprivileged
 from tests.search.colours import Colours, gallery, picture
@@ -48,23 +48,101 @@ def test_a_sentence_finds_its_image(index: Index, photos: Path) -> None:
     assert len(both) == 4
 
 
-def test_an_index_that_nobody_can_write_is_searched(
-    index: Index, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+READER = """
+import sys
+from seesay.errors import SeesayError
+from seesay.search.index import Index
+from tests.search.colours import Colours
+try:
+    with Index.open(sys.argv[1], Colours()) as index:
+        print(len(index.search("green")), index.search("something green", k=1)[0].path)
+        index.update_images(sys.argv[2])
+except SeesayError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, tmp_path: Path) -> None:
     index.update_images(photos)
     index.close()
     folder = tmp_path / "copy"
     folder.mkdir()
     shutil.copy(tmp_path / "index" / "index.sqlite", folder)
-    # The tests may run as root, whom no permission stops.
-    monkeypatch.setattr(schema.os, "access", lambda path, mode: False)
-    opened = Index.open(folder, Colours())
-    assert opened.search("something green", k=1)[0].path == "sub/green.png"
-    (photos / "new.png").write_bytes(picture("green"))
-    with pytest.raises(SeesayError, match="readonly"):
-        opened.update_images(photos)
-    opened.close()
-    assert not list(folder.glob("index.sqlite-*"))
+    (folder / "index.sqlite").chmod(0o444)
+    folder.chmod(0o555)
+    said = unprivileged.run(READER, folder, photos)
+    folder.chmod(0o755)
+    found, refused = said.splitlines()
+    assert found == "4 sub/green.png"
+    assert "cannot be written" in refused
+    assert [file.name for file in folder.iterdir()] == ["index.sqlite"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+def test_a_reader_without_permission_to_write_sees_what_a_live_writer_wrote(
+    index: Index, photos: Path
+) -> None:
+    index.update_images(photos)  # still in SQLite's log, beside the file
+    index.folder.chmod(0o555)
+    said = unprivileged.run(READER, index.folder, photos)
+    index.folder.chmod(0o755)
+    assert said.startswith("4 sub/green.png\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+def test_a_reader_that_could_get_wrong_answers_is_told_what_to_do(
+    index: Index, photos: Path, tmp_path: Path
+) -> None:
+    index.update_images(photos)
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    for name in ("index.sqlite", "index.sqlite-wal"):  # as a kill leaves them, without the shared memory
+        shutil.copy(index.folder / name, killed)
+    index.close()
+    folders = [killed]
+    killed.chmod(0o555)
+    if os.getuid() == 0:  # another user's folder, who could write to it at any time
+        os.chown(index.folder, 65534, 65534)
+        folders.append(index.folder)
+    for folder in folders:
+        said = unprivileged.run(READER, folder, photos)
+        folder.chmod(0o755)
+        assert said.count("\n") == 1
+        assert "copy its folder" in said
+        assert str(folder) in said
+    with Index.open(killed, Colours()) as opened:
+        assert opened.count("image") == 4
+
+
+def test_a_damaged_vector_is_not_an_empty_answer(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    for data in (np.full(64, np.nan, np.float16).tobytes(), bytes(10)):
+        with sqlite3.connect(index.store.path) as connection:
+            connection.execute("UPDATE vectors SET data = ? WHERE id = 2", (data,))
+        connection.close()
+        with Index.open(index.folder, Colours()) as opened, pytest.raises(SeesayError, match="damaged"):
+            opened.search("red")
+
+
+def test_a_full_disk_says_so_and_keeps_what_was_finished(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    pages = index.store._connection.execute("PRAGMA page_count").fetchone()[0]
+    index.store._connection.execute(f"PRAGMA max_page_count = {pages}")
+    for i in range(60):
+        (photos / f"{'long name ' * 10}{i}.png").write_bytes(picture("red", "blue", size=(20 + i, 10)))
+    with pytest.raises(SeesayError, match=r"the disk is full.*free some space"):
+        index.update_images(photos)
+    assert index.count("image") == 4
+    index.store._connection.execute("PRAGMA max_page_count = 1000000")
+    assert counts(index.update_images(photos)) == {"added": 60, "unchanged": 4}
+
+
+def test_what_a_killed_update_left_is_swept(index: Index, photos: Path) -> None:
+    left = index.folder / "vectors-image.faiss.123.456.tmp"
+    left.write_bytes(b"half")
+    index.update_images(photos)
+    assert not left.exists()
 
 
 def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Path, matcher: Colours) -> None:

@@ -16,6 +16,7 @@ from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.matchers import Sentences
+from seesay.paths import sole_writer
 from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
@@ -124,7 +125,8 @@ def test_the_folder_holds_what_it_should(finished: Path) -> None:
         "metrics.jsonl",
     } <= names
     assert {"loss.png", "recall.png"} <= names
-    assert not [name for name in names if name.endswith(".tmp")]
+    assert not [name for name in names if name.endswith((".tmp", ".lock"))]
+    assert {(finished / name).stat().st_mode for name in names} == {(finished / "recipe.yaml").stat().st_mode}
 
 
 def test_runs_are_listed(finished: Path) -> None:
@@ -169,6 +171,36 @@ def test_a_corpus_without_train_leaves_no_folder(scenes: Path, tmp_path: Path) -
     with pytest.raises(SeesayError, match="no image in split 'train'"):
         train(small(), read_corpus(photos), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_two_trainings_of_one_folder_are_refused(corpus: Corpus, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "weights.safetensors.12.34.tmp").write_bytes(b"half")  # what a kill left
+    busy = r"run: another process is training this run"
+    with sole_writer(out / "train.lock", "held"), pytest.raises(SeesayError, match=busy):
+        train(small(), corpus, out)
+    train(small("schedule.epochs=1"), corpus, out)
+    assert not list(out.glob("*.tmp"))
+
+
+def test_a_full_disk_is_one_line(corpus: Corpus, tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(SeesayError, match=r"cannot be written \(File too large\)"):
+            train(small("schedule.epochs=1"), corpus, tmp_path / "run")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list((tmp_path / "run").glob("*.tmp"))
+    train(small("schedule.epochs=1"), corpus, tmp_path / "run")
+
+
+def test_a_run_in_a_place_that_is_none(corpus: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SeesayError, match="cannot hold a run"):
+        train(small(), corpus, tmp_path / "file" / "run")
 
 
 def test_nothing_to_resume(corpus: Corpus, tmp_path: Path) -> None:

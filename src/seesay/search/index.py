@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from seesay.data.images import FileSource
 from seesay.errors import SeesayError
+from seesay.paths import disk_errors, sole_writer
 from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
 from seesay.search.embedder import SHIPPED, Embedder, load_embedder
@@ -273,20 +273,11 @@ class Index:
     def _refresh_and_save(self, kind: Kind) -> None:
         with self._searching:
             self._near[kind].refresh()
-            self._near[kind].save()
+            with suppress(OSError):  # it can be built again
+                self._near[kind].save()
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:
-        # A lock that the system releases when the process is killed, on every platform: another SQLite file.
-        lock = sqlite3.connect(self.folder / "update.lock", timeout=0, isolation_level=None)
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError as error:
-            lock.close()
-            raise SeesayError(
-                f"{self.folder}: another update is running; wait until it has finished."
-            ) from error
-        try:
+        busy = f"{self.folder}: another update is running; wait until it has finished."
+        with disk_errors(self.folder), sole_writer(self.folder / "update.lock", busy):
             yield
-        finally:
-            lock.close()

@@ -242,11 +242,12 @@ class Store:
                 WHERE items.kind = ? AND items.generation > ? ORDER BY items.id""",
                 (kind, since),
             ).fetchall()
-        joined = b"".join(data for _, data in rows)
-        if len(joined) != len(rows) * self.dim * 2:
+        if any(len(data) != self.dim * 2 for _, data in rows):
             raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
-        vectors = np.frombuffer(joined, np.float16).reshape(len(rows), self.dim)
+        vectors = np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(len(rows), self.dim)
+        if not np.isfinite(vectors).all():  # a search would find nothing, or anything
+            raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
         return Changes(generation, np.array(alive, np.int64).ravel(), ids, vectors)
 
 
@@ -328,9 +329,22 @@ def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
-        if "locked" in str(error):
+        reason = str(error)
+        if "locked" in reason:
             raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
-        raise SeesayError(f"{path}: cannot be used ({error}); check the disk and its permissions.") from error
+        if "full" in reason:
+            raise SeesayError(
+                f"{path}: the disk is full; free some space and run the same command again. What was "
+                "finished is kept."
+            ) from error
+        if ("unable to open" in reason or "readonly" in reason) and _is_read_only(path):
+            raise SeesayError(
+                f"{path}: cannot be read without writing beside it, since others may write to it; copy its "
+                "folder to one of your own, or have its owner open it first."
+            ) from error
+        raise SeesayError(
+            f"{path}: cannot be used ({reason}); check the disk and its permissions."
+        ) from error
     except sqlite3.DatabaseError as error:
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
@@ -340,15 +354,27 @@ def _file_errors(path: Path) -> Iterator[None]:
 
 
 def _is_read_only(path: Path) -> bool:
-    """Whether an index lies in a folder that this process cannot write to."""
-    return path.exists() and not os.access(path.parent, os.W_OK)
+    """Whether an index exists that this process cannot write to."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _is_immutable(path: Path) -> bool:
+    """Whether nobody has left changes beside an index, in SQLite's log, and nobody can make such a log."""
+    if any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm")):
+        return False
+    if hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY:
+        return True
+    return not path.parent.stat().st_mode & 0o222
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     """A connection with explicit transactions, usable from any thread under its owner's lock."""
-    # A read-only file needs no lock and no log, and none could be made.
-    address = path.resolve().as_uri() + ("?mode=ro&immutable=1" if _is_read_only(path) else "")
-    connection = sqlite3.connect(address, uri=True, timeout=30, isolation_level=None, check_same_thread=False)
+    path = path.resolve()
+    # SQLite writes beside a file that it only reads, unless it is promised that the file never changes.
+    mode = "" if not _is_read_only(path) else "?mode=ro" + ("&immutable=1" if _is_immutable(path) else "")
+    connection = sqlite3.connect(
+        path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
+    )
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 
@@ -365,7 +391,8 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
+            connection.execute("ROLLBACK")
         raise
 
 

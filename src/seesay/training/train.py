@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from seesay.encoders.sentences.base import (
 from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
+from seesay.paths import disk_errors, sole_writer
 from seesay.recipes.load import is_same, read_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.export import try_export
@@ -85,6 +87,18 @@ def train(
         _check_module(recipe, module)
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
     concepts = concepts or out.parent / "concepts"
+    with _holding(out):
+        return _train(recipe, corpus, out, resume, module, concepts)
+
+
+def _train(
+    recipe: Recipe,
+    corpus: Corpus | PhraseCorpus,
+    out: Path,
+    resume: bool,
+    module: nn.Module | None,
+    concepts: Path,
+) -> Run:
     named = with_concept_runs(recipe, concepts)
     _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
@@ -107,6 +121,24 @@ def train(
     run = Run.load(str(out), module=module)
     try_export(run)
     return run
+
+
+@contextmanager
+def _holding(out: Path) -> Iterator[None]:
+    """Hold a run's folder alone; folders that are made for it and stay empty are removed."""
+    made = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeesayError(f"{out}: cannot hold a run ({error.strerror}); choose another --out.") from error
+    busy = f"{out}: another process is training this run; wait until it has ended, or choose another --out."
+    try:
+        with disk_errors(out), sole_writer(out / "train.lock", busy):
+            yield
+    finally:
+        with suppress(OSError):  # not empty
+            for folder in made:
+                folder.rmdir()
 
 
 def _begin(
@@ -136,7 +168,6 @@ def _begin(
     elif isinstance(matcher, Matcher):
         matcher.prepare(PretrainedVectors(vocabulary))
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
-    out.mkdir(parents=True, exist_ok=True)
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
