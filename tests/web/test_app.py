@@ -1,10 +1,13 @@
+import os
 import re
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.web.app import create_app
 from seesay.web.limits import Limits
@@ -165,6 +168,94 @@ def test_files_outside_the_root_are_never_sent(client, photos: Path, tmp_path: P
         response = client.get(address)
         assert response.status_code == 404
         assert str(tmp_path) not in response.text
+
+
+def test_what_is_no_image_by_its_content_is_never_sent(client, photos: Path) -> None:
+    ids = {image["path"]: image["id"] for image in client.get("/api/search?q=red").json()["results"]}
+    (photos / "red.png").write_text("root:x:0:0:root:/root:/bin/bash\n")
+    for address in (f"/api/images/{ids['red.png']}", f"/api/images/{ids['red.png']}/thumbnail"):
+        response = client.get(address)
+        assert response.status_code in (404, 422)
+        assert "bash" not in response.text
+    assert client.get(f"/api/images/{ids['red.png']}").status_code == 404
+    (photos / "red.png").write_bytes(
+        picture("red", format="PPM")
+    )  # browsers do not show it, but it is an image
+    response = client.get(f"/api/images/{ids['red.png']}")
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/octet-stream")
+    assert response.headers["content-disposition"].startswith("attachment")
+
+
+def test_an_index_made_elsewhere_is_served_from_a_confirmed_folder_only(
+    index_path: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+    with pytest.raises(SeesayError, match=rf"not made here by you.*--root {photos}"):
+        create_app(opened(index_path))
+    with pytest.raises(SeesayError, match="not a folder"):
+        Index.open(index_path, Colours(), root=tmp_path / "nowhere")
+    copied = shutil.copytree(photos, tmp_path / "copied")
+    shutil.rmtree(photos)
+    with TestClient(
+        create_app(Index.open(index_path, Colours(), root=copied)), base_url="http://a"
+    ) as client:
+        client.headers["Host"] = "localhost"
+        assert client.get("/api/images/1").status_code == 200
+    with Index.open(index_path, Colours()) as mine:
+        mine.update_images(copied)
+    create_app(opened(index_path))
+
+
+def test_a_range_outside_of_the_file_is_answered_like_every_failure(client: TestClient) -> None:
+    response = client.get("/api/images/1", headers={"Range": "bytes=99999999-"})
+    assert response.status_code == 416
+    assert response.json()["error"]
+    assert response.headers["content-range"].startswith("bytes */")
+    for malformed in ("bytes=a-b", "lines=1-2"):
+        response = client.get("/api/images/1", headers={"Range": malformed})
+        assert (response.status_code, list(response.json())) == (400, ["error"])
+    assert client.get("/api/images/1", headers={"Range": "bytes=0-3"}).status_code == 206
+
+
+def test_every_route_documents_its_failures(client: TestClient) -> None:
+    for path, operations in client.get("/openapi.json").json()["paths"].items():
+        for operation in operations.values():
+            assert {"400", "503"} <= set(operation["responses"]), path
+    answers = client.get("/openapi.json").json()["paths"]["/api/images/{id}"]["get"]["responses"]
+    assert set(answers) == {"200", "400", "404", "416", "422", "503"}
+
+
+def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> None:
+    class Slow(Colours):
+        working = most = 0
+
+        def embed_sentences(self, sentences, query=False):
+            Slow.working += 1
+            Slow.most = max(Slow.most, Slow.working)
+            time.sleep(0.3)
+            Slow.working -= 1
+            return super().embed_sentences(sentences)
+
+    app = create_app(Index.open(index_path, Slow()), limits=Limits(seconds=0.05))
+    with TestClient(app, base_url="http://localhost") as client:
+        for _ in range(3 * (os.cpu_count() or 1)):
+            assert client.get("/api/search?q=red").status_code == 503
+    assert 0 < Slow.most <= (os.cpu_count() or 1)
+
+
+def test_uploads_of_too_many_pixels_or_too_long_to_decode_are_refused(index_path: Path) -> None:
+    limits = Limits(upload_pixels=1000, decode_seconds=5)
+    with TestClient(create_app(opened(index_path), limits=limits), base_url="http://localhost") as client:
+        response = client.post("/api/similar", files={"image": ("a.png", picture("red"))})
+    assert response.status_code == 422
+    assert "60×40, more than 1000 pixels" in response.json()["error"]
+
+
+def test_an_upload_is_scored_as_the_file_would_be(client: TestClient, index_path: Path) -> None:
+    photo = picture("red", "blue", size=(2000, 1500), format="JPEG")
+    found = client.post("/api/similar", files={"image": ("a.jpg", photo)}).json()["results"]
+    with opened(index_path) as index:
+        assert [hit["path"] for hit in found[:1]] == [index.similar(photo, 1)[0].path]
 
 
 def test_an_internal_error_is_json_without_details(index_path: Path) -> None:

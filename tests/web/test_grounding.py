@@ -131,4 +131,4 @@ def test_the_documentation_names_the_routes(client: TestClient) -> None:
     assert {"/api/ground", "/api/images/{id}/ground"} <= set(paths)
     assert all(path in client.get("/docs").text for path in paths)
     answers = paths["/api/ground"]["post"]["responses"]
-    assert set(answers) == {"200", "413", "422", "503"}
+    assert set(answers) == {"200", "400", "413", "422", "503"}

@@ -1,5 +1,8 @@
 import socket
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import httpx2 as httpx
@@ -8,6 +11,7 @@ import uvicorn
 
 from seesay.errors import SeesayError
 from seesay.web.app import serve
+from seesay.web.limits import Limits
 from tests.search.colours import opened
 
 
@@ -30,7 +34,9 @@ def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str
         serve(opened(index_path), port=0, ground_run=run)
 
 
-def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
+@contextmanager
+def serving(index_path: Path, monkeypatch: pytest.MonkeyPatch, **limits: float) -> Iterator[int]:
+    """A server in a thread; yields its port."""
     servers: list[uvicorn.Server] = []
     monkeypatch.setattr(uvicorn, "Server", lambda config: servers.append(Server(config)) or servers[-1])
     address: list[str] = []
@@ -40,14 +46,73 @@ def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatc
         address.append(url)
         announced.set()
 
-    thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs={"port": 0, "ready": ready})
+    options = {"port": 0, "ready": ready, "limits": Limits(**limits)}
+    thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs=options)
     thread.start()
     assert announced.wait(20)
-    response = httpx.get(f"{address[0]}/api/status")
+    yield int(address[0].rpartition(":")[2])
     servers[0].should_exit = True
     thread.join(20)
+
+
+def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
+    with serving(index_path, monkeypatch) as port:
+        response = httpx.get(f"http://127.0.0.1:{port}/api/status")
     assert response.json()["images"] == 5
     assert "server" not in response.headers
+
+
+UPLOAD = b"POST /api/similar HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+HALF = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nX-Half: "
+
+
+def test_half_sent_requests_are_ended_and_keep_nobody_out(index_path: Path, monkeypatch) -> None:
+    with serving(index_path, monkeypatch, header_seconds=1.0) as port, ExitStack() as stack:
+        held = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(300)]
+        for one in held:
+            with suppress(OSError):
+                one.sendall(HALF)
+        status = httpx.get(f"http://127.0.0.1:{port}/api/status").status_code
+        assert status == 200
+        started = time.monotonic()
+        held[-1].settimeout(10)
+        while time.monotonic() - started < 10:  # a byte now and then extends nothing
+            try:
+                held[-1].sendall(b"a")
+                time.sleep(0.1)
+            except OSError:
+                break
+        assert time.monotonic() - started < 3
+
+
+def test_half_sent_bodies_are_ended(index_path: Path, monkeypatch) -> None:
+    with (
+        serving(index_path, monkeypatch, seconds=0.5) as port,
+        socket.create_connection(("127.0.0.1", port)) as half,
+    ):
+        half.sendall(UPLOAD + b"Content-Length: 1000\r\n\r\n--x\r\n")
+        half.settimeout(10)
+        started = time.monotonic()
+        answer = half.recv(10_000)
+        while half.recv(10_000):
+            pass
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert time.monotonic() - started < 5
+
+
+def test_a_large_upload_is_cut_after_its_answer(index_path: Path, monkeypatch) -> None:
+    sent = 0
+    with serving(index_path, monkeypatch, upload_bytes=100_000) as port:
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.settimeout(10)
+            client.sendall(UPLOAD + b"Content-Length: 1000000000\r\n\r\n")
+            with suppress(OSError):
+                while sent < 1_000_000_000:
+                    sent += client.send(bytes(1 << 16))
+            with suppress(ConnectionResetError):
+                assert client.recv(10_000).startswith(b"HTTP/1.1 413")
+        assert sent < 50_000_000  # a megabyte, and what sockets buffer
+        assert httpx.get(f"http://127.0.0.1:{port}/api/status").status_code == 200
 
 
 Server = uvicorn.Server

@@ -171,9 +171,12 @@ def serve(
     ground: opt.GroundRun = opt.GROUND_RUN,
     rerank: opt.Rerank = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
+    root: Annotated[
+        Path | None, typer.Option(help="The folder of the images, for an index that was made elsewhere.")
+    ] = None,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index
     from seesay.web.app import serve as run_server
 
-    run_server(Index.open(folder), host, port, ground, rerank)
+    run_server(Index.open(folder, root=root), host, port, ground, rerank)

@@ -96,6 +96,15 @@ def read_header(data: bytes, name: str) -> ImageHeader:
     return ImageHeader(image.format or "?", image.mode, image.width, image.height, animated)
 
 
+def file_format(file: Path) -> str | None:
+    """Read the format of an image file from its first bytes, such as "PNG"; None if it is no image."""
+    try:
+        with Image.open(file, formats=_formats()) as image:
+            return image.format
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        return None
+
+
 def upright_size(data: bytes, name: str) -> tuple[int, int]:
     """Read width and height in pixels after EXIF rotation, without decoding; raise ImageError as `decode`."""
     image = _open(data, name)

@@ -18,6 +18,7 @@ from seesay.paths import disk_errors, sole_writer
 from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
 from seesay.search.embedder import SHIPPED, Embedder, load_embedder
+from seesay.search.seal import is_sealed
 from seesay.search.store import Item, Kind, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images
@@ -84,8 +85,15 @@ class Index:
         []
     """
 
-    def __init__(self, folder: Path, store: Store, run: str | Path | Embedder | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        run: str | Path | Embedder | None = None,
+        root: Path | None = None,
+    ) -> None:
         self.folder = folder
+        self._root = root
         self.store = store
         self.thumbnails = Thumbnails(folder / "thumbnails")
         self._embedder: Embedder | None = None
@@ -119,17 +127,27 @@ class Index:
         return cls(folder, Store.create(folder / _FILE, *facts), embedder)
 
     @classmethod
-    def open(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
+    def open(
+        cls,
+        folder: str | Path,
+        run: str | Path | Embedder | None = None,
+        root: str | Path | None = None,
+    ) -> Self:
         """Open the index in a folder.
 
         Args:
             folder: of the index.
             run: the run that the vectors are of; by default the one that the index names, loaded when needed.
+            root: the folder that its images are in; by default the one that the index names.
 
         Raises:
-            SeesayError: there is no index, it is damaged, or its vectors are of another run.
+            SeesayError: there is no index, it is damaged, its vectors are of another run, or `root` is no
+                folder.
         """
-        return cls(Path(folder), Store.open(Path(folder) / _FILE), run)
+        if root is not None and not Path(root).is_dir():
+            raise SeesayError(f"{root}: not a folder; name the one that holds the images of the index.")
+        there = None if root is None else Path(root).resolve()
+        return cls(Path(folder), Store.open(Path(folder) / _FILE), run, there)
 
     @classmethod
     def open_or_create(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
@@ -178,7 +196,24 @@ class Index:
 
     def root(self) -> Path | None:
         """Return the folder that a hit's `path` is relative to; None before the first update of images."""
-        return self.store.root()
+        return self._root or self.store.root()
+
+    def check_root(self) -> None:
+        """Check that who opened the index knows which folder it makes readable, before that is published.
+
+        An index that someone else made can name any folder of this machine.
+
+        Raises:
+            SeesayError: another user or machine made the index, and it was opened without its root.
+        """
+        root = self.store.root()
+        if self._root is not None or root is None:
+            return
+        if not is_sealed(self.store.meta["identity"], root, self.store.seal()):
+            raise SeesayError(
+                f"{self.folder}: was not made here by you, and would show the images in {root}. Confirm the "
+                f"folder of its images with --root {root}, or update the index."
+            )
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind, "image" or "sentence"."""
@@ -241,7 +276,7 @@ class Index:
 
     def file_of(self, item: Item) -> Path | None:
         """Return the file of an image; None if it is gone or no longer lies under the root."""
-        root = self.store.root()
+        root = self.root()
         if root is None or item.path is None:
             return None
         file = (root / item.path).resolve()

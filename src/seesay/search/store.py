@@ -196,9 +196,17 @@ class Store:
 
     def root(self) -> Path | None:
         """Return the folder that paths are relative to; None before the first update of images."""
+        root = self._meta("root")
+        return None if root is None else Path(root)
+
+    def seal(self) -> str:
+        """Return the seal of the root; empty if there is none."""
+        return self._meta("seal") or ""
+
+    def _meta(self, key: str) -> str | None:
         with self._read() as connection:
-            row = connection.execute("SELECT value FROM meta WHERE key = 'root'").fetchone()
-        return Path(row[0]) if row else None
+            row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else None
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind."""
@@ -259,9 +267,10 @@ class Writer:
         self._generation = generation
         connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
 
-    def set_root(self, root: Path) -> None:
-        """Set the folder that paths are relative to."""
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('root', ?)", (str(root),))
+    def set_root(self, root: Path, seal: str) -> None:
+        """Set the folder that paths are relative to, and its seal, see `seesay.search.seal`."""
+        rows = [("root", str(root)), ("seal", seal)]
+        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None

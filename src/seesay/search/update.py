@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from seesay.data.images import IMAGE_SUFFIXES, content_key, upright_size
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder
+from seesay.search.seal import seal
 from seesay.search.store import Item, Store, Writer
 from seesay.search.thumbnails import Thumbnails
 
@@ -136,7 +137,7 @@ class _Update:
         """Embed the files that are not as they were."""
         todo = [file for file in self._there.files.values() if not self._is_unchanged(file)]
         with self._store.write() as writer:
-            writer.set_root(self._root)
+            writer.set_root(self._root, seal(self._store.meta["identity"], self._root))
         done = 0
         progress(done, len(todo))
         for batch in read_ahead(self._root, todo):

@@ -25,7 +25,9 @@ from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
-from seesay.web.limits import Guard, Limits, error
+from seesay.web.answers import failures
+from seesay.web.connections import Connection
+from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, error
 from seesay.web.routes import grounding_routes, image_routes, query_routes
 from seesay.web.service import Lazy, Service
 
@@ -47,13 +49,14 @@ def create_app(
     Args:
         index: to serve.
         hosts: names that the server answers to, besides numeric addresses.
-        limits: of one request.
+        limits: of requests and connections; `serve` alone limits connections.
         ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results on request.
 
     Raises:
-        SeesayError: no such run to re-rank with.
+        SeesayError: no such run to re-rank with, or the index was made elsewhere, see `Index.check_root`.
     """
+    index.check_root()
     if rerank_run is not None:
         check_reranks(rerank_run)
     reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
@@ -62,10 +65,16 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         yield
-        index.close()
+        service.close()
 
-    # FastAPI's own documentation pages load scripts from elsewhere.
-    app = FastAPI(title="seesay", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(
+        title="seesay",
+        version=__version__,
+        docs_url=None,  # FastAPI's own documentation pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        responses=failures(400, 503),
+    )
     app.add_middleware(Guard, limits=service.limits, hosts=hosts)
     _add_error_handlers(app)
     for routes in (query_routes, image_routes, grounding_routes):
@@ -115,6 +124,7 @@ def serve(
     ground_run: str = SHIPPED,
     rerank_run: str | None = None,
     ready: Callable[[str], None] = _announce,
+    limits: Limits | None = None,
 ) -> None:
     """Serve an index until interrupted, then close it.
 
@@ -125,9 +135,11 @@ def serve(
         ground_run: as in `create_app`.
         rerank_run: as in `create_app`.
         ready: called with the page's address.
+        limits: of requests and connections.
 
     Raises:
-        SeesayError: a run is missing or of another kind, or the port cannot be used.
+        SeesayError: a run is missing or of another kind, the port cannot be used, or the index was made
+            elsewhere.
     """
     if ground_run != SHIPPED and not can_ground(ground_run):
         raise SeesayError(
@@ -136,9 +148,15 @@ def serve(
         )
     _ = index.run  # a missing run is an error now, not at the first query
     names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
-    app = create_app(index, hosts=names, ground_run=ground_run, rerank_run=rerank_run)
+    limits = limits or Limits()
+    app = create_app(index, names, limits, ground_run, rerank_run)
     config = uvicorn.Config(
-        app, log_level="warning", server_header=False, limit_concurrency=256, timeout_graceful_shutdown=3
+        app,
+        http=partial(Connection, limits),  # type: ignore[arg-type]  # called like a class
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=MAX_CONNECTIONS + 1,
+        timeout_graceful_shutdown=3,
     )
     with _listen(host, port) as listening:
         shown = f"[{host}]" if ":" in host else host

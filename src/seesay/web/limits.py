@@ -6,6 +6,7 @@ import ipaddress
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_ANSWERS = 200
+MAX_CONNECTIONS = 250
 MAX_CHARACTERS = 500
 
 # Of the multipart body around the file.
@@ -35,10 +37,23 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one request."""
+    """The limits of a request, its upload and its connection.
+
+    Attributes:
+        upload_bytes: of an encoded image.
+        upload_pixels: its width × height.
+        seconds: until an answer begins, the time to send the request included.
+        header_seconds: in which the headers of a request must arrive.
+        decode_seconds: in which an upload must be decoded.
+        connections_an_address: connections from one address; a proxy is one.
+    """
 
     upload_bytes: int = 20 * 2**20
+    upload_pixels: int = 50_000_000
     seconds: float = 30.0
+    header_seconds: float = 10.0
+    decode_seconds: float = 10.0
+    connections_an_address: int = 64
 
 
 def error(status: int, message: str) -> JSONResponse:
@@ -109,12 +124,26 @@ class Guard:
 
 
 def _with_headers(send: Send) -> Send:
+    """Add the security headers, and make the body of every failure the same JSON."""
+    failure: Message | None = None
+
     async def sending(message: Message) -> None:
+        nonlocal failure
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
-        await send(message)
+            if message["status"] >= 400 and headers.get("content-type") != "application/json":
+                failure = message  # Starlette's own, such as of a range outside of a file
+                return
+        if failure is None:
+            await send(message)
+        elif not message.get("more_body", False):
+            response = error(failure["status"], f"{HTTPStatus(failure['status']).phrase}.")
+            headers = MutableHeaders(scope=failure)
+            headers["content-type"], headers["content-length"] = "application/json", str(len(response.body))
+            await send(failure)
+            await send({"type": "http.response.body", "body": response.body})
 
     return sending
 

@@ -12,7 +12,7 @@ from fastapi.responses import FileResponse, Response
 from PIL import Image
 
 from seesay import __version__
-from seesay.data.images import FileSource
+from seesay.data.images import FileSource, file_format
 from seesay.errors import ImageError
 from seesay.grounding.ground import Grounding, can_ground
 from seesay.web.answers import GroundingAnswer, Images, Sentences, Status, failures
@@ -96,12 +96,12 @@ def grounding_routes(service: Service) -> APIRouter:
             image, name = read()
             return service.grounder.get().ground(image, name, text, k)
 
-        return GroundingAnswer.from_grounding(*await service.timed(work))
+        return GroundingAnswer.from_grounding(*await service.timed(work, service.pictures))
 
     @router.post("/ground", responses=failures(422, 503, 413))
     async def ground(image: _Upload, q: _Phrases, k: _Boxes = 1) -> GroundingAnswer:
         """Find the boxes of what a sentence names in an uploaded image."""
-        data = await service.uploaded(image)
+        data = await service.uploaded(image, whole=True)
         return await answer(lambda: (data, "the image"), q, k)
 
     @router.get("/images/{id}/ground", responses=failures(422, 503, 404))
@@ -122,18 +122,20 @@ def grounding_routes(service: Service) -> APIRouter:
 
 def image_routes(service: Service) -> APIRouter:
     """Build `/api/images/{id}` and its thumbnail."""
-    Image.init()  # registers all formats, for `_media_type`
-    router = APIRouter(prefix="/api/images", tags=["images"], responses=failures(404))
+    router = APIRouter(prefix="/api/images", tags=["images"], responses=failures(404, 422))
 
-    @router.get("/{id}", response_class=FileResponse)
+    @router.get("/{id}", response_class=FileResponse, responses=failures(416))
     async def image(id: _Id) -> FileResponse:
         """Return the original file of an image."""
 
         def work() -> tuple[Path, str]:
             _, file = service.image(id)
-            return file, _media_type(file)
+            type_ = _media_type(file)
+            if type_ is None:  # an index can name any file
+                raise HTTPException(404, f"The file of image {id} is no image; update the index.")
+            return file, type_
 
-        file, type_ = await service.run(work)
+        file, type_ = await service.run(work, service.pictures)
         return FileResponse(
             file,
             media_type=type_,
@@ -157,16 +159,14 @@ def image_routes(service: Service) -> APIRouter:
                 raise HTTPException(404, f"The file of image {id} cannot be read.") from error
             return Response(content, media_type="image/jpeg", headers=headers)
 
-        return await service.run(work)
+        return await service.run(work, service.pictures)
 
     return router
 
 
-def _media_type(file: Path) -> str:
+def _media_type(file: Path) -> str | None:
     """The type by content, since suffixes lie; one that browsers save if they cannot show the format."""
-    try:
-        with Image.open(file, formats=[name for name in _SHOWN if name in Image.OPEN]) as image:
-            kind = "JPEG" if image.format == "MPO" else str(image.format)
-            return Image.MIME[kind]
-    except Exception:  # Pillow's plugins raise nearly anything on damaged files
-        return _UNKNOWN_TYPE
+    kind = file_format(file)
+    if kind is None:
+        return None
+    return Image.MIME["JPEG" if kind == "MPO" else kind] if kind in _SHOWN else _UNKNOWN_TYPE

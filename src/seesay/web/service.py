@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from anyio import CapacityLimiter, to_thread
 from fastapi import HTTPException, UploadFile
 
+from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.grounding.ground import Grounder
 from seesay.runs.run import Run
 from seesay.search.index import Hit, Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.search.store import Item
 from seesay.web.answers import Reranking
+from seesay.web.decoding import Decoders
 from seesay.web.limits import Limits, too_large
 
 T = TypeVar("T")
+_MAX_DECODERS = 4  # each may take more than a gigabyte
 
 
 class Lazy(Generic[T]):
@@ -40,7 +44,10 @@ class Lazy(Generic[T]):
 
 
 class Service:
-    """What every route needs. It works on one query a core at a time, and on one re-ranking.
+    """What every route needs.
+
+    Queries, pictures, uploads and re-rankings have threads of their own, so that none waits for another kind.
+    Work goes on when its client has left, and keeps its thread until it has ended.
 
     Args:
         index: to search.
@@ -54,22 +61,38 @@ class Service:
     ) -> None:
         self.index, self.limits, self.ground_run, self.reranker = index, limits, ground_run, reranker
         self.grounder = Lazy(lambda: Grounder(Run.load(ground_run)))
-        self._queries = CapacityLimiter(os.cpu_count() or 1)
+        cores = os.cpu_count() or 1
+        self._queries = ThreadPoolExecutor(cores, "seesay-query")
+        self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
+        self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
-        self._rerankings = CapacityLimiter(1)
+        self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
+        self._decoders = Decoders(limits.decode_seconds, limits.upload_pixels)
 
-    async def run(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
-        """Do blocking work in a thread, which a request that has run out of time does not wait for."""
-        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter or self._queries)
+    def close(self) -> None:
+        """Begin no more work, and close the index."""
+        for threads in (self._queries, self.pictures, self._uploads, self._rerankings):
+            threads.shutdown(wait=False, cancel_futures=True)
+        self._decoders.close()
+        self.index.close()
 
-    async def timed(self, work: Callable[[], T], limiter: CapacityLimiter | None = None) -> tuple[T, float]:
+    async def run(self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
+        """Do blocking work in a thread, by default one for queries.
+
+        If the request runs out of time, work that has not begun is dropped.
+        """
+        return await asyncio.get_running_loop().run_in_executor(threads or self._queries, work)
+
+    async def timed(
+        self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None
+    ) -> tuple[T, float]:
         """Do blocking work in a thread; return its result and the milliseconds it took."""
 
         def clocked() -> tuple[T, float]:
             started = time.perf_counter()
             return work(), round((time.perf_counter() - started) * 1e3, 3)
 
-        return await self.run(clocked, limiter)
+        return await self.run(clocked, threads)
 
     async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[list[Hit], float, Reranking]:
         """Query the re-ranker; return hits, milliseconds and a summary. 422 if the server has none."""
@@ -81,13 +104,28 @@ class Service:
         done = Reranking(compared=found.compared, left=len(found.issues), milliseconds=milliseconds)
         return found.hits, took, done
 
-    async def uploaded(self, file: UploadFile) -> bytes:
-        """Read an upload within the limit."""
-        limit = self.limits.upload_bytes
-        data = await file.read(limit + 1)
-        if len(data) > limit:
-            raise too_large(limit)
-        return data
+    async def uploaded(self, file: UploadFile, whole: bool = False) -> bytes:
+        """Read an upload within the limits, and decode it in another process.
+
+        Args:
+            file: the upload.
+            whole: keep all pixels; by default a JPEG is decoded as for encoding, at a fraction of its size.
+
+        Returns:
+            The image as PPM, which takes no time to decode.
+
+        Raises:
+            ImageError: it is no image, has too many pixels, or takes too long.
+        """
+
+        def work() -> bytes:
+            limit = self.limits.upload_bytes
+            data = file.file.read(limit + 1)
+            if len(data) > limit:
+                raise too_large(limit)
+            return self._decoders.decode(data, None if whole else SHARED_SIDE)
+
+        return await self.run(work, self._uploads)
 
     def image(self, id_: int) -> tuple[Item, Path]:
         """Return an image of the index and its file; 404 if either does not exist."""

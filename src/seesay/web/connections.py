@@ -1,0 +1,112 @@
+"""Connections that cannot be held by saying half of something: limits of time and number.
+
+uvicorn waits for the rest of a request as long as the client likes, counts such connections like working
+ones, and reads a body to its end after it has been answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from seesay.web.limits import MAX_CONNECTIONS, Limits
+
+_AFTER_ANSWER_BYTES = 2**20  # of a body that are read after its answer, so that the client sees the answer
+_AFTER_ANSWER_SECONDS = 2.0
+_GRACE_SECONDS = 2.0  # for the answer that the time of a request is over
+
+
+class Connection(H11Protocol):
+    """A connection, HTTP/1.1.
+
+    A new one beyond the limits closes the one that has waited longest for the rest of a request.
+
+    Args:
+        limits: of the server.
+        options: of uvicorn's protocol.
+    """
+
+    def __init__(self, limits: Limits, **options: Any) -> None:
+        super().__init__(**options)
+        self._limits = limits
+        self._timer: asyncio.TimerHandle | None = None
+        self._timed_state: object = None
+        self._unread = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Accept a connection, or close it or another one."""
+        super().connection_made(transport)
+        self.accepted = self.loop.time()
+        self._time()
+        everyone = [one for one in self.connections if isinstance(one, Connection)]
+        neighbours = [one for one in everyone if one.host == self.host]
+        if len(neighbours) > self._limits.connections_an_address:
+            (_longest_waiting(neighbours) or self).drop()
+        elif len(everyone) > MAX_CONNECTIONS and (waiting := _longest_waiting(everyone)):
+            waiting.drop()
+
+    @property
+    def host(self) -> str:
+        """The client's address."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client has not yet sent a whole request."""
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def drop(self) -> None:
+        """Close the connection at once."""
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sends, and time the rest."""
+        super().data_received(data)
+        self._time()
+        if self._is_answered_early():
+            self._unread += len(data)
+            if self._unread > _AFTER_ANSWER_BYTES:
+                self.drop()
+
+    def on_response_complete(self) -> None:
+        """Finish an answer; a body that is still being sent is cut soon."""
+        super().on_response_complete()
+        if self._is_answered_early():
+            self._unread = 0
+            self._restart(_AFTER_ANSWER_SECONDS)
+        else:
+            self._time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._restart(None)
+        super().connection_lost(exc)
+
+    def _is_answered_early(self) -> bool:
+        answered = self.cycle is not None and self.cycle.response_complete
+        return answered and self.conn.their_state is h11.SEND_BODY
+
+    def _time(self) -> None:
+        """Begin to count when headers or a body begin; sending more of the same extends nothing."""
+        state = self.conn.their_state
+        if state is not self._timed_state:
+            self._timed_state = state
+            times = {
+                h11.IDLE: self._limits.header_seconds,
+                h11.SEND_BODY: self._limits.seconds + _GRACE_SECONDS,
+            }
+            self._restart(times.get(state))
+
+    def _restart(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self.drop)
+
+
+def _longest_waiting(connections: list[Connection]) -> Connection | None:
+    waiting = [one for one in connections if one.is_waiting]
+    return min(waiting, key=lambda one: one.accepted, default=None)
