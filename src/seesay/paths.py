@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import json
 import os
 import sqlite3
 import threading
@@ -11,12 +12,14 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from platformdirs import user_cache_dir
 
 from seesay.errors import SeesayError
 
 _ABANDONED = 3600.0  # seconds; another process may be writing to a younger one
+_MAX_JSON_BYTES = 16 << 20
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
@@ -137,6 +140,23 @@ def writing(out: Path) -> Iterator[Path]:
             yield beside
     except OSError as error:
         raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+
+
+def read_small_json(path: Path) -> Any:
+    """Read JSON that a run keeps, such as a vocabulary.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is not JSON, nested too deeply, or far too large.
+    """
+    with path.open("rb") as file:
+        text = file.read(_MAX_JSON_BYTES + 1)
+    if len(text) > _MAX_JSON_BYTES:
+        raise ValueError(f"more than {_MAX_JSON_BYTES >> 20} MB")
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def replace_text(path: Path, text: str) -> None:

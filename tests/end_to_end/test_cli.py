@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from PIL import Image
 
 from seesay import __version__ as version
+from seesay.cli.printing import show_hits
 from seesay.data.readers import read_corpus
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
@@ -54,6 +57,31 @@ def index(run: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     assert (report["added"], report["images"], report["sentences"]) == (7, 7, 2)
     assert [path for path, _ in report["skipped"]] == ["broken.jpg"]
     return folder
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_control_characters_of_file_names_are_escaped_on_terminals(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    names = ("a\x1b[31m.png", "b\u202egnp.png", "c\n.png")
+    for name in names:
+        Image.new("RGB", (8, 8)).save(photos / name)
+    (photos / "broken\x1b]0;title\x07.png").write_bytes(b"no image")
+    done = seesay("index", photos, "--out", tmp_path / "index")
+    assert "\x1b" not in done.stderr
+    assert "broken\\x1b]0;title\\x07.png" in done.stderr
+    with Index.open(tmp_path / "index") as index:
+        hits = index.search("black")
+        assert {hit.path for hit in hits} == set(names)
+        for stream in (Terminal(), io.StringIO()):
+            with redirect_stdout(stream):
+                show_hits(hits, None, "black", as_json=False)
+            raw = [name for name in names if name in stream.getvalue()]
+            assert raw == ([] if stream.isatty() else list(names))
 
 
 def test_help_has_an_example_for_every_command() -> None:

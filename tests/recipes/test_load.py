@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +116,30 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("about: naïve".encode("latin-1"))
     with pytest.raises(SeesayError, match=r"latin\.yaml: cannot be read as UTF-8"):
         load_recipe(str(tmp_path / "latin.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 20_000, "nested too deeply"),
+        ("a: " + "{b: " * 4000, "nested too deeply"),
+        ("- " * 9000, "nested too deeply"),
+        ("a: &a [*a]", "nested too deeply"),
+        ("".join(f"a{i}: {i}\n" for i in range(200_000)), "more than 20000 characters"),
+        (
+            "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise("abcdefghij")),
+            "its aliases stand for 4412961506 values",
+        ),
+    ],
+)
+def test_files_made_to_take_long_are_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    started = time.perf_counter()
+    with pytest.raises(SeesayError, match=said):
+        load_recipe(str(path))
+    assert time.perf_counter() - started < 5  # a second, on a machine that does nothing else
 
 
 def test_single_values_are_changed() -> None:

@@ -54,6 +54,19 @@ def test_csv_has_every_figure_unrounded(table):
     assert (third["seeds"], third["S R@1"]) == ("0", "")
 
 
+def test_csv_cells_that_a_spreadsheet_would_compute_are_quoted():
+    definition = TableDefinition(
+        name="mine",
+        title="t",
+        corpus="flickr8k",
+        protocol="standard",
+        rows={"=1+1": ["vse++"], "@x": ["dvsa"]},
+    )
+    [first, second] = csv.DictReader(io.StringIO(as_csv(PaperTable(definition, "flickr8k", "test"))))
+    assert (first["group"], second["group"]) == ("'=1+1", "'@x")
+    assert first["recipe"] == "vse++"
+
+
 def test_latex_is_whole_and_escaped(table):
     text = as_latex(table)
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))

@@ -42,7 +42,9 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     assert Vocabulary.load(tmp_path / "v.json").words == vocabulary.words
 
 
-@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1, 2]"])
+@pytest.mark.parametrize(
+    "content", ["{", '{"a": 1}', "[1, 2]", "[" * 100_000, '["a"]' + " " * (17 << 20)], ids=range(5)
+)
 def test_a_damaged_file_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "v.json"
     path.write_text(content)

@@ -13,6 +13,7 @@ import typer
 from seesay.cli import learn, look, use
 from seesay.cli.options import app
 from seesay.device import choose_device, chosen_device
+from seesay.cli.printing import visible
 from seesay.errors import SeesayError
 
 __all__ = ["app", "learn", "look", "main", "use"]
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app((sys.argv[1:] if arguments is None else arguments) or ["--help"], standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
-        _fail(str(error))
+        _fail(visible(str(error)))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit("seesay: stopped; run the same command again to continue.")
     except Exception as error:

@@ -34,6 +34,7 @@ def train(
         list[str] | None, typer.Option(metavar="LOGGER", help="Log each epoch: tensorboard or wandb.")
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
+    _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
@@ -66,6 +67,7 @@ def evaluate(
     answers: opt.Answers = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     iou: opt.Iou = None,
     boxes: opt.Boxes = None,
     at: opt.At = None,
@@ -135,6 +137,7 @@ def report(
     split: opt.Split = "test",
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     out: Annotated[Path, typer.Option(help="The HTML file to write.")] = Path("report.html"),
     device: opt.Device = None,  # noqa: ARG001 — see its callback
 ) -> None:
@@ -178,6 +181,7 @@ def table(
     ] = None,
     images: opt.Images = None,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     folder: Annotated[Path, typer.Option("--runs", help="The folder of the table's runs.")] = opt.RUNS,
     seeds: Annotated[str, typer.Option(help="The seeds of each row's runs, such as 1,2,3.")] = "1",
     change: opt.Changes = None,

@@ -18,6 +18,7 @@ from seesay.errors import SeesayError
 def data(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus of captioned images, or phrases.")],
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     phrases: Annotated[bool, typer.Option("--phrases", help="The corpus holds phrases with boxes.")] = False,
     images: opt.Images = None,
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
@@ -51,6 +52,7 @@ def features(
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     data_format: opt.Format = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
+    _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
@@ -121,6 +123,7 @@ def concepts(
         bool, typer.Option("--regions", help="Also score 50 regions of the image, which takes a second.")
     ] = False,
     data_format: opt.Format = None,
+    _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""

@@ -69,6 +69,24 @@ Format = Annotated[str | None, typer.Option("--format", help="The corpus's forma
 Images = Annotated[
     Path | None, typer.Option("--images", help="The folder of the phrases' images, if they are elsewhere.")
 ]
+
+
+def _allow_outside(context: typer.Context, wanted: bool) -> bool:
+    if wanted:
+        from seesay.data.images import outside_allowed
+
+        context.with_resource(outside_allowed())
+    return wanted
+
+
+AllowOutside = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside",
+        callback=_allow_outside,
+        help="Take images that the corpus names by absolute paths outside of its folder.",
+    ),
+]
 Split = Annotated[str, typer.Option(help="train, val or test.")]
 Protocol = Annotated[
     str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from seesay.search.rerank import Reranked
     from seesay.search.update import UpdateReport
     from seesay.text.concepts import ConceptVocabulary
+
+
+_COMMANDS = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def show(result: Any, as_json: bool, for_people: Callable[..., None], *more: Any) -> None:
@@ -56,7 +60,7 @@ def show_hits(hits: Sequence[Hit], root: Path | None, query: str, as_json: bool)
         former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
         column = f"{former:<9}" if reranked else ""
         path = root / hit.path if root and hit.path else hit.path
-        print(f"{hit.score:.3f}  {column}{path or hit.text}")
+        print(for_screen(f"{hit.score:.3f}  {column}{path or hit.text}"))
 
 
 def print_reranking(reranked: Reranked) -> list[Hit]:
@@ -168,7 +172,17 @@ def print_update(folder: Path, report: UpdateReport, images: int, sentences: int
 
 def tell(line: str) -> None:
     """Print a line on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    print(visible(line), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    """Escape what would command a terminal, or turn the direction of a line; file names can hold it."""
+    return _COMMANDS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def for_screen(text: str) -> str:
+    """Return a line of standard output: as it is, or on a terminal `visible`."""
+    return visible(text) if sys.stdout.isatty() else text
 
 
 def print_corpus(
@@ -205,7 +219,7 @@ def print_corpus(
         )
     for kind, count in summary.issues.counts.most_common():
         line = f"{count} × {kind}, such as {'; '.join(summary.issues.examples[kind][:3])}"
-        out.print(line, highlight=False, markup=False)
+        out.print(for_screen(line), highlight=False, markup=False)
 
 
 def wide() -> Console:

@@ -14,6 +14,8 @@ import os
 import tarfile
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -249,6 +251,23 @@ def _plain_name(name: str) -> str | None:
     return "/".join(part for part in parts if part != "/")
 
 
+OUTSIDE = "absolute path outside of the corpus, ignored (--allow-outside takes it)"
+_outside_allowed: ContextVar[bool] = ContextVar("outside_allowed", default=False)
+
+
+@contextmanager
+def outside_allowed(allowed: bool = True) -> Iterator[None]:
+    """Let the corpora that are read inside name images anywhere, by absolute paths.
+
+    A corpus of someone else could otherwise have private images measured, drawn into reports and shared.
+    """
+    token = _outside_allowed.set(allowed)
+    try:
+        yield
+    finally:
+        _outside_allowed.reset(token)
+
+
 class ImageFinder:
     """Looks names up in every folder below a root, then in the tars that lie in the root.
 
@@ -266,13 +285,16 @@ class ImageFinder:
     def find(self, name: str, folder: str = "") -> ByteSource | None:
         """Find the image of that name, listed as being in `folder`; None if it is missing."""
         path = Path(name)
-        if path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and path.is_file():
+        absolute = path.is_absolute() and path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+        if absolute and (_outside_allowed.get() or path.resolve().is_relative_to(self._root.resolve())):
             return FileSource(path)
         key = _key(f"{folder}/{name}" if folder else name)
         found = self._look_up(key)
         if found is None and not self._tars_read:
             self._read_tars()
             found = self._look_up(key)
+        if found is None and absolute:
+            self._issues.add(OUTSIDE, name)
         return found
 
     def _look_up(self, key: str) -> ByteSource | None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import read_small_json, replace_text
 
 LOCK = "lock"  # the file by which a folder is held
 
@@ -161,7 +161,7 @@ def _check_meta(folder: Path, meta: Mapping[str, object]) -> None:
         replace_text(path, json.dumps(meta, indent=1))
         return
     try:
-        found = json.loads(path.read_text())
+        found = read_small_json(path)
     except ValueError:
         found = None
     if found != meta:

@@ -25,6 +25,8 @@ Values: TypeAlias = dict[str, Any]
 _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "regions")
+# Ten times what any recipe has; more would take seconds to parse.
+_MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
 
 def list_recipes() -> list[Recipe]:
@@ -200,20 +202,38 @@ def read_yaml(path: Path, where: str) -> Values:
         SeesayError: it cannot be read, or holds something else; the message begins with `where`.
     """
     try:
-        return parse_yaml(path.read_text(encoding="utf-8"), where)
+        with path.open(encoding="utf-8") as file:
+            return parse_yaml(file.read(_MAX_CHARACTERS + 1), where)
     except (OSError, UnicodeDecodeError) as failure:
         raise SeesayError(f"{where}: cannot be read as UTF-8 text ({failure}).") from failure
 
 
 def parse_yaml(text: str, where: str) -> Values:
     """Parse YAML text that holds a mapping; `where` names it in errors."""
+    if len(text) > _MAX_CHARACTERS:
+        raise SeesayError(f"{where}: more than {_MAX_CHARACTERS} characters; this is no recipe.")
     try:
         values = yaml.safe_load(text)
+        values_in_all = _count_values(values, {})
     except yaml.YAMLError as failure:
         raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
+    except RecursionError as failure:
+        raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
+    if values_in_all > _MAX_VALUES:
+        raise SeesayError(f"{where}: its aliases stand for {values_in_all} values; this is no recipe.")
     if not isinstance(values, dict):
         raise SeesayError(f"{where}: not a mapping of keys to values.")
     return values
+
+
+def _count_values(value: Any, known: dict[int, int]) -> int:
+    """Count the values in YAML, each as often as aliases repeat it, which would fill the memory if copied."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        inner = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_count_values(each, known) for each in inner)
+    return known[id(value)]
 
 
 def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:

@@ -90,9 +90,16 @@ def as_csv(table: PaperTable) -> str:
     for line in table.lines:
         paper = line.published
         origin = [paper.system, paper.source, paper.table, paper.corpus] if paper else [""] * 4
-        row = [line.row.group or "", line.name, " ".join(line.row.changes), len(line.rows), *origin]
+        words = [line.row.group or "", line.name, " ".join(line.row.changes)]
+        row = [*map(_no_formula, words), len(line.rows), *map(_no_formula, origin)]
         writer.writerow(row + [value for column in table.all_columns for value in _values(line, column)])
     return written.getvalue()
+
+
+def _no_formula(cell: object) -> object:
+    """Quote a text that a spreadsheet would compute; numbers stay."""
+    risky = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return f"'{cell}" if risky else cell
 
 
 FORMATS: dict[str, Callable[[PaperTable], str]] = {

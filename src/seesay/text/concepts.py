@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import read_small_json, replace_text
 from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
 from seesay.text.vocabulary import Vocabulary
 
@@ -207,7 +207,7 @@ class ConceptVocabulary:
     def load(cls, path: Path) -> ConceptVocabulary:
         """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = read_small_json(path)
             rows = found["concepts"]
             concepts = tuple(Concept(str(c["word"]), c["part_of_speech"], int(c["count"])) for c in rows)
             return cls(concepts, int(found["wanted"]), int(found["sentences"]), int(found["without"]))

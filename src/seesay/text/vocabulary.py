@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import read_small_json, replace_text
 
 UNKNOWN = 0
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
@@ -62,7 +62,7 @@ class Vocabulary:
     def load(cls, path: Path) -> Vocabulary:
         """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
         try:
-            words = json.loads(path.read_text(encoding="utf-8"))
+            words = read_small_json(path)
         except (OSError, ValueError) as failure:
             raise SeesayError(f"{path}: no vocabulary ({failure}); train again.") from failure
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):

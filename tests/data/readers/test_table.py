@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from seesay.data.images import OUTSIDE
 from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     EMPTY_SENTENCE,
@@ -93,6 +94,20 @@ def test_names_with_folders_absolute_paths_and_decomposed_accents(tmp_path, phot
     paths = [corpus.images[s.image].source.path.relative_to(tmp_path).as_posix() for s in corpus.sentences]
     assert paths == ["y/1.jpg", "x/1.jpg", "y/1.jpg", "cafe\u0301.jpg", "x/1.jpg"]
     assert not [kind for kind in corpus.issues.counts if "several files" in kind]
+
+
+def test_absolute_paths_elsewhere_are_taken_only_if_allowed(tmp_path, photos, content):
+    photos("corpus/a.jpg", "private/b.jpg", "private/c.jpg")
+    private = tmp_path / "private"
+    rows = ["a.jpg,A", f"{private}/b.jpg,B", f"{private}/a.jpg,C"]  # the last one lies in the corpus too
+    (tmp_path / "corpus/t.csv").write_text("image,caption\n" + "\n".join(rows) + "\n")
+    corpus = read_corpus(tmp_path / "corpus")
+    assert all(private not in image.source.path.parents for image in corpus.images)
+    assert corpus.issues.counts[OUTSIDE] == 1
+    assert str(private / "b.jpg") in corpus.issues.examples[OUTSIDE][0]
+    allowed = read_corpus(tmp_path / "corpus", allow_outside=True)
+    assert private / "b.jpg" in [image.source.path for image in allowed.images]
+    assert OUTSIDE not in allowed.issues.counts
 
 
 def test_a_name_that_fits_two_files_is_counted(tmp_path, photos):

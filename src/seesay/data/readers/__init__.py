@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
 from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.images import outside_allowed
 from seesay.data.readers.base import PHRASE_READERS, READERS, choose_reader
 from seesay.errors import SeesayError
 
@@ -16,12 +17,13 @@ for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)
 
 
-def read_corpus(path: str | Path, format: str | None = None) -> Corpus:
+def read_corpus(path: str | Path, format: str | None = None, allow_outside: bool = False) -> Corpus:
     """Read a corpus from a folder, or from its JSON, table, token file or tar.
 
     Args:
         path: the folder or file.
         format: the name of a reader; without it, the first reader that recognises the path.
+        allow_outside: take images that the corpus names by absolute paths outside of its folder.
 
     Returns:
         The corpus; its `issues` count everything that was dropped, merged or odd.
@@ -42,12 +44,15 @@ def read_corpus(path: str | Path, format: str | None = None) -> Corpus:
         'a small blue square is to the left of a small yellow circle'
     """
     path = _existing(path)
-    with _reading(path):
+    with _reading(path, allow_outside):
         return choose_reader(READERS, path, format).read(path)
 
 
 def read_phrases(
-    path: str | Path, images: str | Path | None = None, format: str | None = None
+    path: str | Path,
+    images: str | Path | None = None,
+    format: str | None = None,
+    allow_outside: bool = False,
 ) -> PhraseCorpus:
     """Read a phrase corpus from a folder or a table; boxes are in pixels of the images that are found.
 
@@ -55,6 +60,7 @@ def read_phrases(
         path: the folder or file.
         images: where images are looked for, in folders and tars; without it, beside the phrases.
         format: the name of a reader; without it, the first reader that recognises the path.
+        allow_outside: take images that the corpus names by absolute paths outside of `images`.
 
     Raises:
         SeesayError: nothing is there, no reader recognises it, the format is unknown, or the data cannot be
@@ -71,7 +77,7 @@ def read_phrases(
     """
     path = _existing(path)
     images = _existing(images) if images is not None else path if path.is_dir() else path.parent
-    with _reading(path):
+    with _reading(path, allow_outside):
         return choose_reader(PHRASE_READERS, path, format).read(path, images)
 
 
@@ -83,9 +89,10 @@ def open_corpus(
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: Path, allow_outside: bool) -> Iterator[None]:
     try:
-        yield
+        with outside_allowed() if allow_outside else nullcontext():
+            yield
     except OSError as error:
         raise SeesayError(f"{error.filename or path}: cannot be read ({error.strerror}).") from error
 

@@ -25,7 +25,7 @@ from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
-from seesay.paths import replace_text
+from seesay.paths import read_small_json, replace_text
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
@@ -62,7 +62,7 @@ class StoredHead(NamedTuple):
                 f"Encoder '{name}': no trained run at {run}; `seesay train concepts --out {run}` makes one."
             )
         try:
-            inputs = json.loads((path.parent / _INPUTS).read_text(encoding="utf-8"))
+            inputs = read_small_json(path.parent / _INPUTS)
             encoder, arrays = str(inputs["encoder"]), tuple(map(str, inputs["arrays"]))
         except (OSError, ValueError, TypeError, KeyError):
             raise SeesayError(
