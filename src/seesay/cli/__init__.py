@@ -12,8 +12,8 @@ import typer
 
 from seesay.cli import learn, look, use
 from seesay.cli.options import app
-from seesay.device import choose_device, chosen_device
 from seesay.cli.printing import visible
+from seesay.device import choose_device, chosen_device
 from seesay.errors import SeesayError
 
 __all__ = ["app", "learn", "look", "main", "use"]

@@ -88,7 +88,7 @@ def train(
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
     concepts = concepts or out.parent / "concepts"
     with _holding(out):
-        return _train(recipe, corpus, out, resume, module, concepts)
+        return _train(recipe, corpus, out, resume, module, concepts, callbacks, start_from)
 
 
 def _train(
@@ -98,7 +98,10 @@ def _train(
     resume: bool,
     module: nn.Module | None,
     concepts: Path,
+    callbacks: Sequence[Callback],
+    start_from: Run | None,
 ) -> Run:
+    """Train in a folder that this process holds; arguments as of `train`."""
     named = with_concept_runs(recipe, concepts)
     _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
