@@ -4,11 +4,11 @@ SHELL := /bin/bash
 BIN := .venv/bin
 SETUP := pyproject.toml tools/install.sh
 CHECKED := src tests benchmarks tools examples
-PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md Makefile mkdocs.yml
+PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md Makefile mkdocs.yml
 # Tests of one file share its fixtures, so a file stays with one worker.
 PYTEST := $(BIN)/pytest -n auto --dist loadfile
 
-.PHONY: help install demo test test-slow coverage check format docs bench tables clean
+.PHONY: help install demo test test-slow coverage check format docs torture bench tables clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ format: .venv/.dev ## format the code and fix what ruff can
 
 docs: .venv/.dev ## the documentation site, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+torture: .venv/.dev ## kills, bombs, damage, hostile clients (SECONDS=900, WRITE=1 fills docs/reliability.md)
+	$(BIN)/python -m tools.torture --seconds $(or $(SECONDS),900) $(if $(WRITE),--write)
 
 bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
 	@failed=0; for file in benchmarks/[a-z]*.py; do \

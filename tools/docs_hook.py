@@ -21,6 +21,7 @@ ELSEWHERE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "src/seesay/weights/seesay-small/README.md": "weights/seesay-small.md",
     "src/seesay/weights/seesay-ground/README.md": "weights/seesay-ground.md",
 }

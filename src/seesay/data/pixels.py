@@ -14,6 +14,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 from PIL import Image
+from PIL.TiffImagePlugin import TiffImageFile
 
 from seesay.errors import ImageError
 
@@ -23,7 +24,7 @@ MAX_SCANS = 100
 MAX_WORKING_BYTES = 1_000_000_000
 """That decoding may take beside its result, (h, w, 3)."""
 
-_MAX_SCANNED = 3_000_000_000  # scans × pixels of a JPEG; about five seconds
+_MAX_SCANNED = 1_500_000_000  # scans × pixels of a JPEG; two to four seconds of a core
 # Of all threads together: the largest image that is accepted, alone, or many photographs at once.
 _MAX_IN_FLIGHT = 1_600_000_000
 _TILE = 1 << 20  # pixels
@@ -34,7 +35,8 @@ _SCALE_GAP = 2
 _STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}  # bytes a pixel in Pillow; else 4
 # Bytes a pixel that decoders take beside what Pillow stores: canvases, planes and copies, as measured.
 _DECODER = {"WEBP": 12, "AVIF": 8, "JPEG2000": 20}
-_TIFF_STRIP = 8  # a compressed TIFF may be a single strip, which is decompressed whole, of four 16-bit bands
+_BITS_PER_SAMPLE = 258  # the tag of a TIFF
+_ROW = 8  # bytes a row: Pillow keeps a pointer to each, of which an image of one column has many
 # A marker of a JPEG other than a restart; in the data of a scan, 0xFF is always followed by 0x00.
 _MARKER = re.compile(rb"\xff([^\x00\x01\xff\xd0-\xd8])")
 _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
@@ -43,8 +45,8 @@ _START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
 def check_cost(image: Image.Image, data: bytes, name: str) -> None:
     """Raise an ImageError if decoding would take too much memory or time for an image of its size."""
     pixels = image.width * image.height
-    if pixels * _working_bytes(image) > MAX_WORKING_BYTES:
-        most = MAX_WORKING_BYTES // _working_bytes(image)
+    if _working_bytes(image) > MAX_WORKING_BYTES:
+        most = int(pixels * MAX_WORKING_BYTES / _working_bytes(image))
         raise ImageError(
             f"{name}: {image.width}×{image.height}; of such a {image.format} at most {most} pixels are "
             "decoded; make it smaller first, or convert it to PNG."
@@ -56,14 +58,20 @@ def check_cost(image: Image.Image, data: bytes, name: str) -> None:
 
 
 def _working_bytes(image: Image.Image) -> int:
-    """Bytes a pixel that decoding takes beside its result."""
-    stored = _STORED.get(image.mode, 4)
-    if image.format in ("JPEG", "MPO"):
-        coefficients = 2 * len(image.getbands()) if image.info.get("progressive") else 0
-        return coefficients + stored
-    if image.format == "TIFF" and image.info.get("compression") != "raw":
-        return stored + _TIFF_STRIP
-    return stored + _DECODER.get(image.format or "", 0)
+    """Bytes that decoding takes beside its result."""
+    stored = image.height * (_ROW + -(-image.width * _STORED.get(image.mode, 4) // 4) * 4)
+    return stored + image.width * image.height * _decoder_bytes(image)
+
+
+def _decoder_bytes(image: Image.Image) -> int:
+    """Bytes a pixel that a decoder takes beside what Pillow stores."""
+    if image.format in ("JPEG", "MPO"):  # of a progressive one it keeps all coefficients
+        return 2 * len(image.getbands()) if image.info.get("progressive") else 0
+    if isinstance(image, TiffImageFile) and image.info.get("compression") != "raw":
+        # It may be a single strip, which is decompressed whole.
+        bits = image.tag_v2.get(_BITS_PER_SAMPLE, 8)
+        return -(-sum(bits if isinstance(bits, tuple) else (bits,)) // 8)
+    return _DECODER.get(image.format or "", 0)
 
 
 def _count_scans(data: bytes, most: int) -> int:
@@ -86,7 +94,7 @@ _taken = 0
 def in_flight(image: Image.Image) -> Iterator[None]:
     """Wait until what other threads decode leaves enough memory for this image."""
     global _taken
-    wanted = image.width * image.height * (3 + _working_bytes(image))
+    wanted = image.width * image.height * 3 + _working_bytes(image)
     with _room:
         _room.wait_for(lambda: _taken == 0 or _taken + wanted <= _MAX_IN_FLIGHT)
         _taken += wanted

@@ -1,0 +1,1 @@
+"""Attacks on what seesay must survive: `python -m tools.torture`, or `make torture`."""

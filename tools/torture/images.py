@@ -1,0 +1,172 @@
+"""Images: bombs of every format within budgets of time and memory, and damage at random places."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+from PIL import Image
+
+from tools.torture.base import Outcome, Stage, attack, command
+
+SECONDS = 5.0  # of one core, for an image
+BYTES = 1_000_000_000  # beside its pixels, (h, w, 3)
+
+# Decodes a file; prints seconds of the processor, which other processes hardly lengthen, and the peak of
+# memory beyond the result.
+MEASURE = """
+import json, sys, time
+from seesay.data.images import decode
+from seesay.errors import ImageError
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(key))
+with open(sys.argv[1], "rb") as file:
+    data = file.read()
+before, started, result = status("VmRSS"), time.process_time(), 0
+try:
+    result, said = decode(data, "image").nbytes, "decoded"
+except ImageError as error:
+    said = str(error)
+peak = status("VmHWM") - before - result
+print(json.dumps([time.process_time() - started, peak, said]))
+"""
+
+
+def bombs() -> Iterator[tuple[str, bytes]]:
+    """Small files that claim much: one of each format near the most that is read, and a few built by hand."""
+    side = 13_377
+    arrays: list[tuple[str, str, np.ndarray, dict[str, object]]] = [
+        ("16-bit PNG", "PNG", np.zeros((side, side), np.uint16), {}),
+        ("one-bit PNG", "PNG", np.zeros((side, side), bool), {}),
+        ("RGBA PNG", "PNG", np.zeros((side, side, 4), np.uint8), {}),
+        ("float TIFF of one strip", "TIFF", np.zeros((11_000, 11_000), np.float32), _strip(11_000)),
+        ("32-bit TIFF of one strip", "TIFF", np.zeros((11_000, 11_000), np.int32), _strip(11_000)),
+        ("WebP", "WEBP", np.zeros((7900, 7900, 3), np.uint8), {"lossless": True, "method": 0}),
+        ("JPEG 2000", "JPEG2000", np.zeros((6400, 6400, 3), np.uint8), {}),
+        ("grey JPEG", "JPEG", np.zeros((side, side), np.uint8), {"progressive": True}),
+    ]
+    for name, format, array, options in arrays:
+        out = io.BytesIO()
+        Image.fromarray(array).save(out, format, **options)
+        yield name, out.getvalue()
+    out = io.BytesIO()
+    Image.new("RGB", (9900, 9900)).save(out, "JPEG", progressive=True)
+    data = out.getvalue()
+    last = data.rindex(b"\xff\xda")
+    for times in (5, 99, 300):
+        yield f"JPEG, its last scan {times} times", data[:-2] + data[last:-2] * times + data[-2:]
+    yield "PNG of one row", _png(178_000_000, 1)
+    yield "PNG of one column", _png(1, 178_000_000)
+
+
+def _strip(rows: int) -> dict[str, object]:
+    return {"compression": "tiff_deflate", "tiffinfo": {278: rows}}
+
+
+def _png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    packer, rows = zlib.compressobj(9), bytes(1 << 20)
+    left = (width + 1) * height
+    parts = []
+    while left > 0:
+        parts.append(packer.compress(rows[: min(left, len(rows))]))
+        left -= len(rows)
+    body = b"".join([*parts, packer.flush()])
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+@attack(
+    "bombs", f"small files of huge images: {SECONDS:g} s and {BYTES / 1e9:g} GB beside the pixels for each"
+)
+def bombs_within_budgets(stage: Stage) -> Outcome:
+    """Decode every bomb in a process of its own."""
+    outcome, slowest, largest = Outcome(), 0.0, 0
+    for name, data in bombs():
+        if not stage.goes_on:
+            break
+        file = stage.folder / "bomb"
+        file.write_bytes(data)
+        done = command("-c", MEASURE, file)
+        if done.returncode:
+            outcome.check(False, f"{name}: exit {done.returncode}: {done.stderr[-200:]}")
+            continue
+        seconds, peak, said = json.loads(done.stdout)
+        slowest, largest = max(slowest, seconds), max(largest, peak)
+        outcome.check(seconds <= SECONDS, f"{name}: {seconds:.1f} s ({said})")
+        outcome.check(peak <= BYTES, f"{name}: {peak / 1e9:.2f} GB ({said})")
+    outcome.measured = f"slowest {slowest:.1f} s, most {largest / 1e9:.2f} GB"
+    return outcome
+
+
+# Decodes variants of one image until the time is over; anything but pixels or an ImageError ends it.
+FUZZ = """
+import io, random, sys, time
+import numpy as np
+from PIL import Image
+from seesay.data.images import decode, read_header, upright_size
+from seesay.errors import ImageError
+import warnings
+warnings.filterwarnings("ignore")
+draw, until = random.Random(int(sys.argv[1])), time.monotonic() + float(sys.argv[2])
+pixels = Image.fromarray(np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8))
+seeds = []
+for format in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000", "AVIF"):
+    out = io.BytesIO()
+    try:
+        pixels.save(out, format)
+    except (KeyError, OSError):
+        continue
+    seeds.append(out.getvalue())
+tried = slowest = 0
+while time.monotonic() < until:
+    data = bytearray(draw.choice(seeds))
+    for _ in range(draw.randint(1, 8)):
+        at = int(len(data) * draw.random() ** draw.choice((1, 4)))
+        kind = draw.randrange(4)
+        if kind == 0:
+            data[at : at + 1] = draw.randbytes(1)
+        elif kind == 1:
+            data[at : at + draw.randint(1, 8)] = draw.randbytes(draw.randint(0, 8))
+        elif kind == 2:
+            del data[at : at + draw.randint(1, 64)]
+        else:
+            data[at:at] = data[at // 2 : at // 2 + draw.randint(1, 64)]
+        if not data:
+            data = bytearray(draw.choice(seeds))
+    started = time.process_time()
+    for function in (decode, read_header, upright_size):
+        try:
+            function(bytes(data), "image")
+        except ImageError:
+            pass
+    slowest = max(slowest, time.process_time() - started)
+    tried += 1
+print(tried, slowest)
+"""
+
+
+@attack("damage", "images damaged at random: pixels or an error, never a crash")
+def damage(stage: Stage) -> Outcome:
+    """Fuzz in processes of their own, so that a crash is seen."""
+    outcome, slowest = Outcome(), 0.0
+    while stage.goes_on:
+        seed, share = stage.draw.randrange(2**31), min(20.0, stage.seconds)
+        done = command("-c", FUZZ, seed, share, seconds=share + 60)
+        if done.returncode:
+            outcome.check(False, f"seed {seed}: exit {done.returncode}: {done.stderr[-300:]}")
+            continue
+        tried, seconds = done.stdout.split()
+        outcome.tried += int(tried)
+        slowest = max(slowest, float(seconds))
+        if float(seconds) > SECONDS:
+            outcome.failures.append(f"seed {seed}: an image took {float(seconds):.1f} s")
+    outcome.measured = f"slowest {slowest:.2f} s"
+    return outcome

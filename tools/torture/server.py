@@ -1,0 +1,155 @@
+"""A server under slow clients and hostile uploads, while somebody searches."""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from seesay.search.index import Index
+from tests.search.colours import Colours, gallery
+from tools.torture.base import ROOT, Outcome, Stage, attack
+from tools.torture.images import bombs
+
+P99 = 1.0  # seconds of a search
+
+SERVE = """
+import sys
+from seesay.search.index import Index
+from seesay.web.app import serve
+from tests.search.colours import Colours
+serve(Index.open(sys.argv[1], Colours()), port=0)
+"""
+
+
+@contextmanager
+def _serving(folder: Path) -> Iterator[tuple[int, int]]:
+    """A server of a small index; yields its port and its process."""
+    with Index.create(folder / "index", Colours()) as index:
+        index.update_images(gallery(folder / "photos", "red.png", "blue.png", "green.png"))
+    command = [sys.executable, "-c", SERVE, str(folder / "index")]
+    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "PATH": "", **_cache()}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    port = int(process.stdout.readline().rpartition(":")[2])
+    try:
+        yield port, process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _cache() -> dict[str, str]:
+    import os
+
+    return {name: os.environ[name] for name in ("HOME", "SEESAY_CACHE") if name in os.environ}
+
+
+def _search(port: int) -> float:
+    """Seconds of one search; raises OSError if it is not answered with 200."""
+    started = time.perf_counter()
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/api/search?q=something+red")
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise OSError(f"status {answer.status}")
+    finally:
+        connection.close()
+    return time.perf_counter() - started
+
+
+def _searches(stage: Stage, port: int, outcome: Outcome) -> None:
+    """Search until the time is over; check p99."""
+    took: list[float] = []
+    while stage.goes_on:
+        try:
+            took.append(_search(port))
+            outcome.tried += 1
+        except OSError as error:
+            outcome.check(False, f"a search: {error}")
+        time.sleep(0.01)
+    p50, p99 = np.percentile(took, (50, 99)) if took else (np.inf, np.inf)
+    outcome.check(bool(p99 <= P99), f"p99 of searches is {p99:.2f} s")
+    outcome.measured = f"p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms"
+
+
+def _memory(process: int) -> int:
+    with Path(f"/proc/{process}/status").open() as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
+
+
+@attack("slow clients", "300 half-sent requests at a time, while somebody searches")
+def slow_clients(stage: Stage) -> Outcome:
+    """Keep connections open with half of a request."""
+    outcome = Outcome()
+
+    def hold(port: int) -> None:
+        held: list[socket.socket] = []
+        while stage.goes_on:
+            with suppress(OSError):
+                one = socket.create_connection(("127.0.0.1", port), timeout=5)
+                one.sendall(b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nX: ")
+                held.append(one)
+            while len(held) > 300:
+                held.pop(0).close()
+            time.sleep(0.002)
+        for one in held:
+            one.close()
+
+    with _serving(stage.folder) as (port, _):
+        thread = threading.Thread(target=hold, args=(port,))
+        thread.start()
+        _searches(stage, port, outcome)
+        thread.join()
+    return outcome
+
+
+@attack("hostile uploads", "four clients that upload bombs, while somebody searches")
+def hostile_uploads(stage: Stage) -> Outcome:
+    """Upload bombs, and photographs at the limit, from four threads."""
+    outcome = Outcome()
+    out = io.BytesIO()
+    Image.new("RGB", (7000, 7000)).save(out, "PNG", compress_level=1)
+    data = out.getvalue()
+    uploads = [("49 megapixels", data), *(each for each in bombs() if len(each[1]) < 20 << 20)]
+
+    def post(port: int, seed: int) -> None:
+        number = seed
+        while stage.goes_on:
+            name, image = uploads[number % len(uploads)]
+            number += 1
+            connection = HTTPConnection("127.0.0.1", port, timeout=60)
+            body = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + image
+            headers = {"Content-Type": "multipart/form-data; boundary=x"}
+            try:
+                connection.request("POST", "/api/similar", body + b"\r\n--x--\r\n", headers)
+                status = connection.getresponse().status
+                outcome.check(status in (200, 413, 422, 503), f"{name}: status {status}")
+            except OSError as error:
+                outcome.check(False, f"{name}: {error}")
+            finally:
+                connection.close()
+
+    with _serving(stage.folder) as (port, process):
+        _search(port)
+        before = _memory(process)
+        threads = [threading.Thread(target=post, args=(port, seed)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        _searches(stage, port, outcome)
+        for thread in threads:
+            thread.join()
+        outcome.measured += f", server grew by {(_memory(process) - before) / 1e6:.0f} MB"
+    return outcome
