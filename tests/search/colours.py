@@ -62,12 +62,14 @@ class Colours:
     def _row(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         bins = (pixels.reshape(-1, 3) // 64) @ np.array([16, 4, 1])
         histogram = np.bincount(bins, minlength=64).astype(np.float32)
-        return np.sqrt(histogram / histogram.sum()).astype(np.float32)
+        row: NDArray[np.float32] = np.sqrt(histogram / histogram.sum()).astype(np.float32)
+        return row
 
     def embed_image_files(
         self, images: Sequence[bytes], names: Sequence[str], query: bool = False
     ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
-        rows, errors = np.zeros((len(images), 64), np.float32), [None] * len(images)
+        rows = np.zeros((len(images), 64), np.float32)
+        errors: list[ImageError | None] = [None] * len(images)
         for i, (image, name) in enumerate(zip(images, names, strict=True)):
             self.embedded.append(name)
             self.seen.add(hashlib.sha256(image).hexdigest())
