@@ -59,7 +59,7 @@ def kill_index(stage: Stage) -> Outcome:
         _change(stage, photos)
         process = subprocess.Popen([sys.executable, "-c", UPDATE, str(folder), str(photos)], env=environment)
         try:
-            process.wait(0.6 + stage.draw.random() * 0.8)
+            process.wait(0.1 + stage.draw.random() * 0.7)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.wait()

@@ -101,6 +101,7 @@ def _train(
     callbacks: Sequence[Callback],
     start_from: Run | None,
 ) -> Run:
+    """Train in a folder that this process holds; arguments as of `train`."""
     named = with_concept_runs(recipe, concepts)
     _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
