@@ -17,6 +17,7 @@ from seesay.encoders.images.base import (
     load_image_encoder,
     random_crop,
     resize,
+    squash,
     ten_crops,
 )
 from seesay.encoders.images.efficientnet import LITE
@@ -236,3 +237,25 @@ def test_resize_leaves_the_right_size_as_it_is_and_averages_when_it_shrinks() ->
     stripes = np.zeros((64, 64, 3), np.uint8)
     stripes[::2] = 255
     assert abs(resize(stripes, 8, 8)[2:6].astype(float).mean() - 127.5) < 3  # not one stripe's colour
+
+
+@pytest.mark.parametrize("shape", [(300, 400), (750, 1000), (261, 261)])
+def test_squares_of_photographs_are_near_those_resized_in_one_step(shape: tuple[int, int]) -> None:
+    pixels = resize(picture(30, 40), *shape)
+    for size in (224, 240, 260):
+        found = squash(pixels, size)
+        assert found.shape == (size, size, 3)
+        assert np.abs(found.astype(int) - resize(pixels, size, size)).mean() < 2
+    for size in (160, 300):  # also of a side that is not shared
+        assert squash(pixels, size).shape == (size, size, 3)
+
+
+def test_a_square_is_of_the_pixels_as_they_are_now() -> None:
+    pixels = resize(picture(30, 40), 300, 400).copy()
+    squash(pixels, 224)
+    pixels[:] = 7
+    assert (squash(pixels, 224) == 7).all()
+    fixed = np.full((300, 400, 3), 9, np.uint8)
+    fixed.setflags(write=False)
+    assert (squash(fixed, 224) == 9).all()
+    assert (squash(fixed, 240) == 9).all()

@@ -98,7 +98,7 @@ def _encode_chunk(
     prepared: list[list[Any]] = []
     for data, name in zip(images, names, strict=True):
         try:
-            pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
+            pixels = data if isinstance(data, np.ndarray) else _decoded(data, name, side)
             # Cropped at once: a chunk of undiminished scans would be gigabytes.
             prepared.append([encoder.prepare(pixels) for encoder in encoders])
         except ImageError as error:
@@ -109,6 +109,13 @@ def _encode_chunk(
             errors.append(None)
     columns = zip(*prepared, strict=True)
     return Encoded([e.encode_prepared(c) for e, c in zip(encoders, columns, strict=bool(prepared))], errors)
+
+
+def _decoded(data: bytes, name: str, side: int) -> Pixels:
+    """Decode an image to pixels that nobody changes, so that encoders can share what they make of them."""
+    pixels = decode(data, name, side)
+    pixels.setflags(write=False)
+    return pixels
 
 
 class DerivedStore:
@@ -236,7 +243,7 @@ def _missing_features(
             key = content_key(data)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error under each of its names, so claims come after decoding.
-            pixels = decode(data, image.name, side) if lacking else None
+            pixels = _decoded(data, image.name, side) if lacking else None
         except ImageError as error:
             chunk.errors.append(error)
             chunk.keys.append(None)
