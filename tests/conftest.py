@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.fit_torchvision import fit_torchvision
+
 # Workers of pytest-xdist share the cores; libraries read these once, when they are imported.
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     threads = str(max(1, (os.cpu_count() or 1) // workers))
@@ -21,8 +23,6 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="session")
 def transformers() -> Any:
     """The library, which imports torchvision where it is installed."""
-    from tests.fit_torchvision import fit_torchvision
-
     fit_torchvision()
     return pytest.importorskip("transformers", reason="transformers is not installed")
 

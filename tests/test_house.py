@@ -57,7 +57,7 @@ def test_nothing_is_unpickled():
 def test_every_dependency_is_documented():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = chain(project["dependencies"], *project["optional-dependencies"].values())
-    names = {re.match(r"[\w.-]+", requirement)[0] for requirement in wanted}
+    names = {re.match(r"[\w.-]+", requirement)[0] for requirement in wanted} - {"seesay"}
     page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     assert names == set(re.findall(r"^\| `([\w.-]+)` \|", page, re.MULTILINE))
 

@@ -11,10 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from rich import progress as rich
-from rich.console import Console
-from rich.text import Text
-
 Advance = Callable[[int], None]
 
 _SECONDS_BETWEEN_LINES = 10.0
@@ -34,16 +30,6 @@ def show_progress(shown: bool) -> None:
     os.environ[_VARIABLE] = "1" if shown else "0"
 
 
-class _Rate(rich.ProgressColumn):
-    def __init__(self, unit: str) -> None:
-        super().__init__()
-        self.unit = unit
-
-    def render(self, task: rich.Task) -> Text:
-        """Return units of work per second."""
-        return Text(f"{task.speed or 0:.1f} {self.unit}/s", style="cyan")
-
-
 @contextmanager
 def progress(what: str, total: int, unit: str, began: float | None = None) -> Iterator[Advance]:
     """Show the progress of `total` units on standard error; call the given function with each step's size.
@@ -53,18 +39,31 @@ def progress(what: str, total: int, unit: str, began: float | None = None) -> It
     if total == 0 or os.environ.get(_VARIABLE) == "0":
         yield lambda _: None
         return
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield _lines(what, total, unit, time.monotonic() if began is None else began)
         return
+    with _bar(what, total, unit) as advance:
+        yield advance
+
+
+@contextmanager
+def _bar(what: str, total: int, unit: str) -> Iterator[Advance]:
+    from rich import progress as rich  # slow to import, and not needed for what is quick
+    from rich.console import Console
+    from rich.text import Text
+
+    class Rate(rich.ProgressColumn):
+        def render(self, task: rich.Task) -> Text:
+            return Text(f"{task.speed or 0:.1f} {unit}/s", style="cyan")
+
     columns = (
         rich.TextColumn(what),
         rich.BarColumn(),
         rich.MofNCompleteColumn(),
-        _Rate(unit),
+        Rate(),
         rich.TimeRemainingColumn(),
     )
-    with rich.Progress(*columns, console=console) as bar:
+    with rich.Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda step: bar.advance(task, step)
 

@@ -183,7 +183,7 @@ def test_a_corpus_takes_its_regions_from_beside(tmp_path: Path) -> None:
     rows = features()
     write_corpus(tmp_path, rows, IDS)
     inputs = split_inputs(RECIPE, read_corpus(tmp_path), "test", VOCABULARY)
-    given = inputs.features.numpy().reshape(3, 8, 5)
+    given = inputs.features.reshape(3, 8, 5)
     np.testing.assert_array_equal(given[:, :6], rows[np.argsort(IDS)])
     assert not given[:, 6:].any()
 

@@ -45,7 +45,8 @@ CASES: dict[str, dict[str, Any]] = {
     "uncommon-vse": {"instances": 5, "dim": 6, "attention": 4},
     "vse++": VSEPP,
 }
-NO_MATCHERS = {"concepts", "external"}  # a classifier, and a module of one's own that no recipe builds
+# A classifier, a module of one's own that no recipe builds, and one that learns nothing.
+NO_MATCHERS = {"concepts", "external", "cosine"}
 
 
 def settings_of(kind: str, **changes: object) -> MatcherSettings:

@@ -145,7 +145,8 @@ def test_runs_are_measured_as_by_their_score_matrices(
 def test_the_provenance_names_both_runs(runs: tuple[Run, Run]) -> None:
     origin = provenance_of(runs[:1], None, runs[1], 1.0, None)
     assert origin.recipe == origin.system == "seesay-small > mcnn-wd"
-    assert origin.encoder == "efficientnet-lite0+efficientnet-lite1+efficientnet-lite2 > efficientnet-lite0"
+    three = "+".join(f"efficientnet-lite{number}-int8" for number in range(3))
+    assert origin.encoder == f"{three} > efficientnet-lite0"
     assert origin.train_seconds is None  # of two trainings
 
 

@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pytest
 import torch
-from torchmetrics.retrieval import RetrievalHitRate
 
 from seesay.errors import SeesayError
 from seesay.metrics import ranks, recall_at_k, retrieval_metrics
 from seesay.protocols.base import Options, read_result
 from seesay.protocols.evaluate import measure
+from tests.fit_torchvision import fit_torchvision
 from tests.protocols.drawn import measured, subject_of
 
 WAYS = ("sentence_retrieval", "image_retrieval")
@@ -44,6 +44,9 @@ def test_a_perfect_scorer_and_a_constant_one():
 
 
 def test_recalls_are_the_hit_rates_of_torchmetrics():
+    fit_torchvision()  # which torchmetrics imports
+    from torchmetrics.retrieval import RetrievalHitRate
+
     rng = np.random.default_rng(2)
     owners = rng.permutation(np.repeat(np.arange(40), 3))
     right = np.arange(40)[:, None] == owners

@@ -96,7 +96,7 @@ def test_concepts_are_those_that_the_run_reads(page: Elements, runs: dict[str, R
     words, scores = found
     predictor = runs["concepts"]
     with torch.inference_mode():
-        logits = predictor.matcher(inputs_of(predictor, corpus).features[images])
+        logits = predictor.matcher(torch.from_numpy(inputs_of(predictor, corpus).features[images]))
     np.testing.assert_allclose(scores, torch.sigmoid(logits), rtol=1e-5)
     assert list(words) == list(predictor.vocabulary.words)
     lists = [page.of("ul", class_="scores")[i]["text"] for i in range(len(images))]
@@ -120,7 +120,8 @@ def test_each_step_of_attention_is_framed(page: Elements, runs: dict[str, Run], 
     images = sample(corpus.split("test"))[0]
     steps = page.of("div", class_="steps")
     assert len(steps) == len(images)
-    p = runs["attends"].matcher.saliencies(inputs_of(runs["attends"], corpus).features[images])
+    features = torch.from_numpy(inputs_of(runs["attends"], corpus).features[images])
+    p = runs["attends"].matcher.saliencies(features)
     for told, row in zip(steps, p, strict=True):
         assert told["text"] == "".join(f"step {t + 1}: {float(each.max()):.2f}" for t, each in enumerate(row))
     assert len(page.of("rect", class_="over found")) == 3 * p.shape[0] * p.shape[1]

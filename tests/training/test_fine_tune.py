@@ -102,7 +102,8 @@ def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
     torch.manual_seed(0)
     network, matcher = Tiny(), VSEPlusPlus(image_dim=6, vocabulary_size=20, dim=5, word_dim=4)
     pixels = torch.randint(0, 256, (10, 2, 2, 3), dtype=torch.uint8)
-    sentences = number_words([f"w{i} w{i + 1}" for i in range(10)], Vocabulary([f"w{i}" for i in range(12)]))
+    texts = [f"w{i} w{i + 1}" for i in range(10)]
+    sentences = number_words(texts, Vocabulary([f"w{i}" for i in range(12)])).to_tensors()
     gradients, loss = [], SoftMarginLoss(margin=0.2, top_k=1)
     for at_once in (3, 10):
         module = FromPixels(network, matcher, ("pooled",), at_once).train()
@@ -187,7 +188,7 @@ def test_an_interrupted_second_step_goes_on(
     out = tmp_path / "run"
     shutil.copytree(tuned[name] / MEMBERS, out / MEMBERS)
     recipe = load_recipe(name, changes=SMALL[name])
-    with pytest.raises(SeesayError, match="--resume"):
+    with pytest.raises(SeesayError, match="resume it"):
         train(recipe, few, out)
     (out / "loss.png").mkdir()  # in its place no curve can be drawn
     with pytest.raises(IsADirectoryError):

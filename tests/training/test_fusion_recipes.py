@@ -86,11 +86,11 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     for name in ("uncommon", "common"):
         member = Run.load(str(fused / MEMBERS / name))
         theirs = split_inputs(member.recipe, corpus, "test", member.vocabulary, member.sentence_encoder)
-        metrics.append(member.scores(np.asarray(theirs.features), theirs.sentences))
-    assert np.allclose(run.scores(inputs.features.numpy(), inputs.sentences), sum(metrics), atol=1e-5)
+        metrics.append(member.scores(theirs.features, theirs.sentences))
+    assert np.allclose(run.scores(inputs.features, inputs.sentences), sum(metrics), atol=1e-5)
     with torch.inference_mode():
-        by_image = run.matcher.image_weights(inputs.features).numpy()[:, None]
-        by_sentence = run.matcher.sentence_weights(inputs.sentences).numpy()[None]
+        by_image = run.matcher.image_weights(torch.from_numpy(inputs.features)).numpy()[:, None]
+        by_sentence = run.matcher.sentence_weights(inputs.sentences.to_tensors()).numpy()[None]
     assert np.ptp(by_sentence) > 0
     # The standard protocol ranks each direction by the gates of its queries.
     owners = inputs.image_of_sentence
@@ -120,7 +120,7 @@ def test_it_can_be_searched(corpus: Corpus, fused: Path, scenes: Path, tmp_path:
         split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
         for split in ("train", "val", "test")
     )
-    images = run.embed_features(np.concatenate([part.features.numpy() for part in splits]))
+    images = run.embed_features(np.concatenate([part.features for part in splits]))
     scores = images @ run.embed_sentences([text], query=True)[0]
     assert np.allclose(found, np.sort(scores)[::-1][:5], atol=2e-3)
 

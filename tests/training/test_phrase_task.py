@@ -11,11 +11,11 @@ import torch
 from seesay.data.corpus import CorpusImage, Phrase, PhraseCorpus
 from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
-from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.phrase_inputs import PhraseInputs
+from seesay.runs.sentences import PreparedSentences
 from seesay.training.phrase_task import PhraseTask
 
 DIM = 4
@@ -44,11 +44,10 @@ def task(
     names = tuple(CorpusImage(f"{i}.jpg", "train") for i in range(images))
     corpus = PhraseCorpus("drawn", Path("drawn"), Path(), names, tuple(phrases), np.full((images, 2), 100))
     m = len(phrases)
-    ones = torch.ones(m, dtype=torch.int64)
+    ones = np.ones(m, np.int64)
+    sentences = PreparedSentences(ones, ones, torch.randn(m, 3).numpy())
     first = counts[corpus.image_of_phrase()]
-    data = PhraseInputs(
-        corpus, regions, counts, Sentences(ones, ones, torch.randn(m, 3)), first + np.tile([0, 1], images), []
-    )
+    data = PhraseInputs(corpus, regions, counts, sentences, first + np.tile([0, 1], images), [])
     assert recipe.regions is not None
     return PhraseTask(recipe, recipe.regions, data, data)
 

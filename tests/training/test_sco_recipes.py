@@ -88,7 +88,8 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
     matcher = recipe.matcher.build(MatcherInputs((1280, 1000), len(vocabulary)))
     images, chosen = task.batches(1)[0]
     (loss,) = task.losses(matcher, (images, chosen), "cpu")
-    features, sentences = task.data.features[images], task.data.sentences.take(torch.from_numpy(chosen))
+    features = torch.from_numpy(task.data.features[images])
+    sentences = task.data.sentences.take(chosen).to_tensors()
     scores = matcher(features, sentences).detach().numpy()
     matching = sum(
         max(0, 0.2 - scores[i, i] + scores[i, k]) + max(0, 0.2 - scores[i, i] + scores[k, i])
@@ -118,12 +119,12 @@ def test_every_kind_of_row_learns(corpus: Corpus, tmp_path: Path, name: str) -> 
 
 def test_it_matches_what_it_never_saw_and_is_loaded_again(full: Run, corpus: Corpus) -> None:
     inputs = split_inputs(full.recipe, corpus, "val", full.vocabulary)
-    scores = full.scores(np.asarray(inputs.features), inputs.sentences)
+    scores = full.scores(inputs.features, inputs.sentences)
     owners = inputs.image_of_sentence
     others = np.arange(len(scores))[:, None] != owners
     assert (scores[owners, np.arange(len(owners))] > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(full.folder))
-    assert np.array_equal(again.scores(np.asarray(inputs.features), inputs.sentences), scores)
+    np.testing.assert_allclose(again.scores(inputs.features, inputs.sentences), scores, atol=1e-5)
 
 
 def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> None:

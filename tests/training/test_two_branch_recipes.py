@@ -81,7 +81,7 @@ def test_sentence_to_sentence_is_a_protocol_of_embedding_runs(corpus: Corpus, tm
 
 def test_too_many_dimensions_leave_no_folder_in_the_way(corpus: Corpus, tmp_path: Path) -> None:
     recipe = load_recipe("cca-mean", changes=["encoders=[efficientnet-lite0]", "matcher.dim=60"])
-    with pytest.raises(SeesayError, match=r"dim 60; the narrower .* --set matcher\.dim=\d+"):
+    with pytest.raises(SeesayError, match=r"dim 60; the narrower .* matcher\.dim=\d+"):
         train(recipe, corpus, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -10,12 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from seesay.data.summary import CorpusSummary
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
@@ -54,7 +51,7 @@ def show_hits(hits: Sequence[Hit], root: Path | None, query: str, as_json: bool)
         print_json([hit.to_dict(root) for hit in hits])
         return
     if sys.stdout.isatty():
-        Console().print(Text(query, style="bold"))
+        print(f"\033[1m{for_screen(query)}\033[0m")
     reranked = any(hit.shortlist_rank for hit in hits)
     for hit in hits:
         former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
@@ -75,6 +72,8 @@ def print_reranking(reranked: Reranked) -> list[Hit]:
 
 def print_grounding(found: Grounding, sentence: str) -> None:
     """Print the sentence with its phrases coloured, on a terminal; then a line for each box."""
+    from rich.text import Text
+
     from seesay.grounding.ground import colour
 
     out, coloured = wide(), Text(sentence)
@@ -116,6 +115,8 @@ def print_image_concepts(concepts: Sequence[SeenConcept]) -> None:
 
 def print_explanation(explanation: Explanation, count: int) -> None:
     """Print for each reading its score, on a terminal the coloured sentence, and the strongest windows."""
+    from rich.text import Text
+
     from seesay.explain.explain import terminal_style
 
     out = wide()
@@ -191,6 +192,9 @@ def print_corpus(
     rare_words: Mapping[str, Any] | None = None,
 ) -> None:
     """Print the splits of a corpus, its vocabulary and its data-quality issues."""
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(title=escape(f"{summary.corpus}: {summary.root}"), title_justify="left")
     text = summary.text
     for column in ("split", "images", f"{text}s", f"{text}s per image", f"words per {text}"):

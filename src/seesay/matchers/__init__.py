@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher
     from seesay.matchers.cca import CCA
     from seesay.matchers.composed import Ensemble
+    from seesay.matchers.cosine import Cosine
     from seesay.matchers.dcca import DCCA
     from seesay.matchers.devise import DeViSE
     from seesay.matchers.dvsa import DVSA
@@ -35,6 +36,7 @@ __all__ = [
     "GVSE",
     "SCO",
     "ConceptClassifier",
+    "Cosine",
     "DeViSE",
     "EmbeddingMatcher",
     "Ensemble",

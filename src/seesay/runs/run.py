@@ -30,7 +30,6 @@ from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.encoders.towers import is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
-from seesay.metrics.inputs import as_array, refuse_nan
 from seesay.runs.backend import Backend, RunFacts
 from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
@@ -271,6 +270,8 @@ class Run:
         """
         if not self.embeds:
             return self.scores(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
+        from seesay.metrics.inputs import as_array, refuse_nan
+
         rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
         columns = sentences if _are_vectors(sentences) else self.embed_sentences(sentences)  # type: ignore[arg-type]
         left, right = as_array(rows, "images"), as_array(columns, "sentences")  # type: ignore[arg-type]

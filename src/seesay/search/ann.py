@@ -174,7 +174,7 @@ class Exact:
 
         Of equal ones at the end, those with the lowest ids are taken.
         """
-        scores = self._vectors @ queries[0]
+        scores = np.vecdot(self._vectors, queries[0])  # equal vectors score the same wherever they stand
         last = -np.partition(-scores, k - 1)[k - 1]
         above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
         first = equal[np.argsort(self._ids[equal])][: k - len(above)]
