@@ -31,7 +31,7 @@ from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encode
 from seesay.encoders.towers import is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.runs.backend import Backend, RunFacts
-from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
+from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, file_digest, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
@@ -205,8 +205,8 @@ class Run:
     def fingerprint(self) -> str:
         """A hash of weights, vocabulary and preprocessing: vectors of two fingerprints never mix."""
         digest = hashlib.blake2b(digest_size=16)
-        for file in (WEIGHTS, VOCABULARY):
-            digest.update((self.folder / file).read_bytes())
+        digest.update((self._export.weights if self._export else file_digest(self.folder / WEIGHTS)).encode())
+        digest.update((self.folder / VOCABULARY).read_bytes())
         for encoder in self.encoders:
             digest.update(encoder.fingerprint.encode())
         if self.sentence_encoder is not None:
