@@ -99,3 +99,41 @@ def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:
         "except seesay.SeesayError as e:\n    print(e)"
     )
     assert run(core, code=code).endswith("pip install 'seesay[train]'.\n")
+
+
+IMPORT_ALL = """
+import importlib, pathlib, sys
+root = pathlib.Path(sys.argv[1]) / "seesay"
+make = {"losses", "matchers", "training", "report", "explain", "_api"}
+for path in sorted(root.rglob("*.py")):
+    parts = path.relative_to(root.parent).with_suffix("").parts
+    name = ".".join(parts).removesuffix(".__init__")
+    if len(parts) > 1 and parts[1] in make or path.name == "__main__.py":
+        continue
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        print(name, missing.name)
+"""
+# They compute with PyTorch, and are imported where it is there.
+NEED_PYTORCH = {
+    "seesay.encoders.networks.lite",
+    "seesay.encoders.networks.minilm",
+    "seesay.encoders.networks.quick_thought",
+    "seesay.runs.all_pairs",
+    "seesay.runs.captioning",
+    "seesay.runs.concepts",
+    "seesay.runs.export",
+    "seesay.runs.external_weights",
+    "seesay.runs.gates",
+    "seesay.runs.torch_backend",
+    "seesay.runs.traceable",
+    "seesay.runs.trained",
+}
+
+
+def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
+    lines = run(core, SOURCE, code=IMPORT_ALL).splitlines()
+    needed = {name for name, _ in map(str.split, lines)}
+    needed = {name for name in needed if not name.startswith("seesay.encoders.towers.")}
+    assert needed == NEED_PYTORCH, lines
