@@ -110,7 +110,8 @@ def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) ->
 
 @pytest.mark.parametrize("name", ["ctx", "ctx-sen", "ctx-gen-s", "ctx-gen-e", "cnp-gen", "cnp-ctx-c"])
 def test_every_kind_of_row_learns(corpus: Corpus, tmp_path: Path, name: str) -> None:
-    changes = [*(GATED if "cnp-ctx" in name else SMALL), "schedule.epochs=3"]
+    few = ("schedule.epochs=3", "matcher.max_length=12")
+    changes = [*(GATED if "cnp-ctx" in name else SMALL), *few]
     train(load_recipe(f"sco-{name}", changes=changes), corpus, tmp_path / "run")
     rows = (tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
     losses = [json.loads(row)["loss"] for row in rows]
