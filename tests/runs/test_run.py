@@ -173,3 +173,15 @@ def test_a_module_that_differs_is_named_with_its_weights(pairs: Run, tmp_path: P
         Run.load(str(folder), module=Own(5))
     with pytest.raises(SeesayError, match=r"not the weights of .* \(missing: .*, …; unexpected: module"):
         Run.load(str(folder))
+
+
+def test_a_module_that_is_changed_computes_what_the_run_gives() -> None:
+    run = Run.load("seesay-small", "cpu")
+    before = run.embed_sentences(["two dogs"])
+    assert "matcher" not in vars(run)  # so far the export computed
+    matcher = run.matcher
+    np.testing.assert_allclose(run.embed_sentences(["two dogs"]), before, atol=1e-5)
+    with torch.no_grad():
+        for weights in matcher.parameters():
+            weights.mul_(1.5)
+    assert not np.allclose(run.embed_sentences(["two dogs"]), before, atol=1e-3)

@@ -144,10 +144,16 @@ class Run:
 
     @cached_property
     def matcher(self) -> nn.Module:
-        """The trained module, in evaluation mode; loading it takes PyTorch."""
+        """The trained module, in evaluation mode; loading it takes PyTorch.
+
+        From then on it computes the run's vectors and scores, in place of what was exported of it: whoever
+        asks for it may change it.
+        """
         with naming_extras():
             from seesay.runs.trained import load_matcher
-        return load_matcher(self)
+        matcher = load_matcher(self)
+        vars(self).pop("backend", None)
+        return matcher
 
     @cached_property
     def device(self) -> str:
@@ -157,7 +163,7 @@ class Run:
     @cached_property
     def backend(self) -> Backend:
         """What computes vectors and scores."""
-        if self._export is not None:
+        if self._export is not None and "matcher" not in vars(self):
             return ExportedMatcher(self._export)
         from seesay.runs.torch_backend import TorchBackend
 
