@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.readers import open_corpus
+from seesay.errors import naming_extras
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, recipe_with
 from seesay.runs.run import Run
-from seesay.training.callbacks import Callback
-from seesay.training.train import train as train_recipe
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from seesay.training.callbacks import Callback
 
 __all__ = ["evaluate", "load", "train"]
 
@@ -84,6 +86,8 @@ def train(
         >>> run.recipe.loss.margin, run.dim
         (0.2, 24)
     """
+    with naming_extras():
+        from seesay.training.train import train as train_recipe
     if isinstance(corpus, str | Path):
         grounds = load_recipe(str(recipe)).regions is not None
         corpus = open_corpus(corpus, phrases=grounds)

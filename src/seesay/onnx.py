@@ -1,10 +1,14 @@
-"""ONNX Runtime sessions, and networks that PyTorch exports for them once."""
+"""ONNX Runtime sessions, and networks that PyTorch exports for them once, or that a run brings with it."""
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError, naming_extras
-from seesay.paths import cache_dir, replacing
+from seesay.paths import cache_dir, file_digest, replacing
 
 if TYPE_CHECKING:
     from torch import nn
+
+
+_brought: dict[str, Path] = {}  # by file name: networks of runs that brought their own
+_used: ContextVar[set[Path] | None] = ContextVar("used", default=None)
 
 
 class Session:
@@ -29,6 +37,7 @@ class Session:
     def __init__(self, find: Callable[[], Path], threads: int) -> None:
         self._find, self._threads = find, threads
         self._session: Any = None
+        self._path = Path()
         self._lock = threading.Lock()
 
     def run(
@@ -41,9 +50,60 @@ class Session:
         """
         with self._lock:
             if self._session is None:
-                self._session = onnx_session(self._find(), self._threads)
+                self._path = self._find()
+                self._session = onnx_session(self._path, self._threads)
+        if (used := _used.get()) is not None:
+            used.add(self._path)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
         return computed
+
+
+@contextmanager
+def used_networks() -> Iterator[set[Path]]:
+    """Collect the files of the networks that this thread runs in sessions."""
+    used: set[Path] = set()
+    token = _used.set(used)
+    try:
+        yield used
+    finally:
+        _used.reset(token)
+
+
+def exported_networks(used: Iterable[Path]) -> list[Path]:
+    """Return those of the used networks that `exported` has found, by name: the others are installed."""
+    there = {cache_dir() / "onnx", *(path.parent for path in _brought.values())}
+    return sorted((path for path in used if path.parent in there), key=lambda path: path.name)
+
+
+def use_networks_of(folder: Path) -> None:
+    """Let `exported` find the networks that a run brings in that folder, where PyTorch cannot export them.
+
+    Where PyTorch is installed they are not needed: networks of packages are trusted more than those of runs.
+
+    Raises:
+        SeesayError: another run has brought a different network of the same name.
+    """
+    if find_spec("torch") is not None:
+        return
+    for path in sorted(folder.glob("*.onnx")):
+        known = _brought.setdefault(path.name, path)
+        if known != path and file_digest(known) != file_digest(path):
+            raise SeesayError(
+                f"{path}: differs from {known}, and one process uses only one of them; use these runs one "
+                "after the other, or pip install 'seesay[train]'."
+            )
+
+
+def network_cache(name: str) -> Path:
+    """Return the cache's folder of what networks have computed, such as "features".
+
+    Networks that runs have brought cannot be checked: what they compute is kept apart.
+    """
+    folder = cache_dir() / name
+    if not _brought:
+        return folder
+    digests = "".join(file_digest(_brought[name]) for name in sorted(_brought))
+    return folder / f"of-{hashlib.sha256(digests.encode()).hexdigest()[:16]}"
 
 
 def exported(
@@ -56,6 +116,8 @@ def exported(
 ) -> Path:
     """Return the cached ONNX file `name`, exported from the module that `build` returns if it is missing.
 
+    Without PyTorch it is the file of that name that a run has brought.
+
     The first axis of every input and output is dynamic; `axes` names others.
 
     Raises:
@@ -64,6 +126,8 @@ def exported(
     path = cache_dir() / "onnx" / f"{name}.onnx"
     if path.is_file():
         return path
+    if path.name in _brought:
+        return _brought[path.name]
     free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

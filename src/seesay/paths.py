@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import json
 import os
 import sqlite3
@@ -118,6 +119,12 @@ def disk_errors(folder: Path) -> Iterator[None]:
                     "finished is kept."
                 ) from error
         raise
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file's contents."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_output(out: Path, suffixes: Collection[str]) -> None:

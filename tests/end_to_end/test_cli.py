@@ -95,8 +95,17 @@ def test_help_has_an_example_for_every_command() -> None:
         "serve",
         "data",
         "features",
+        "export",
     ):
         assert "Example: seesay" in seesay(command, "--help").stdout
+
+
+def test_a_run_is_exported_in_place_and_to_a_folder(run: Path, tmp_path: Path) -> None:
+    assert "images.onnx, sentences.onnx; at most" in seesay("export", run).stdout
+    done = seesay("export", run, "--out", tmp_path / "given")
+    assert "Where it is used: pip install seesay" in done.stdout
+    assert "exists already" in seesay("export", run, "--out", tmp_path / "given", code=2).stderr
+    assert json.loads(seesay("export", run, "--json").stdout)["kind"] == "irmatch"
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from seesay.data.scenes import write_scenes
+from tests.end_to_end.command import seesay
 
 SOURCE = Path(__file__).parents[2] / "src"
 RUN = """
@@ -55,13 +58,14 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
-def run(core: Path, *arguments: str | Path, code: str = RUN) -> str:
+def run(core: Path, *arguments: str | Path, code: str = RUN, cache: Path | None = None) -> str:
     paths = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), SOURCE, core]
     start = (
         f"import sys; sys.path[:] = {[str(p) for p in paths]!r} + [p for p in sys.path if 'dynload' in p]\n"
     )
     command = [sys.executable, "-I", "-S", "-c", start + code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    env = os.environ | ({"SEESAY_CACHE": str(cache)} if cache else {})
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -90,6 +94,50 @@ def test_a_phrase_is_grounded(core: Path, scenes: Path) -> None:
 def test_the_shipped_run_is_evaluated(core: Path, scenes: Path) -> None:
     found = json.loads(run(core, "evaluate", "seesay-small", "--data", scenes, "--split", "train", "--json"))
     assert 0 <= found["mR"] <= 100
+
+
+@pytest.fixture(scope="module")
+def bundle(scenes: Path) -> Path:
+    """A run of encoders that only `seesay[train]` has, exported with them."""
+    trained, out = scenes.parent / "trained", scenes.parent / "given"
+    changes = ["encoders=[efficientnet-lite0:ten]", "sentence_encoder=minilm", "schedule.epochs=1"]
+    changes += ["matcher.dim=20", "matcher.hidden=16", "batch_size=10"]
+    options = [part for change in changes for part in ("--set", change)]
+    seesay("train", "seesay-small", "--data", scenes, "--out", trained, *options)
+    seesay("export", trained, "--out", out)
+    return out
+
+
+def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: Path, tmp_path: Path) -> None:
+    """The cache is empty: nothing but the folder has the networks."""
+    cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
+    made = json.loads(run(core, "index", scenes, "--out", index, "--run", bundle, "--json", cache=cache))
+    assert made["images"] == 12
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))
+    ours = json.loads(seesay("search", index, "a red circle", "-k", "3", "--json").stdout)
+    assert [hit["path"] for hit in found] == [hit["path"] for hit in ours]
+    code = f"import seesay\nprint(seesay.load({str(bundle)!r}).embed_sentences(['a dog']).shape)"
+    assert run(core, code=code, cache=cache) == "(1, 444)\n"
+    measured = run(core, "evaluate", bundle, "--data", scenes, "--split", "train", "--json", cache=cache)
+    assert 0 <= json.loads(measured)["mR"] <= 100
+    kept = [path.name for path in (cache / "features").iterdir()]
+    assert len(kept) == 1
+    assert kept[0].startswith("of-"), "features of a network that a run brought are kept apart"
+    again = run(core, "export", bundle, "--out", tmp_path / "again", "--json", cache=cache)
+    assert {path.relative_to(bundle).as_posix() for path in bundle.rglob("*.*")} == set(
+        json.loads(again)["files"]
+    )
+
+
+def test_another_network_of_the_same_name_is_refused(core: Path, bundle: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(bundle, other)
+    network = next((other / "encoders").glob("minilm*"))
+    network.write_bytes(network.read_bytes() + b"\0")
+    code = f"import seesay\nseesay.load({str(bundle)!r})\ntry:\n    seesay.load({str(other)!r})\n" + (
+        "except seesay.SeesayError as e:\n    print(e)"
+    )
+    assert f"{network}: differs from" in run(core, code=code)
 
 
 def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:

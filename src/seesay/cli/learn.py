@@ -55,6 +55,34 @@ def train(
     console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
 
+@opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")
+def export(
+    run: opt.Run,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a folder with everything that the run needs, encoders and model card included."
+        ),
+    ] = None,
+    licence: Annotated[
+        str, typer.Option(metavar="ID", help="With --out: the licence of the weights, for the model card.")
+    ] = "unknown",
+    as_json: opt.Json = False,
+) -> None:
+    """Export a run's matcher to ONNX again, or write a folder of the run to give away.
+
+    The folder works where PyTorch is not installed, and is laid out as hubs of models expect it.
+    """
+    from seesay.runs.bundle import export_in_place, write_bundle
+
+    if out is not None:
+        written = write_bundle(run, out, licence)
+        console.show(written, as_json, console.print_bundle)
+    else:
+        exported = export_in_place(run)
+        console.show(exported, as_json, console.print_export)
+
+
 @opt.app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")
 def evaluate(
     runs: opt.Entries,

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from seesay.data.summary import CorpusSummary
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
+    from seesay.runs.bundle import Bundle
     from seesay.runs.captioning import WrittenSentence
     from seesay.runs.concepts import SeenConcept
+    from seesay.runs.exported import Export
     from seesay.runs.summary import TrainingSummary
     from seesay.search.index import Hit
     from seesay.search.rerank import Reranked
@@ -159,6 +161,20 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
     if summary.concepts:
         _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
     print(f"Next: seesay evaluate {folder}")
+
+
+def print_export(export: Export) -> None:
+    """Print the graphs that were written, and how far they are from PyTorch at most."""
+    names = ", ".join(f"{name}.onnx" for name in export.graphs)
+    worst = max(graph.error for graph in export.graphs.values())
+    print(f"{export.folder}: {names}; at most {worst:.0e} from PyTorch's outputs.")
+
+
+def print_bundle(bundle: Bundle) -> None:
+    """Print what was written, how large it is, and what it needs where it is used."""
+    print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
+    needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
+    print(f"Where it is used: pip install {needs}")
 
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.paths import replace_text, replacing
+from seesay.paths import file_digest, replace_text, replacing
 from seesay.runs.exported import (
     EXPORT,
     WEIGHTS,
@@ -30,7 +30,6 @@ from seesay.runs.exported import (
     ExportedMatcher,
     Floats,
     Graph,
-    file_digest,
 )
 from seesay.runs.external_weights import StoredTensors, refer_to_weights
 from seesay.runs.run import Run
@@ -158,10 +157,11 @@ class _Samples:
     vocabulary_size: int
 
     def images(self, count: int) -> Tensor:
-        """Return features (n, d), some of them half zero, as where instances are missing."""
+        """Return features (n, d); of instances, of which some are missing, some are half zero."""
         width = sum(self.export.image_dims)
         features = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
-        features[count // 2 + 1 :, width // 2 :] = 0
+        if self.export.instances is not None:
+            features[count // 2 + 1 :, width // 2 :] = 0
         return torch.from_numpy(features)
 
     def sentences(self, lengths: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:

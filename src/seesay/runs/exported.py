@@ -12,7 +12,6 @@ The graphs are small: they read their weights from the run's `weights.safetensor
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.paths import file_digest
 from seesay.runs.backend import inner_products
 from seesay.runs.sentences import PreparedSentences
 
@@ -85,11 +85,15 @@ class Export:
     regions: Mapping[str, Any] | None
     graphs: Mapping[str, Graph]
 
-    def to_json(self) -> str:
-        """Return the text of `export.json`."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return what `export.json` holds."""
         fields = asdict(self)
         del fields["folder"]
-        return json.dumps({"format": FORMAT, **fields}, indent=1) + "\n"
+        return {"format": FORMAT, **fields}
+
+    def to_json(self) -> str:
+        """Return the text of `export.json`."""
+        return json.dumps(self.to_dict(), indent=1) + "\n"
 
 
 def read_export(folder: Path) -> Export | None:
@@ -115,15 +119,6 @@ def read_export(folder: Path) -> Export | None:
         return export if file_digest(folder / WEIGHTS) == export.weights else None
     except OSError:
         return None
-
-
-def file_digest(path: Path) -> str:
-    """Return a digest of a file's contents."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(1 << 20):
-            digest.update(part)
-    return digest.hexdigest()
 
 
 class ExportedMatcher:

@@ -15,7 +15,7 @@ from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.paths import cache_dir
+from seesay.onnx import network_cache
 from seesay.runs.run import PRECOMPUTED, array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.runs.text_inputs import sentence_vectors
@@ -90,7 +90,7 @@ def split_inputs(
 
 def stores_folder() -> Path:
     """Return the folder of the feature stores, which all runs share."""
-    return cache_dir() / "features"
+    return network_cache("features")
 
 
 def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:

@@ -6,6 +6,7 @@ export.json, *.onnx    its sides for ONNX Runtime, which read those weights: sea
 vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
+encoders/*.onnx        packaged encoders, if the run was exported to be used where these are not installed
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.encoders.towers import is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
+from seesay.onnx import use_networks_of
+from seesay.paths import file_digest
 from seesay.runs.backend import Backend, RunFacts
-from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, file_digest, read_export
+from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe, RegionSettings
 
 RECIPE, VOCABULARY, TEXT = "recipe.yaml", "vocabulary.json", "text.safetensors"
+NETWORKS = "encoders"
 PRECOMPUTED = "precomputed"
 
 Vectors = NDArray[np.float32]
@@ -428,7 +432,8 @@ def run_facts(folder: Path) -> RunFacts:
 
 
 def adopt_encoders(facts: RunFacts, folder: Path) -> None:
-    """Make the image encoders of the run's own available; raise a SeesayError if weights are missing."""
+    """Make the encoders that a run brings available; raise a SeesayError if weights are missing."""
+    use_networks_of(folder / NETWORKS)
     for encoder in facts.encoders:
         adopt_tuned(encoder, folder)
 

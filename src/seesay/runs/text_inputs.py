@@ -20,7 +20,8 @@ from seesay.encoders.sentences.base import (
     save_sentence_encoder,
 )
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, replacing
+from seesay.onnx import network_cache
+from seesay.paths import replacing
 
 if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
@@ -86,4 +87,4 @@ def _cached(folder: str, what: str, texts: Sequence[str], suffix: str) -> Path:
     digest = hashlib.blake2b(what.encode(), digest_size=16)
     for text in texts:
         digest.update(text.encode() + b"\0")
-    return cache_dir() / folder / f"{digest.hexdigest()}.{suffix}"
+    return network_cache(folder) / f"{digest.hexdigest()}.{suffix}"

@@ -29,7 +29,7 @@ from seesay.paths import read_small_json, replace_text
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
-_INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
+HEAD_INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
 _CROPS_AT_ONCE = 32  # that the network sees
 
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and bias (out,)
@@ -62,11 +62,12 @@ class StoredHead(NamedTuple):
                 f"Encoder '{name}': no trained run at {run}; `seesay train concepts --out {run}` makes one."
             )
         try:
-            inputs = read_small_json(path.parent / _INPUTS)
+            inputs = read_small_json(path.parent / HEAD_INPUTS)
             encoder, arrays = str(inputs["encoder"]), tuple(map(str, inputs["arrays"]))
         except (OSError, ValueError, TypeError, KeyError):
             raise SeesayError(
-                f"Encoder '{name}': {run} predicts no concepts (no {_INPUTS}); train the recipe 'concepts'."
+                f"Encoder '{name}': {run} predicts no concepts (no {HEAD_INPUTS}); "
+                "train the recipe 'concepts'."
             ) from None
         adopt_tuned(encoder, path.parent)
         return cls(encoder, arrays, _layers(path), path)
@@ -162,7 +163,7 @@ class ConceptRegionsEncoder(ImageEncoder):
 
 def save_head_inputs(folder: Path, encoder: str, arrays: Sequence[str]) -> None:
     """Record in a run's folder which features its concept head reads, for `concepts:RUN` to load it."""
-    replace_text(folder / _INPUTS, json.dumps({"encoder": encoder, "arrays": list(arrays)}) + "\n")
+    replace_text(folder / HEAD_INPUTS, json.dumps({"encoder": encoder, "arrays": list(arrays)}) + "\n")
 
 
 def keep_concepts(name: str, folder: Path) -> str:

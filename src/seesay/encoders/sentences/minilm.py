@@ -79,19 +79,19 @@ def _encode(model: _Model, sentences: Sequence[str], batch: int = 64) -> Vectors
 
 @lru_cache(maxsize=1)
 def _shipped() -> _Model:
-    tokenizer = _tokenizer(shipped_file("minilm-tokenizer.json"))
-    return _Model(tokenizer, Session(lambda: shipped_file("minilm.onnx"), threads=0))
+    return _Model(_tokenizer(), Session(lambda: shipped_file("minilm.onnx"), threads=0))
 
 
 @lru_cache(maxsize=1)
 def _packaged() -> _Model:
-    return _Model(_tokenizer(packaged_folder() / "tokenizer.json"), Session(_exported, threads=0))
+    return _Model(_tokenizer(), Session(_exported, threads=0))
 
 
-def _tokenizer(file: Path) -> Tokenizer:
+def _tokenizer() -> Tokenizer:
+    """Open the shipped tokenizer, which is the package's."""
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer = Tokenizer.from_file(str(shipped_file("minilm-tokenizer.json")))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_LENGTH)
     return tokenizer

@@ -1,0 +1,149 @@
+"""The model card of a run that is given away: what it is, was trained on and reaches, and how to use it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from seesay import __version__
+from seesay.runs.summary import TrainingSummary, is_finished
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from seesay.recipes.schema import Recipe
+    from seesay.runs.run import Run
+
+_COUNTS = ("images", "sentences", "phrases", "queries")
+
+
+def model_card(run: Run, trained: Path, title: str, licence: str, extra: str | None) -> str:
+    """Write the model card, in Markdown with the front matter that hubs read.
+
+    Args:
+        run: as it is given away.
+        trained: the folder of its training, whose summary is quoted if there is one.
+        title: the name of the card.
+        licence: of the weights, an identifier such as "apache-2.0".
+        extra: of seesay, which the run's encoders need; None for none.
+    """
+    summary = TrainingSummary.load(trained) if is_finished(trained) else None
+    parts = [
+        _front_matter(run, licence),
+        f"# {title}\n\n{_about(run)}",
+        _usage(run, title, extra),
+        _data(run, licence, summary),
+        _recipe(run.recipe),
+        _results(summary),
+        _identity(run),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _front_matter(run: Run, licence: str) -> str:
+    retrieves = "phrase-grounding" if run.facts.regions else "image-text-retrieval"
+    fields = {
+        "license": licence,
+        "library_name": "seesay",
+        "language": ["en"],
+        "tags": ["seesay", "image-text-matching", retrieves, "onnx"],
+    }
+    return f"---\n{yaml.safe_dump(fields, sort_keys=False)}---"
+
+
+def _about(run: Run) -> str:
+    recipe = run.recipe
+    what = "regions of an image with phrases" if run.facts.regions else "images with sentences"
+    how = f"embeds both sides in {run.dim} dimensions" if run.embeds else "scores pairs of one of each"
+    system = f" The published system is {recipe.system}." if recipe.system else ""
+    about = f" {recipe.about[:1].upper()}{recipe.about[1:].rstrip('.')}." if recipe.about else ""
+    return f"Matches {what}. It {how}.{about}{system}"
+
+
+def _usage(run: Run, title: str, extra: str | None) -> str:
+    package = f"'seesay[{extra}]'" if extra else "seesay"
+    if run.facts.regions:
+        lines = [f'seesay ground photo.jpg "two dogs chase a red ball" --run {title}']
+    elif run.embeds:
+        lines = [
+            f"seesay index ~/Pictures --out pictures.seesay --run {title}",
+            'seesay search pictures.seesay "two dogs play in the snow"',
+        ]
+    else:
+        lines = [f'seesay search pictures.seesay "two dogs play in the snow" --rerank {title}']
+    needs = "Its encoders come with it." if extra is None else f"Its encoders need seesay[{extra}]."
+    commands = "\n".join(f"    {line}" for line in (f"pip install {package}", *lines))
+    folder = f"`{title}` is the folder that holds this file."
+    python = f'    import seesay\n    run = seesay.load("{title}")'
+    return f"## Use\n\n{needs} {folder}\n\n{commands}\n\nIn Python:\n\n{python}"
+
+
+def _data(run: Run, licence: str, summary: TrainingSummary | None) -> str:
+    name = summary.corpus.name if summary else run.recipe.corpus
+    size = ""
+    if summary:
+        texts = summary.train.sentences or summary.train.phrases
+        kind = "sentences" if summary.train.sentences else "phrases"
+        size = f": {summary.train.images:,} images" + (f" with {texts:,} {kind}" if texts else "")
+    return (
+        f"## Data and licence\n\nTrained on the train split of {name}{size}. No image or sentence is in this folder. "
+        f"The licence of the weights is given as `{licence}`; whether the terms of the data affect their use "
+        "is for you to judge."
+    )
+
+
+def _recipe(recipe: Recipe) -> str:
+    rows = {
+        "recipe": f"`{recipe.name}`",
+        "matcher": f"`{recipe.matcher.kind}`",
+        "loss": f"`{recipe.loss.kind}`",
+        "images seen by": ", ".join(f"`{name}`" for name in recipe.encoders),
+        "sentences read by": f"`{recipe.sentence_encoder}`" if recipe.sentence_encoder else "its own words",
+        "seed": str(recipe.seed),
+        "changes": ", ".join(f"`{change}`" for change in recipe.changes) or "none",
+    }
+    table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
+    departures = "\n".join(f"- {line}" for line in recipe.departures)
+    beside = f"\n\nIt departs from the paper:\n\n{departures}" if departures else ""
+    return f"## Recipe\n\nEvery value is in `recipe.yaml`.\n\n| | |\n|---|---|\n{table}{beside}"
+
+
+def _results(summary: TrainingSummary | None) -> str:
+    if summary is None:
+        return ""
+    figures = dict(_figures(summary.best_val))
+    if not figures:
+        return ""
+    epoch = (
+        f" of epoch {summary.best_epoch}, which was chosen by {summary.monitor},"
+        if summary.best_epoch
+        else ""
+    )
+    table = "\n".join(f"| {name} | {value:g} |" for name, value in figures.items())
+    return (
+        f"## Results\n\nMeasured on val{epoch} when it was trained; {summary.val.images:,} images.\n\n"
+        f"| measure | val |\n|---|---:|\n{table}\n\n`seesay evaluate` measures it on other splits and data."
+    )
+
+
+def _figures(values: Mapping[str, JsonValue], before: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the measures of a result with the names of the parts that they stand in."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _figures(value, f"{before}{name.replace('_', ' ')} ")
+        elif isinstance(value, int | float) and not isinstance(value, bool) and name not in _COUNTS:
+            yield before + name, value
+
+
+def _identity(run: Run) -> str:
+    config = json.loads((run.folder / "config.json").read_text(encoding="utf-8"))
+    lines = [f"Written by seesay {__version__}."]
+    if config["fingerprint"]:
+        lines.append(
+            f"Fingerprint: `{config['fingerprint']}`; indexes of other fingerprints are not searched."
+        )
+    return "## Identity\n\n" + " ".join(lines)

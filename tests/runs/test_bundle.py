@@ -1,0 +1,110 @@
+"""Runs as folders that can be given away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from seesay.data.readers import read_corpus
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.runs.bundle import export_in_place, write_bundle
+from seesay.runs.exported import read_export
+from seesay.runs.run import Run
+from seesay.training.train import train
+
+TINY = ["schedule.epochs=1", "matcher.dim=20", "batch_size=20", "sentence_encoder=minilm"]
+
+
+@pytest.fixture(scope="module")
+def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of encoders in full precision, which `seesay[train]` brings."""
+    folder = tmp_path_factory.mktemp("bundle") / "run"
+    changes = [*TINY, "encoders=[efficientnet-lite0]", "matcher.kind=projection", "matcher.hidden=16"]
+    train(load_recipe("seesay-small", "scenes", changes), read_corpus(scenes), folder)
+    return folder
+
+
+def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
+    run: Path, tmp_path: Path, scenes: Path
+) -> None:
+    bundle = write_bundle(str(run), tmp_path / "mine", "cc-by-nc-4.0")
+    assert set(bundle.files) == {
+        "README.md",
+        "config.json",
+        "recipe.yaml",
+        "vocabulary.json",
+        "weights.safetensors",
+        "export.json",
+        "images.onnx",
+        "sentences.onnx",
+        *(f"encoders/{path.name}" for path in (bundle.folder / "encoders").iterdir()),
+    }
+    assert [name[:12] for name in bundle.files if name.startswith("encoders/")] == [
+        "encoders/eff",
+        "encoders/min",
+    ]
+    assert bundle.extra is None
+    assert bundle.size > 50e6
+    for name in ("README.md", "config.json", "recipe.yaml", "export.json"):
+        assert str(scenes.parent) not in (bundle.folder / name).read_text()
+    ours, theirs = Run.load(str(run)), Run.load(str(bundle.folder))
+    assert ours.fingerprint == theirs.fingerprint
+    pixels = [np.full((40, 50, 3), 90, np.uint8)]
+    np.testing.assert_array_equal(ours.embed_images(pixels), theirs.embed_images(pixels))
+
+
+def test_the_card_says_what_the_run_is(run: Path, tmp_path: Path) -> None:
+    folder = write_bundle(str(run), tmp_path / "mine", "cc-by-nc-4.0").folder
+    card = (folder / "README.md").read_text()
+    front = yaml.safe_load(card.split("---")[1])
+    assert front["license"] == "cc-by-nc-4.0"
+    assert front["library_name"] == "seesay"
+    assert "seesay index ~/Pictures --out pictures.seesay --run mine" in card
+    assert "scenes: 48 images with 240 sentences" in card
+    assert "| image retrieval R@1 |" in card
+    config = json.loads((folder / "config.json").read_text())
+    assert config["fingerprint"] in card
+    assert config["embedding_dim"] == Run.load(str(run)).dim
+
+
+def test_a_run_that_is_not_exported_is(run: Path, tmp_path: Path) -> None:
+    export = export_in_place(str(run))
+    assert read_export(run) == export
+    (run / "export.json").unlink()
+    folder = write_bundle(str(run), tmp_path / "mine").folder
+    assert read_export(folder) is not None
+    assert read_export(run) is None
+    export_in_place(str(run))
+
+
+def test_shipped_weights_bring_no_encoders(tmp_path: Path) -> None:
+    bundle = write_bundle("seesay-ground", tmp_path / "ground")
+    assert not any(name.startswith("encoders/") for name in bundle.files)
+    card = (bundle.folder / "README.md").read_text()
+    assert "seesay ground photo.jpg" in card
+    with pytest.raises(SeesayError, match="is shipped with its export"):
+        export_in_place("seesay-ground")
+
+
+def test_what_cannot_be_written_is_refused(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "notes.txt").write_text("mine")
+    with pytest.raises(SeesayError, match="exists already"):
+        write_bundle(str(run), tmp_path / "there")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(SeesayError, match="cannot be written"):
+        write_bundle(str(run), tmp_path / "file" / "below")
+    with pytest.raises(SeesayError, match="a model of another library"):
+        write_bundle("open_clip:ViT-B-32/laion2b_s34b_b79k", tmp_path / "clip")
+    (run / "weights.safetensors").rename(run / "away")
+    try:
+        with pytest.raises(SeesayError):
+            write_bundle(str(run), tmp_path / "mine")
+    finally:
+        (run / "away").rename(run / "weights.safetensors")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there"]
