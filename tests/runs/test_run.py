@@ -11,9 +11,11 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from seesay.data.images import content_key
+from seesay.encoders.feature_store import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.run import Run, check_one_score, recipe_encoders, run_folder, shipped_runs
+from seesay.runs.run import Run, check_one_score, join_features, recipe_encoders, run_folder, shipped_runs
 from seesay.runs.trained import new_matcher, save_weights
 
 SENTENCES = ["a red circle", "two dogs play in the snow", ""]
@@ -185,3 +187,24 @@ def test_a_module_that_is_changed_computes_what_the_run_gives() -> None:
         for weights in matcher.parameters():
             weights.mul_(1.5)
     assert not np.allclose(run.embed_sentences(["two dogs"]), before, atol=1e-3)
+
+
+def test_stored_features_of_a_photo_are_not_computed_again(
+    pictures: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are told from computed ones by being wrong."""
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
+    run, photo = Run.load("seesay-small", "cpu"), pictures[0].read_bytes()
+    computed, _ = run.embed_image_files([photo], ["photo"])
+    draw = np.random.default_rng(0)
+    wrong = [{name: draw.random((1, dim), np.float32) for name, dim in e.dims.items()} for e in run.encoders]
+    for encoder, arrays in zip(run.encoders, wrong, strict=True):
+        store = FeatureStore(stores_folder(), encoder.name, encoder.fingerprint, encoder.dims)
+        store.append([content_key(photo)], arrays)
+    stored, errors = Run.load("seesay-small", "cpu").embed_image_files([photo, b"none"], ["photo", "none"])
+    wanted = run.embed_features(join_features(run.facts, wrong))
+    np.testing.assert_allclose(stored[:1], wanted, atol=2e-3)
+    assert np.abs(stored[0] - computed[0]).max() > 0.01
+    assert errors[0] is None
+    assert not stored[1].any()
+    assert errors[1] is not None

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.onnx import network_cache
 from seesay.paths import read_small_json, replace_text
 
 LOCK = "lock"  # the file by which a folder is held
@@ -174,6 +175,11 @@ def _checksum(arrays: Sequence[NDArray[Any]]) -> int:
 
 RECORD = np.dtype([("key", "V16"), ("crc", "<u4")])
 VERSION = 1
+
+
+def stores_folder() -> Path:
+    """Return the folder of the feature stores, which all runs share."""
+    return network_cache("features")
 
 
 class FeatureStore(AppendOnlyStore):

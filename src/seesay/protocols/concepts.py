@@ -86,9 +86,9 @@ class ConceptsOfRegions(Concepts):
     summary = "the prediction of concepts from regions"
 
     def _scores(self, subject: RunSubject) -> Scores:
+        from seesay.encoders.feature_store import stores_folder
         from seesay.encoders.images.base import load_image_encoder
         from seesay.encoders.images.encode import fill_stores
-        from seesay.runs.inputs import stores_folder
         from seesay.runs.run import default_device
 
         encoder = load_image_encoder(f"concepts-regions:{subject.run.folder}", default_device())

@@ -90,9 +90,9 @@ def _data(run: Run, licence: str, summary: TrainingSummary | None) -> str:
         kind = "sentences" if summary.train.sentences else "phrases"
         size = f": {summary.train.images:,} images" + (f" with {texts:,} {kind}" if texts else "")
     return (
-        f"## Data and licence\n\nTrained on the train split of {name}{size}. No image or sentence is in this folder. "
-        f"The licence of the weights is given as `{licence}`; whether the terms of the data affect their use "
-        "is for you to judge."
+        f"## Data and licence\n\nTrained on the train split of {name}{size}. No image or sentence is in this "
+        f"folder. The licence of the weights is given as `{licence}`; whether the terms of the data affect "
+        "their use is for you to judge."
     )
 
 

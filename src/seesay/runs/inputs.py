@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus, Sentence
+from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays, ImageEncoder
 from seesay.encoders.images.encode import fill_stores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
-from seesay.onnx import network_cache
 from seesay.runs.run import PRECOMPUTED, array_dims, join_features, recipe_encoders
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.runs.text_inputs import sentence_vectors
@@ -86,11 +86,6 @@ def split_inputs(
     sentences = number_words(texts, vocabulary, vectors)
     owners = usable.image_of_sentence()
     return Inputs(usable, features, sentences, owners, broken, image_dims)
-
-
-def stores_folder() -> Path:
-    """Return the folder of the feature stores, which all runs share."""
-    return network_cache("features")
 
 
 def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32], list[int], list[ImageError]]:

@@ -25,8 +25,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.device import chosen_device
+from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import encode_images
+from seesay.encoders.images.encode import encode_images, read_or_encode
+from seesay.encoders.images.stored import Stores, opened_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.encoders.towers import is_two_tower
@@ -212,6 +214,11 @@ class Run:
         return recipe_encoders(self.facts, self.device)
 
     @cached_property
+    def _stores(self) -> Stores | None:
+        """Feature stores of the image encoders, if there are any."""
+        return opened_stores(self.encoders, stores_folder())
+
+    @cached_property
     def fingerprint(self) -> str:
         """A hash of weights, vocabulary and preprocessing: vectors of two fingerprints never mix."""
         digest = hashlib.blake2b(digest_size=16)
@@ -255,8 +262,11 @@ class Run:
     def embed_image_files(
         self, contents: Sequence[bytes | NDArray[np.uint8]], names: Sequence[str], query: bool = False
     ) -> tuple[Vectors, list[ImageError | None]]:
-        """Embed many encoded images, (n, dim); a broken one has a zero row and its error."""
-        encoded = encode_images(self.encoders, contents, names)
+        """Embed many encoded images, (n, dim); a broken one has a zero row and its error.
+
+        Features that training or measuring has stored are not computed again.
+        """
+        encoded = read_or_encode(self.encoders, self._stores, contents, names)
         vectors = self.embed_features(join_features(self.facts, encoded.arrays), query)
         vectors[[i for i, error in enumerate(encoded.errors) if error is not None]] = 0.0
         return vectors, encoded.errors

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import FileSource
+from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.inputs import stores_folder
 from seesay.runs.run import Run, join_features, recipe_encoders, run_facts, run_folder
 from seesay.search.index import Hit, Index
 

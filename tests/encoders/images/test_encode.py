@@ -17,7 +17,8 @@ from seesay.data.images import FileSource, content_key
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images import encode
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import encode_images, fill_stores, in_threads
+from seesay.encoders.images.encode import encode_images, fill_stores, in_threads, read_or_encode
+from seesay.encoders.images.stored import opened_stores
 from seesay.errors import ImageError
 
 
@@ -255,3 +256,26 @@ def test_flickr8k_features_are_those_of_the_squash(flickr8k: Path) -> None:
         cosine = alone @ found.arrays[0]["pooled"][n]
         cosine /= np.linalg.norm(alone) * np.linalg.norm(found.arrays[0]["pooled"][n])
         assert cosine > 0.999
+
+
+def test_features_that_are_stored_are_read(photos: list[CorpusImage], tmp_path: Path) -> None:
+    encoder, batches = colour_encoder()
+    assert opened_stores([encoder], tmp_path / "features") is None
+    assert not (tmp_path / "features").exists()
+    fill_stores([encoder], tmp_path / "features", photos[:30])
+    stores = opened_stores([encoder], tmp_path / "features")
+    contents = [png((200, 0, 0)), *(image.source.read() for image in photos[20:40]), b"no image"]
+    names = [str(number) for number in range(len(contents))]
+    batches.clear()
+    found = read_or_encode([encoder], stores, contents, names)
+    assert sum(batches) == 11
+    wanted = encode_images([encoder], contents, names)
+    np.testing.assert_allclose(found.arrays[0]["mean"], wanted.arrays[0]["mean"], rtol=1e-3)
+    assert [str(error) for error in found.errors] == [str(error) for error in wanted.errors]
+
+
+def test_stores_that_cannot_be_opened_are_passed_over(photos: list[CorpusImage], tmp_path: Path) -> None:
+    encoder, _ = colour_encoder()
+    fill_stores([encoder], tmp_path, photos[:2])
+    (tmp_path / encoder.fingerprint / "store.json").write_text("{}")
+    assert opened_stores([encoder], tmp_path) is None

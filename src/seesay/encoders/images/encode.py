@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
+from seesay.encoders.images.stored import Stores, one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
 
@@ -66,7 +66,7 @@ def encode_images(
         >>> encoded.arrays[0]["pooled"].shape, [error is None for error in encoded.errors]
         ((2, 1280), [True, False])
     """
-    sources = _sources(encoders)
+    sources = sources_of(encoders)
     chunks = [(images[i : i + CHUNK], names[i : i + CHUNK]) for i in range(0, len(images), CHUNK)]
     parts = list(in_threads(lambda chunk: _encode_chunk(list(sources.values()), *chunk), chunks))
     errors = [error for part in parts for error in part.errors]
@@ -82,11 +82,6 @@ def encode_images(
     for rows in (rows for each in arrays for rows in each.values()):
         rows[[i for i, error in enumerate(errors) if error is not None]] = 0
     return Encoded(arrays, errors)
-
-
-def _sources(encoders: Sequence[ImageEncoder]) -> dict[str, ImageEncoder]:
-    """Collect the encoders whose features are computed from pixels, each once, by fingerprint."""
-    return {encoder.source.fingerprint: encoder.source for encoder in encoders}
 
 
 def _encode_chunk(
@@ -118,19 +113,32 @@ def _decoded(data: bytes, name: str, side: int) -> Pixels:
     return pixels
 
 
-class DerivedStore:
-    """Features that are computed from another encoder's stored ones whenever they are read."""
-
-    def __init__(self, encoder: ImageEncoder, store: FeatureStore) -> None:
-        self.folder = store.folder
-        self._encoder, self._store = encoder, store
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._store
-
-    def read(self, keys: Sequence[str], name: str) -> NDArray[np.float32]:
-        stored = {each: self._store.read(keys, each) for each in self._store.dims}
-        return self._encoder.from_source(stored)[name]
+def read_or_encode(
+    encoders: Sequence[ImageEncoder],
+    stores: Stores | None,
+    images: Sequence[bytes | Pixels],
+    names: Sequence[str],
+) -> Encoded:
+    """Do as `encode_images`, but read the features of encoded images that are in the stores already."""
+    if stores is None:
+        return encode_images(encoders, images, names)
+    keys = [content_key(image) if isinstance(image, bytes) else "" for image in images]
+    known = [i for i, key in enumerate(keys) if key and all(key in store for store in stores)]
+    if not known:
+        return encode_images(encoders, images, names)
+    others = sorted(set(range(len(images))) - set(known))
+    encoded = encode_images(encoders, [images[i] for i in others], [names[i] for i in others])
+    arrays: list[Arrays] = []
+    for encoder, store, computed in zip(encoders, stores, encoded.arrays, strict=True):
+        arrays.append(each := {})
+        for name, dim in encoder.dims.items():
+            each[name] = np.empty((len(images), dim), np.float32)
+            each[name][known] = store.read([keys[i] for i in known], name)
+            each[name][others] = computed[name]
+    errors: list[ImageError | None] = [None] * len(images)
+    for i, error in zip(others, encoded.errors, strict=True):
+        errors[i] = error
+    return Encoded(arrays, errors)
 
 
 @dataclass
@@ -140,7 +148,7 @@ class Filled:
     keys: list[str | None] = field(default_factory=list)  # content keys; None for a broken image
     errors: list[ImageError] = field(default_factory=list)  # of the broken images
     encoded: int = 0  # images that were not in the stores
-    stores: list[FeatureStore | DerivedStore] = field(default_factory=list)  # one an encoder
+    stores: Stores = field(default_factory=list)
 
 
 @dataclass
@@ -171,8 +179,8 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
         >>> len(filled.stores[0])
         10
     """
-    sources = _sources(encoders)
-    opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources.items()}
+    sources = sources_of(encoders)
+    opened = open_stores(encoders, folder)
     stores = list(opened.values())
     claims: dict[str, object] = {}
 
@@ -188,9 +196,7 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
                 store.append(keys, rows)
 
     filled = fill("Encoding", images, CHUNK, work, keep, STORED_AT_ONCE)
-    for encoder in encoders:
-        store = opened[encoder.source.fingerprint]
-        filled.stores.append(store if encoder.source is encoder else DerivedStore(encoder, store))
+    filled.stores = one_an_encoder(encoders, opened)
     return filled
 
 
