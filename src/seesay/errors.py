@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from numbers import Integral
 
 _SUGGESTED = 3
 
@@ -65,6 +66,22 @@ def naming_extras() -> Iterator[None]:
                     f"This needs {packages[package]}, which is not installed: pip install 'seesay[{extra}]'."
                 ) from failure
         raise
+
+
+def check_whole(least: int, **numbers: object) -> None:
+    """Raise a SeesayError unless numbers, given by their arguments' names, are whole and at least `least`.
+
+    An argument may be a list or tuple of such numbers.
+
+    >>> check_whole(1, dim=0)
+    Traceback (most recent call last):
+    seesay.errors.SeesayError: dim: wanted a whole number of at least 1, got 0.
+    """
+    for name, given in numbers.items():
+        for number in given if isinstance(given, list | tuple) else (given,):
+            if isinstance(number, Integral) and int(number) >= least:
+                continue
+            raise SeesayError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -71,5 +71,5 @@ def test_outputs_that_do_not_divide_are_refused() -> None:
         SentenceCNN(vocabulary_size=5, word_dim=2, dim=10, widths=(1, 2, 3))
     with pytest.raises(SeesayError, match="widths: wanted at least one"):
         IRMatch(image_dim=4, vocabulary_size=5, widths=())
-    with pytest.raises(SeesayError, match="dim: wanted at least 1, got -6"):
+    with pytest.raises(SeesayError, match="dim: wanted a whole number of at least 1, got -6"):
         IRMatch(image_dim=4, vocabulary_size=5, dim=-6)

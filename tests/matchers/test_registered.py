@@ -317,3 +317,10 @@ def test_as_matcher_takes_matchers_and_modules_that_embed() -> None:
         SeesayError, match="Linear is not a matcher: implement embed_images and embed_sentences"
     ):
         as_matcher(nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CASES if not settings_of(kind).is_composed])
+def test_widths_that_are_no_whole_numbers_are_named(kind: str) -> None:
+    for dims in ((0, 0), (-6, 0), (2.5, 0)):
+        with pytest.raises(SeesayError, match=r"(image_dims?|instances): wanted|image_dim.* wanted"):
+            settings_of(kind).build(replace(INPUTS, image_dims=dims))

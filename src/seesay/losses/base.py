@@ -117,12 +117,6 @@ def check_number(name: str, value: float, least: float = 0) -> None:
         raise SeesayError(f"{name}: wanted a finite number of at least {least:g}, got {value!r}.")
 
 
-def check_whole(name: str, value: int) -> None:
-    """Raise `SeesayError` unless a number is whole and at least 1."""
-    if not isinstance(value, int) or value < 1:
-        raise SeesayError(f"{name}: wanted a whole number of at least 1, got {value!r}.")
-
-
 def check_tensors(**tensors: Tensor) -> None:
     """Raise `SeesayError` unless these, given by their arguments' names, are tensors."""
     for name, tensor in tensors.items():

@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError
-from seesay.losses.base import Batch, ScoreLoss, check_equal_shapes, check_number, check_scores, check_whole
+from seesay.errors import SeesayError, check_whole
+from seesay.losses.base import Batch, ScoreLoss, check_equal_shapes, check_number, check_scores
 from seesay.losses.settings import LossSettings, register_loss
 
 _NEVER = -1e4  # a score whose share of any batch is zero
@@ -109,7 +109,7 @@ class SoftMarginLoss(ScoreLoss):
     def __init__(self, margin: float = 0.5, top_k: int = 5) -> None:
         super().__init__()
         check_number("margin", margin)
-        check_whole("top_k", top_k)
+        check_whole(1, top_k=top_k)
         self.margin, self.top_k = margin, top_k
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, check_number, check_tensors, check_whole
+from seesay.errors import SeesayError, check_whole
+from seesay.losses.base import Batch, Loss, check_number, check_tensors
 from seesay.losses.settings import LossSettings, register_loss
 
 
@@ -84,7 +84,7 @@ class TripletLoss(Loss):
     ) -> None:
         super().__init__()
         check_number("margin", margin)
-        check_whole("top_k", top_k)
+        check_whole(1, top_k=top_k)
         self.margin, self.top_k, self.weights = margin, top_k, tuple(weights)
         if len(self.weights) != 4:
             raise SeesayError(f"weights: wanted four numbers, got {self.weights}.")

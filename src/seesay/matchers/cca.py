@@ -18,7 +18,7 @@ from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import MatcherSettings, register_matcher
@@ -249,6 +249,7 @@ class CCA(EmbeddingMatcher):
 
     def __init__(self, image_dim: int, sentence_dim: int, dim: int = 512, power: float = 4.0) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, dim=dim)
         _check_dim(dim, image_dim, sentence_dim)
         self.power = power
         self.register_buffer("image_mean", torch.zeros(image_dim))

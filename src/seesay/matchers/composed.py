@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from seesay.errors import check_whole
 from seesay.matchers.base import Matcher, PairMatcher, check_images
 from seesay.matchers.sentences import Sentences, SentencesLike, as_sentences
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
@@ -99,6 +100,8 @@ class Ensemble(PairMatcher):
 
     def __init__(self, members: Sequence[PairMatcher], image_dim: int, sentence_dim: int = 0) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim)
+        check_whole(0, sentence_dim=sentence_dim)
         self.image_dim, self.members = image_dim, nn.ModuleList(members)
         # What one image and one word become tells how to take encodings apart again.
         word = Sentences.of_one_word(sentence_dim)

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import MatcherSettings, register_matcher
@@ -44,6 +44,7 @@ class Cosine(EmbeddingMatcher):
 
     def __init__(self, image_dim: int, sentence_dim: int) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim)
         if image_dim != sentence_dim:
             raise SeesayError(
                 f"sentence_dim: wanted {image_dim}, the width of the image features, got {sentence_dim}; "

@@ -22,9 +22,10 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.cca import CCA, Covariances, solve_cca
-from seesay.matchers.layers import check_sizes, xavier
+from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -72,7 +73,7 @@ class DCCA(EmbeddingMatcher):
         power: float = 0.0,
     ) -> None:
         super().__init__()
-        check_sizes(dim=dim, hidden=min(hidden, default=1))
+        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, dim=dim, hidden=hidden)
         self.image_dim, self.sentence_dim = image_dim, sentence_dim
         self.image_map = _perceptron((image_dim, *hidden), dim, dropout)
         self.sentence_map = _perceptron((sentence_dim, *hidden), dim, dropout)

@@ -19,6 +19,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import MatcherSettings, register_matcher
@@ -51,6 +52,7 @@ class DeViSE(EmbeddingMatcher):
 
     def __init__(self, image_dim: int, sentence_dim: int) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim)
         self.image_map = nn.Linear(image_dim, sentence_dim, bias=False)
 
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:

@@ -20,6 +20,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images
 from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import xavier
@@ -111,6 +112,8 @@ class DVSA(PairMatcher):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        sizes = {"instances": instances, "dim": dim, "hidden": hidden, "max_length": max_length}
+        check_whole(1, image_dim=image_dim, **sizes)
         self.image_dim, self.instances, self.max_length = image_dim, instances, max_length
         self.image_map = xavier(split_instances(image_dim, instances), dim)
         self.dropout = nn.Dropout(dropout)

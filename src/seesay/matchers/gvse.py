@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
@@ -158,6 +158,9 @@ class UncommonVSE(EmbeddingMatcher):
         attention: int = 512,
     ) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, instances=instances)
+        check_whole(1, dim=dim, attention=attention)
+        check_whole(0, steps=steps)
         self.image_dim, self.instances = image_dim, instances
         width = split_instances(image_dim, instances)
         self.relation = AttentionalLSTM(width, dim, attention, steps) if steps else None
@@ -250,6 +253,7 @@ class GVSE(EmbeddingMatcher):
         gate_hidden: int | None = None,
     ) -> None:
         super().__init__()
+        check_whole(1, image_dims=image_dims, sentence_dim=sentence_dim)
         self.members = nn.ModuleList(members)
         self.asymmetric = gate_hidden is not None
         self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]

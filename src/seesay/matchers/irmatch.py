@@ -13,9 +13,9 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import check_sizes, word_embedding
+from seesay.matchers.layers import word_embedding
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -150,7 +150,7 @@ class IRMatch(EmbeddingMatcher):
         super().__init__()
         if not widths:
             raise SeesayError("widths: wanted at least one, got none.")
-        check_sizes(dim=dim, word_dim=word_dim, widths=min(widths))
+        check_whole(1, image_dim=image_dim, dim=dim, word_dim=word_dim, widths=widths)
         self.image_map = nn.Linear(image_dim, dim)
         self.sentence_cnn = SentenceCNN(vocabulary_size, word_dim, dim, widths)
         self.dropout = nn.Dropout(dropout)

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError
 from seesay.matchers.sentences import Sentences, check_vocabulary, word_places
 
 
@@ -51,13 +50,6 @@ def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) 
     found = layer(sentences.packed(vectors))[1]
     state: Tensor = found[0] if isinstance(found, tuple) else found
     return state[0]
-
-
-def check_sizes(**sizes: int) -> None:
-    """Raise `SeesayError` unless sizes, given by their arguments' names, are at least 1."""
-    for name, size in sizes.items():
-        if size < 1:
-            raise SeesayError(f"{name}: wanted at least 1, got {size}.")
 
 
 def word_embedding(vocabulary_size: int, word_dim: int) -> nn.Embedding:

@@ -35,6 +35,7 @@ from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
 from seesay.matchers.layers import ScoreLayer
 from seesay.matchers.sentences import (
@@ -126,6 +127,7 @@ class MatchingCNN(PairMatcher):
         start: Literal["random", "product"] = "random",
     ) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim, image=image, maps=maps, hidden=hidden)
         self.image_dim, self.meeting = image_dim, LEVELS.index(level)
         self.start, self.word_vectors = start, word_vectors
         check_vocabulary(vocabulary_size)

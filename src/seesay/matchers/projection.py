@@ -19,6 +19,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.sentences import Sentences, SentencesLike, check_vocabulary, read_vectors, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
@@ -126,6 +127,8 @@ class Projection(EmbeddingMatcher):
         class_names: float = 0.0,
     ) -> None:
         super().__init__()
+        check_whole(1, image_dims=image_dims, sentence_dim=sentence_dim)
+        check_whole(1, dim=dim, hidden=hidden, word_dim=word_dim, members=members)
         check_vocabulary(vocabulary_size)
         self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
         self.sentence_dim = sentence_dim

@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
 from seesay.matchers.layers import WordLSTM, word_embedding, xavier
@@ -140,6 +140,8 @@ class SCO(EmbeddingMatcher):
         shared_words: bool = False,
     ) -> None:
         super().__init__()
+        check_whole(1, image_dims=image_dims)
+        check_whole(1, dim=dim, word_dim=word_dim, max_length=max_length)
         self.image_dim, self.max_length = sum(image_dims), max_length
         self.generation_weight, self.sampling = generation_weight, sampling
         self.image_map = GatedFusion(fusion, image_dims, dim)
@@ -240,6 +242,8 @@ class ConceptClassifier(nn.Module):
 
     def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
         super().__init__()
+        check_whole(1, image_dim=image_dim, concepts=concepts)
+        check_whole(0, hidden=hidden)
         self.image_dim, self.concepts = image_dim, concepts
         layers: list[nn.Module] = [nn.Linear(image_dim, hidden), nn.ReLU()] if hidden else []
         layers += [nn.Dropout(dropout), nn.Linear(hidden or image_dim, concepts)]

@@ -14,9 +14,9 @@ from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
-from seesay.matchers.layers import ScoreLayer, WordLSTM, check_sizes, xavier
+from seesay.matchers.layers import ScoreLayer, WordLSTM, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -73,7 +73,14 @@ class _TwoBranch(Matcher):
         word_dim: int = 256,
     ) -> None:
         super().__init__()
-        check_sizes(image_hidden=image_hidden, sentence_hidden=sentence_hidden, dim=dim, word_dim=word_dim)
+        check_whole(
+            1,
+            image_dim=image_dim,
+            image_hidden=image_hidden,
+            sentence_hidden=sentence_hidden,
+            dim=dim,
+            word_dim=word_dim,
+        )
         if linear and image_hidden != sentence_hidden:
             raise SeesayError(
                 "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "

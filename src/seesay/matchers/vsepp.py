@@ -8,8 +8,9 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import check_sizes, last_states, word_embedding, xavier
+from seesay.matchers.layers import last_states, word_embedding, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -45,7 +46,7 @@ class VSEPlusPlus(EmbeddingMatcher):
 
     def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
         super().__init__()
-        check_sizes(dim=dim, word_dim=word_dim)
+        check_whole(1, image_dim=image_dim, dim=dim, word_dim=word_dim)
         self.image_map = xavier(image_dim, dim)
         self.embedding = word_embedding(vocabulary_size, word_dim)
         self.gru = nn.GRU(word_dim, dim)

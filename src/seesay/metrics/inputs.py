@@ -52,13 +52,6 @@ def as_places(values: ArrayLike, name: str, n: int, length: str | int) -> NDArra
     return places.astype(np.int64)
 
 
-def check_whole(least: int, **numbers: int) -> None:
-    """Raise a SeesayError unless numbers, given by their arguments' names, are whole and at least `least`."""
-    for name, number in numbers.items():
-        if not isinstance(number, int | np.integer) or number < least:
-            raise SeesayError(f"{name}: wanted a whole number of at least {least}, got {number!r}.")
-
-
 def refuse_nan(values: NDArray[Any], name: str, start: int = 0) -> None:
     """Raise a SeesayError with the place if an array, whose first row is number `start`, holds NaN."""
     if values.dtype.kind == "f" and (missing := np.isnan(values)).any():

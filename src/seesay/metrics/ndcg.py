@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.errors import SeesayError
-from seesay.metrics.inputs import as_array, check_whole, refuse_nan
+from seesay.errors import SeesayError, check_whole
+from seesay.metrics.inputs import as_array, refuse_nan
 
 TOP = 25  # answers that count
 

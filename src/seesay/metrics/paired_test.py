@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import (
     RESAMPLES,
     Figures,
@@ -27,7 +27,6 @@ from seesay.metrics.bootstrap import (
     interval_of,
     mean_sample,
 )
-from seesay.metrics.inputs import check_whole
 
 SWAPS = 10_000
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
 from seesay.data.readers import open_corpus
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
-from seesay.metrics.inputs import check_whole
 from seesay.protocols.base import PROTOCOLS, Options, Protocol, Result, RetrievalResult
 from seesay.protocols.external_scores import SPLIT, ExternalScores
 from seesay.protocols.rerank import measure_reranked
