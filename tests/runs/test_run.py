@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from pathlib import Path
 
@@ -208,3 +209,10 @@ def test_stored_features_of_a_photo_are_not_computed_again(
     assert errors[0] is None
     assert not stored[1].any()
     assert errors[1] is not None
+
+
+def test_a_run_is_sent_to_another_process_by_its_place(small: Run, pictures: list[Path]) -> None:
+    wanted = small.embed_images(pictures)  # after which its encoders and graphs are loaded
+    copy = pickle.loads(pickle.dumps(small))  # noqa: S301
+    np.testing.assert_array_equal(copy.embed_images(pictures), wanted)
+    assert copy.fingerprint == small.fingerprint

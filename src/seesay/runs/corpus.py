@@ -28,11 +28,11 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
         SeesayError: the run does not record it, as for shipped weights, or the corpus was moved.
     """
     if not is_finished(run.folder):
-        raise SeesayError(f"{run.name}: records no corpus; name one with --data.")
+        raise SeesayError(f"{run.name}: records no corpus; name the corpus to measure on.")
     corpus = TrainingSummary.load(run.folder).corpus
     root = Path(corpus.root)
     if not root.exists():
-        raise SeesayError(f"{run.name}: its corpus is not at {root}; name one with --data.")
+        raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
     return root, Path(corpus.images) if corpus.images else None
 
 

@@ -92,7 +92,7 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
     if part.features is not None and all(image.source is None for image in part.images):
         raise SeesayError(
             f"{part.root}: this corpus comes with features and no images; "
-            f"use them with --set 'encoders=[{PRECOMPUTED}]'."
+            f"set encoders=[{PRECOMPUTED}] in the recipe."
         )
     encoders: Sequence[ImageEncoder] = recipe_encoders(recipe)
     report = fill_stores(encoders, stores_folder(), part.images)
@@ -128,7 +128,7 @@ def _joined_instances(given: NDArray[np.float32], wanted: int, root: Path) -> ND
         found = f"{given.shape[1]} regions" if given.ndim == 3 else "global features"
         raise SeesayError(
             f"{root}: {found} an image, and the matcher takes {wanted} instances; "
-            "use --set matcher.instances=N with features of regions (n, N, d)."
+            "set matcher.instances to N for features of regions (n, N, d)."
         )
     missing = wanted - given.shape[1]
     padded = np.pad(given, ((0, 0), (0, missing), (0, 0))) if missing else given

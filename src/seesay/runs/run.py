@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.resources import files
 from importlib.util import find_spec
@@ -98,6 +98,10 @@ class Run:
         kind = self._export.kind if self._export else self.recipe.matcher.kind
         dim = f", dim={self.dim}" if "dim" in vars(self) else ""
         return f"Run({self.name!r}, matcher={kind!r}{dim})"
+
+    def __reduce__(self) -> tuple[Callable[..., Run], tuple[str, str | None]]:
+        """Pickle where the run is and its device, not what is loaded: it is loaded there again."""
+        return Run.load, (self.name, self._device)
 
     @classmethod
     def load(cls, name: str, device: str | None = None, module: nn.Module | None = None) -> Run:
@@ -356,7 +360,7 @@ def check_one_score(run: Run) -> None:
     if run.asymmetric:
         raise SeesayError(
             f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
-            "needs one score a pair. Use the sum of the metrics (recipe gvse-sum), or omit --rerank."
+            "needs one score a pair. Use the sum of the metrics (recipe gvse-sum), or do not re-rank."
         )
 
 

@@ -38,7 +38,8 @@ class Callback:
         """End an epoch, counted from 1.
 
         `figures` are `loss`, `seconds`, `lr` where there is one, and the measures of the val split, such as
-        `val/mR` and `val/S R@1`.
+        `val/mR` and `val/S R@1`. The gates of a fusion have `image gate/loss`, `image gate/val loss` and the
+        same of the sentence gate, whose epochs are counted on.
         """
 
     def on_train_end(self) -> None:

@@ -25,6 +25,7 @@ from seesay.runs.run import RECIPE, Run, default_device
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
+from seesay.training.callbacks import Callback, told
 from seesay.training.concept_runs import with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
@@ -39,7 +40,12 @@ Train = Callable[[Recipe, Corpus | PhraseCorpus, Path, bool], Run]
 
 
 def train_composed(
-    recipe: Recipe, corpus: Corpus | PhraseCorpus, out: Path, concepts: Path, train: Train
+    recipe: Recipe,
+    corpus: Corpus | PhraseCorpus,
+    out: Path,
+    concepts: Path,
+    train: Train,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Train the members in `out/members`, one after the other, and combine them in `out`.
 
@@ -51,6 +57,7 @@ def train_composed(
         out: its folder.
         concepts: the run of concepts that an encoder `concepts` without a run stands for.
         train: trains one member; its last argument says whether to resume.
+        callbacks: are told of the epochs of fine-tuning or of gates.
 
     Raises:
         SeesayError: a member cannot be trained, or its folder holds a run of something else.
@@ -65,10 +72,16 @@ def train_composed(
             members.append(_finished(folder, member, corpus))
         else:
             members.append(train(member, corpus, folder, (folder / RECIPE).is_file()))
-    return combine_members(with_concept_runs(recipe, concepts), members, corpus, out)
+    return combine_members(with_concept_runs(recipe, concepts), members, corpus, out, callbacks)
 
 
-def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | PhraseCorpus, out: Path) -> Run:
+def combine_members(
+    recipe: Recipe,
+    members: Sequence[Run],
+    corpus: Corpus | PhraseCorpus,
+    out: Path,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
     """Combine the members' weights into one run in `out`, which needs no other folder; measure it on val.
 
     Args:
@@ -76,6 +89,7 @@ def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phr
         members: finished runs, in the recipe's order.
         corpus: that they were trained on.
         out: its folder; a composed matcher there is replaced.
+        callbacks: are told of the epochs of fine-tuning or of gates.
 
     Raises:
         SeesayError: the members cannot be combined.
@@ -94,11 +108,13 @@ def combine_members(recipe: Recipe, members: Sequence[Run], corpus: Corpus | Phr
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
     history: list[Epoch] = []
     gates = None
-    if isinstance(recipe.matcher, FineTunedSettings):
-        run.recipe, history = fine_tune(run, task)
-    elif run.asymmetric:
-        assert isinstance(task, SentenceTask)
-        gates = train_gates(run, task.data, task.val)
+    learns = isinstance(recipe.matcher, FineTunedSettings) or run.asymmetric
+    with told(callbacks if learns else (), recipe.name, out, recipe.model_dump(mode="json")) as tell:
+        if isinstance(recipe.matcher, FineTunedSettings):
+            run.recipe, history = fine_tune(run, task, tell)
+        elif run.asymmetric:
+            assert isinstance(task, SentenceTask)
+            gates = train_gates(run, task.data, task.val, tell)
     _write(run, members, task.image_dims)
     about = {member.recipe.name: _about(member) for member in members}
     summarize(run, corpus, task, history, about, gates).save(out)

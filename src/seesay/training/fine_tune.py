@@ -35,6 +35,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run, join_features
 from seesay.runs.summary import SplitSize
 from seesay.training import checkpoint
+from seesay.training.callbacks import Tell
 from seesay.training.concept_task import ConceptTask
 from seesay.training.history import Epoch, draw_curves
 from seesay.training.loop import Loop
@@ -187,7 +188,7 @@ def check_tunable(recipe: Recipe) -> None:
         )
 
 
-def fine_tune(run: Run, task: Task) -> tuple[Recipe, list[Epoch]]:
+def fine_tune(run: Run, task: Task, tell: Tell | None = None) -> tuple[Recipe, list[Epoch]]:
     """Train a run's matcher in place, together with the CNN, which is kept in the run's folder.
 
     An interrupted fine-tuning continues from the checkpoint in that folder.
@@ -195,6 +196,7 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, list[Epoch]]:
     Args:
         run: the first step's weights under the second step's recipe.
         task: of its inputs.
+        tell: called after each epoch with its figures.
 
     Returns:
         The recipe with the name of the fine-tuned encoder, and every epoch.
@@ -211,7 +213,7 @@ def fine_tune(run: Run, task: Task) -> tuple[Recipe, list[Epoch]]:
     module = FromPixels(network, run.matcher, run.recipe.arrays, settings.at_once).to(run.device)
     out.mkdir(parents=True, exist_ok=True)
     view = Run.from_matcher(out, run.recipe, run.vocabulary, run.sentence_encoder, module)
-    loop = Loop(FineTuneTask(run.recipe, task, encoder), view)
+    loop = Loop(FineTuneTask(run.recipe, task, encoder), view, tell)
     if (out / checkpoint.FILE).is_file():
         loop.restore()
     weights, history = loop.run()

@@ -12,7 +12,7 @@ keeps the order of the queries by t.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
@@ -34,6 +34,7 @@ from seesay.runs.inputs import Inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
+from seesay.training.callbacks import Tell
 from seesay.training.loop import lr_factor, new_optimizer
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
@@ -51,8 +52,15 @@ class Queries:
     labels: Tensor
 
 
-def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, GateSummary]:
+def train_gates(run: Run, train: Inputs, val: Inputs, tell: Tell | None = None) -> dict[str, GateSummary]:
     """Train the gates of a fusion in place, on its members' vectors of the train split.
+
+    Args:
+        run: of the fusion.
+        train: inputs of the train split.
+        val: inputs of the val split.
+        tell: called after each epoch of a gate with its losses, `image gate/loss` and `image gate/val loss`;
+            the epochs of the second gate, `sentence gate/…`, are counted on.
 
     Returns:
         For `image` and `sentence` what was learned, or why there was nothing to learn. Epoch 0 is the gate
@@ -77,7 +85,8 @@ def train_gates(run: Run, train: Inputs, val: Inputs) -> dict[str, GateSummary]:
         mine = Queries(torch.from_numpy(_vectors(run, train, name)), torch.from_numpy(train_labels[side]))
         chosen_by = Queries(torch.from_numpy(seen[name]), torch.from_numpy(val_labels[side]))
         gate = getattr(matcher, f"{name}_gate")
-        best = train_gate(gate, mine, chosen_by, run.recipe, run.device)
+        before = side * run.recipe.schedule.epochs
+        best = train_gate(gate, mine, chosen_by, run.recipe, run.device, _telling(tell, name, before))
         with torch.inference_mode():
             logits = gate(chosen_by.vectors.to(run.device)).float().cpu().numpy()
         calibration = calibrate(gate, logits, metrics, val.image_of_sentence, name)
@@ -107,7 +116,19 @@ def labels_by(inputs: Inputs, train: Sequence[str], uncommon: int) -> tuple[Labe
     return _of_images(labels, inputs.image_of_sentence, len(inputs.features)), labels
 
 
-def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str) -> GateSummary:
+def _telling(tell: Tell | None, name: str, before: int) -> Tell:
+    """Return what tells of an epoch of the gate of that name; `before` epochs were told of already."""
+
+    def of_gate(epoch: int, figures: Mapping[str, float]) -> None:
+        if tell is not None:
+            tell(before + epoch, {f"{name} gate/{key}": value for key, value in figures.items()})
+
+    return of_gate
+
+
+def train_gate(
+    gate: Gate, train: Queries, val: Queries, recipe: Recipe, device: str, tell: Tell | None = None
+) -> GateSummary:
     """Train one gate by the recipe's optimizer, epochs and batch size; keep the epoch of lowest val loss."""
     torch.manual_seed(recipe.seed)
     gate.reset()
@@ -118,19 +139,22 @@ def train_gate(gate: Gate, train: Queries, val: Queries, recipe: Recipe, device:
     steps, epochs = range(0, len(train.labels), recipe.batch_size), recipe.schedule.epochs
     with progress("Gate", epochs, "epochs") as advance:
         for epoch in range(1, epochs + 1):
-            order = torch.randperm(len(train.labels))
+            order, total = torch.randperm(len(train.labels)), 0.0
             for group in optimizer.param_groups:
                 group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, (epoch - 1) / epochs)
             for start in steps:
                 chosen = order[start : start + recipe.batch_size]
                 vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
                 loss = balanced_loss(gate(vectors), labels, train.labels)
+                total += loss.item() / len(steps)
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 if recipe.optimizer.grad_clip is not None:
                     nn.utils.clip_grad_norm_(gate.parameters(), recipe.optimizer.grad_clip)
                 optimizer.step()
-            best.look(epoch, gate, val, device)
+            of_val = best.look(epoch, gate, val, device)
+            if tell is not None:
+                tell(epoch, {"loss": total, "val loss": of_val})
             advance(1)
     gate.load_state_dict(best.state)
     return GateSummary(epoch=best.epoch, loss=round(best.loss, 4), auc=best.auc)
@@ -152,16 +176,18 @@ class _Best:
         self.state: dict[str, Tensor] = {}
 
     @torch.inference_mode()
-    def look(self, epoch: int, gate: Gate, val: Queries, device: str) -> None:
+    def look(self, epoch: int, gate: Gate, val: Queries, device: str) -> float:
+        """Keep the gate if it is the best so far; return its loss on val."""
         logits = gate(val.vectors.to(device)).float().cpu()
         loss = float(balanced_loss(logits, val.labels, val.labels))
         if not np.isfinite(loss):
             raise SeesayError(f"A gate's loss is {loss} in epoch {epoch}; lower optimizer.lr.")
         if loss >= self.loss:
-            return
+            return loss
         area = auc(logits.numpy(), val.labels.numpy())
         self.epoch, self.loss, self.auc = epoch, loss, None if area is None else round(area, 4)
         self.state = {key: value.clone() for key, value in gate.state_dict().items()}
+        return loss
 
 
 def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:

@@ -160,7 +160,7 @@ class TableRuns:
         corpus, name = self.corpus, self.definition.name
         protocols = [PROTOCOLS[self.definition.protocol_of(row)] for row in self.definition.rows]
         if any(change.partition("=")[0] == "seed" for change in self.changes):
-            raise SeesayError("--set seed: name the seeds of a table with --seeds.")
+            raise SeesayError("changes: seed is not one of them; a table is given its seeds by themselves.")
         images = len(corpus.split(self.split).images)
         for protocol in protocols:
             if isinstance(corpus, PhraseCorpus) != (protocol.needs == "phrases"):
@@ -176,12 +176,12 @@ class TableRuns:
         """The recipe of a run that was begun or finished; it must be this one, on these sentences."""
         there = read_recipe(folder / RECIPE)
         if not is_same(there.model_copy(update=_descriptions(recipe)), recipe):
-            raise SeesayError(f"{folder}: another recipe was trained there; choose another --runs.")
+            raise SeesayError(f"{folder}: another recipe was trained there; choose another folder.")
         vocabulary, _ = learned_words(recipe, self._texts)
         if Vocabulary.load(folder / VOCABULARY).words != vocabulary.words:
             raise SeesayError(
                 f"{folder}: was trained on other sentences than those of {self.corpus.root}; "
-                "choose another --runs."
+                "choose another folder for the runs."
             )
         return there
 

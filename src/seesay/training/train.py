@@ -105,7 +105,7 @@ def _train(
     named = with_concept_runs(recipe, concepts)
     _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
-        return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks))
+        return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
@@ -133,8 +133,8 @@ def _holding(out: Path) -> Iterator[None]:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SeesayError(f"{out}: cannot hold a run ({error.strerror}); choose another --out.") from error
-    busy = f"{out}: another process is training this run; wait until it has ended, or choose another --out."
+        raise SeesayError(f"{out}: cannot hold a run ({error.strerror}); choose another folder.") from error
+    busy = f"{out}: another process is training this run; wait until it has ended, or choose another folder."
     try:
         with disk_errors(out), sole_writer(out / "train.lock", busy):
             yield

@@ -53,8 +53,8 @@ class StoredHead(NamedTuple):
         kind, _, run = name.partition(":")
         if not run:
             raise SeesayError(
-                f"Encoder '{name}': name the run whose concepts it predicts, {kind}:RUN, as with "
-                f"--set 'encoders=[..., {kind}:RUN]'; `seesay train concepts --out RUN` makes one."
+                f"Encoder '{name}': name the run whose concepts it predicts, encoders=[…, {kind}:RUN]; "
+                "`seesay train concepts --out RUN` makes one."
             )
         path = Path(run) / _WEIGHTS
         if not path.is_file():

@@ -238,7 +238,7 @@ class FisherVectors(SentenceFeatures):
         if len(vectors) < 2:
             raise SeesayError(
                 f"Fisher vectors need words with a GloVe vector; the {len(texts)} training sentences have "
-                f"{len(vectors)}. Are they in English? If not: --set sentence_encoder=tfidf."
+                f"{len(vectors)}. Are they in English? If not, set sentence_encoder to tfidf."
             )
         ica = fit_ica(vectors)
         sources = ica.sources(vectors)

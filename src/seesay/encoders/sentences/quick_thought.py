@@ -85,7 +85,7 @@ class _Pairs:
         if (counts > 1).sum() < 2:
             raise SeesayError(
                 "No two images have two training sentences each with known words, which quick-thought learns "
-                "from; is the text English? If it is: --set sentence_encoder=mean."
+                "from; is the text English? If it is, set sentence_encoder to mean."
             )
         self._order, self._starts, self._counts, self._each = order, starts, counts, each
         self._places = np.flatnonzero(counts[each] > 1)
