@@ -188,6 +188,8 @@ def test_a_module_that_is_changed_computes_what_the_run_gives() -> None:
         for weights in matcher.parameters():
             weights.mul_(1.5)
     assert not np.allclose(run.embed_sentences(["two dogs"]), before, atol=1e-3)
+    with pytest.raises(SeesayError, match="not copied"):
+        pickle.dumps(run)
 
 
 def test_stored_features_of_a_photo_are_not_computed_again(

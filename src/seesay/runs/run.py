@@ -100,7 +100,15 @@ class Run:
         return f"Run({self.name!r}, matcher={kind!r}{dim})"
 
     def __reduce__(self) -> tuple[Callable[..., Run], tuple[str, str | None]]:
-        """Pickle where the run is and its device, not what is loaded: it is loaded there again."""
+        """Pickle where the run is and its device, not what is loaded: it is loaded there again.
+
+        Raises:
+            SeesayError: its module was asked for and may have been changed, which would be lost.
+        """
+        if "matcher" in vars(self):
+            raise SeesayError(
+                f"{self.name}: a run whose module is in use is not copied; copy run.matcher, or load another."
+            )
         return Run.load, (self.name, self._device)
 
     @classmethod
