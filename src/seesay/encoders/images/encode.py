@@ -172,7 +172,7 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
         10
     """
     sources = _sources(encoders)
-    opened = {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources.items()}
+    opened = {key: FeatureStore(folder, e.stored_name, e.fingerprint, e.dims) for key, e in sources.items()}
     stores = list(opened.values())
     claims: dict[str, object] = {}
 
