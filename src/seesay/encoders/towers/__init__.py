@@ -15,6 +15,14 @@ from seesay.lazy import lazy_names
 if TYPE_CHECKING:
     from seesay.encoders.towers.two_tower import TwoTower, load_two_tower
 
-__all__ = ["IMAGES_ONLY", "LIBRARIES", "TowerName", "TwoTower", "absolute_name", "is_two_tower", "load_two_tower"]
+__all__ = [
+    "IMAGES_ONLY",
+    "LIBRARIES",
+    "TowerName",
+    "TwoTower",
+    "absolute_name",
+    "is_two_tower",
+    "load_two_tower",
+]
 
 __getattr__ = lazy_names(__name__, ("two_tower",))
