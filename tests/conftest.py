@@ -27,6 +27,22 @@ def transformers() -> Any:
     return pytest.importorskip("transformers", reason="transformers is not installed")
 
 
+@pytest.fixture(scope="session")
+def clip(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small CLIP model."""
+    from tests.small_towers import save_clip
+
+    return save_clip(transformers, tmp_path_factory.mktemp("models") / "clip")
+
+
+@pytest.fixture(scope="session")
+def siglip(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small SigLIP model, which has a bias."""
+    from tests.small_towers import save_siglip
+
+    return save_siglip(transformers, tmp_path_factory.mktemp("models") / "siglip")
+
+
 FLICKR8K = ROOT.parent / "shared" / "flickr8k"
 
 

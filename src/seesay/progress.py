@@ -86,6 +86,12 @@ def _lines(what: str, total: int, unit: str, start: float) -> Advance:
     return advance
 
 
+def tell(line: str) -> None:
+    """Print a line on standard error, before work whose end cannot be foreseen."""
+    if os.environ.get(_VARIABLE) != "0":
+        print(line, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress_of(what: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     """Show the progress of work that calls the given function with (done, total)."""

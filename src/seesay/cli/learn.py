@@ -277,10 +277,11 @@ def _definition(what: Sequence[str], rows: str | None, protocol: str | None) -> 
     from seesay.recipes.table import is_table, load_table
 
     if not is_table(what[0]):
+        from seesay.encoders.towers import is_two_tower
         from seesay.runs.run import shipped_runs
 
         known = {run.name for run in shipped_runs()}
-        if len(what) > 1 or what[0] in known or Path(what[0]).is_dir():
+        if len(what) > 1 or what[0] in known or is_two_tower(what[0]) or Path(what[0]).is_dir():
             return None
     elif len(what) > 1:
         raise SeesayError(f"{what[0]} is a table and is shown alone; if it is a run, name it ./{what[0]}.")

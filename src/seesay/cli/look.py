@@ -129,6 +129,7 @@ def concepts(
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
     from seesay.data.images import FileSource
     from seesay.data.readers import read_corpus
+    from seesay.encoders.towers import is_two_tower
     from seesay.runs.concepts import image_concepts, run_concepts
     from seesay.runs.run import RECIPE, Run
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
@@ -137,7 +138,7 @@ def concepts(
         found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
         console.show(found, as_json, console.print_image_concepts)
         return
-    if (Path(source) / RECIPE).is_file():
+    if is_two_tower(source) or (Path(source) / RECIPE).is_file():
         vocabulary = run_concepts(Run.load(source))
     else:
         train = read_corpus(Path(source), data_format).split("train")

@@ -20,7 +20,7 @@ from seesay.encoders.regions.base import SIDE, load_region_encoder, region_featu
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
-from seesay.runs.run import Run, run_facts, run_folder
+from seesay.runs.run import Run, run_facts
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import UNKNOWN, tokenize
@@ -90,7 +90,7 @@ class _Regions(NamedTuple):
 def can_ground(name: str) -> bool:
     """Return whether there is a grounding run of that name, shipped or as a folder; reads no weights."""
     try:
-        return run_facts(run_folder(name)).regions is not None
+        return run_facts(name).regions is not None
     except SeesayError:
         return False
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator
 
 from seesay.encoders import SENTENCE_ENCODERS
+from seesay.encoders.towers import absolute_name
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
 from seesay.matchers.settings import AnyMatcherSettings
@@ -97,6 +98,11 @@ class Recipe(Settings):
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
 
+    @field_validator("encoders")
+    @classmethod
+    def _found_from_anywhere(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(absolute_name, names))
+
     @field_validator("sentence_encoder", "sampler")
     @classmethod
     def _is_registered(cls, name: str | None, info: ValidationInfo) -> str | None:
@@ -106,7 +112,7 @@ class Recipe(Settings):
             near = did_you_mean(name, known) or "."
             what = str(info.field_name).replace("_", " ")
             raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")
-        return name
+        return name if name is None else absolute_name(name)
 
     @field_validator("matcher")
     @classmethod

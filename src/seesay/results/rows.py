@@ -230,9 +230,14 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     from seesay.encoders import untuned
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
+    from seesay.encoders.towers import is_two_tower
 
     networks, crops = [], []
     for name in recipe.encoders:
+        if is_two_tower(name):
+            networks.append(name)
+            crops.append("its own crop")
+            continue
         kind, _, crop = untuned(name).partition(":")
         tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
         networks.append(kind + " fine-tuned" if tuned else kind)

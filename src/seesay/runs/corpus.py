@@ -66,8 +66,11 @@ def open_corpus_of(
     if not runs:
         raise SeesayError("Score files do not name their corpus; name it with --data.")
     places = {trained_on(run) for run in runs if not run.pretrained}
-    if len(places) != 1:
-        roots = ", ".join(sorted(str(root) for root, _ in places)) or "none that they name"
+    if not places:
+        names = ", ".join(run.name for run in runs)
+        raise SeesayError(f"{names}: no corpus of yours; name the one to measure on with --data.")
+    if len(places) > 1:
+        roots = ", ".join(sorted(str(root) for root, _ in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     root, beside = places.pop()
     return open_corpus(root, phrases=phrases, images=images or beside, format=format)

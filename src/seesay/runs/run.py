@@ -31,7 +31,7 @@ from seesay.encoders.images.encode import encode_images, read_or_encode
 from seesay.encoders.images.stored import Stores, opened_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
-from seesay.encoders.towers import is_two_tower
+from seesay.encoders.towers import TowerName, is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import file_digest
@@ -442,12 +442,15 @@ def run_recipe(folder: Path) -> Recipe:
     return recipe
 
 
-def run_facts(folder: Path) -> RunFacts:
+def run_facts(name: str) -> RunFacts:
     """Read what a run says of its inputs, from its export if it has one.
 
     Raises:
-        SeesayError: it cannot be read, or the run lacks the weights of an encoder of its own.
+        SeesayError: there is none, it cannot be read, or it lacks the weights of an encoder of its own.
     """
+    if is_two_tower(name):
+        return Run.load(name).facts
+    folder = run_folder(name)
     facts = read_export(folder) or run_recipe(folder)
     adopt_encoders(facts, folder)
     return facts
@@ -472,6 +475,9 @@ def run_folder(name: str) -> Path:
     shipped = {folder.name: folder for folder in shipped_runs()}
     if name in shipped:
         return shipped[name]
+    library, colon, _ = name.partition(":")
+    if colon and "/" not in library:
+        TowerName.parse(name)  # no such library: says which there are
     raise SeesayError(
         f"{name}: no run there (no {RECIPE}), and no shipped weights of that name"
         f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."

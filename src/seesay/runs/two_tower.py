@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,7 @@ from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.towers import TowerName, load_two_tower
 from seesay.errors import naming_extras
 from seesay.runs.backend import Backend, Rows, Vectors, inner_products
-from seesay.runs.run import Run, default_device
+from seesay.runs.run import Run, checked_device, default_device
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -101,10 +100,9 @@ class TwoTowerRun(Run):
     """
 
     def __init__(self, name: str, device: str | None = None) -> None:
-        parsed = TowerName.parse(name)
-        if Path(parsed.which).is_dir():  # an index records it, and is searched from anywhere
-            parsed = parsed._replace(which=str(Path(parsed.which).resolve()))
-        self._towers = load_two_tower(str(parsed), device or default_device())
+        parsed = TowerName.parse(name)  # absolute: an index records it, and is searched from anywhere
+        device = checked_device(device) if device else default_device()
+        self._towers = load_two_tower(str(parsed), device)
         folder = parsed.export_folder()
         super().__init__(str(parsed), folder, Vocabulary([]), self._towers.text, device=device)
         self.logit_scale, self.logit_bias = self._towers.logit_scale, self._towers.logit_bias

@@ -16,7 +16,7 @@ from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, SeesayError
-from seesay.runs.run import Run, join_features, recipe_encoders, run_facts, run_folder
+from seesay.runs.run import Run, join_features, recipe_encoders, run_facts
 from seesay.search.index import Hit, Index
 
 SHORTLIST = 100
@@ -139,7 +139,7 @@ def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
 
 def check_reranks(name: str) -> None:
     """Raise a SeesayError if there is no such run, it grounds phrases, or its encoder is missing."""
-    recipe_encoders(run_facts(run_folder(name)))
+    recipe_encoders(run_facts(name))
 
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:

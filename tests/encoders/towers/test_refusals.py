@@ -83,7 +83,8 @@ def test_pickled_weights(open_clip_folders: dict[str, Path], clip: Path, tmp_pat
 
 
 def test_a_repository_that_is_not_there(transformers: Any, tmp_path: Path) -> None:
-    assert "transformers could not load" in refusal(f"transformers:{tmp_path}/nowhere/at/all")
+    assert "no such folder" in refusal(f"transformers:{tmp_path}/nowhere/at/all")
+    assert "transformers could not load" in refusal("transformers:nowhere/at/all")
 
 
 def test_a_text_model_without_known_images(multilingual: Path, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from seesay.encoders.towers.export import load_towers
 from seesay.encoders.towers.names import TowerName
-from tests.encoders.towers.conftest import CAPTIONS, ODD
+from tests.encoders.towers.conftest import ODD
+from tests.small_towers import CAPTIONS
 
 
 @pytest.fixture(scope="module")

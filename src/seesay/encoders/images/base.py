@@ -154,6 +154,11 @@ class ImageEncoder(Described):
         raise NotImplementedError
 
     @property
+    def stored_name(self) -> str:
+        """What the feature store calls it: the name, unless one encoder has several."""
+        return self.name
+
+    @property
     def source(self) -> ImageEncoder:
         """The encoder whose features are stored; another one if these are computed from its features."""
         return self

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seesay.encoders.towers.names import IMAGES_ONLY, LIBRARIES, TowerName, is_two_tower
+from seesay.encoders.towers.names import IMAGES_ONLY, LIBRARIES, TowerName, absolute_name, is_two_tower
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seesay.encoders.towers.two_tower import TwoTower, load_two_tower
 
-__all__ = ["IMAGES_ONLY", "LIBRARIES", "TowerName", "TwoTower", "is_two_tower", "load_two_tower"]
+__all__ = [
+    "IMAGES_ONLY",
+    "LIBRARIES",
+    "TowerName",
+    "TwoTower",
+    "absolute_name",
+    "is_two_tower",
+    "load_two_tower",
+]
 
 __getattr__ = lazy_names(__name__, ("two_tower",))

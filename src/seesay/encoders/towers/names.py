@@ -44,7 +44,10 @@ class TowerName(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> TowerName:
-        """Split a name at its first colon; raise SeesayError if it names no library or no model.
+        """Split a name at its first colon; the path of a folder, or of a file of weights, becomes absolute.
+
+        Raises:
+            SeesayError: it names no library or no model, or a folder that does not exist.
 
         >>> TowerName.parse("open_clip:ViT-B-32/laion2b_s34b_b79k").library
         'open_clip'
@@ -58,7 +61,9 @@ class TowerName(NamedTuple):
             raise SeesayError(f"No library of towers '{library}'{near} There are: {', '.join(LIBRARIES)}.")
         if not colon or not which:
             raise SeesayError(f"{name}: name a model too, as in {library}:MODEL.")
-        return cls(library, which)
+        if which.startswith((".", "/", "~")) and not Path(which).expanduser().is_dir():
+            raise SeesayError(f"{name}: no such folder; name one that holds a model, or a model of the hub.")
+        return cls(library, _absolute(which))
 
     def export_folder(self) -> Path:
         """Name the folder of this model's export, another one whenever its own files have changed."""
@@ -76,15 +81,35 @@ class TowerName(NamedTuple):
 
     def _any_export(self) -> Path:
         """Name the folder without the state of the model's files."""
-        place = str(Path(self.which).absolute()) if self._files() else self.which
-        digest = hashlib.blake2b(place.encode(), digest_size=4).hexdigest()
+        digest = hashlib.blake2b(self.which.encode(), digest_size=4).hexdigest()
         safe = re.sub(r"[^\w.-]+", "-", str(self)).strip("-.")[-80:]
         return cache_dir() / "towers" / f"{safe}-{digest}"
 
     def _files(self) -> list[Path]:
         """List the files of a model in a folder, or the file of weights behind an architecture."""
-        here = Path(self.which).absolute()
+        here = Path(self.which)
         if here.is_dir():
             return sorted(path for path in here.rglob("*") if path.is_file())
-        weights = Path(self.which.partition("/")[2]).absolute()
+        weights = Path(self.which.partition("/")[2])
         return [weights] if weights.is_file() else []
+
+
+def absolute_name(name: str) -> str:
+    """Make the path in a name absolute, so that it means the same in every folder; others stay as they are.
+
+    >>> absolute_name("transformers:google/siglip-base-patch16-224"), absolute_name("minilm")
+    ('transformers:google/siglip-base-patch16-224', 'minilm')
+    """
+    library, _, which = name.partition(":")
+    return f"{library}:{_absolute(which)}" if is_two_tower(name) else name
+
+
+def _absolute(which: str) -> str:
+    """Make the path of a folder absolute, or of the weights in `ARCHITECTURE/WEIGHTS`."""
+    here = Path(which).expanduser()
+    if here.is_dir():
+        return str(here.resolve())
+    architecture, _, weights = which.partition("/")
+    if (file := Path(weights).expanduser()).is_file():
+        return f"{architecture}/{file.resolve()}"
+    return which

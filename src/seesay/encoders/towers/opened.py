@@ -6,7 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from seesay.errors import SeesayError
 from seesay.onnx import Session
 
 Vectors = NDArray[np.float32]
+
+_MANY = 16  # sentences that PyTorch is loaded for
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,35 @@ class OpenTowers:
 
 
 def open_towers(name: TowerName, device: str = "cpu") -> OpenTowers:
-    """Open towers; those that run on a CPU are exported the first time, and opened from there ever after."""
+    """Open towers; they are exported the first time, and opened from there ever after.
+
+    On a GPU images and many sentences at once are encoded by PyTorch, which is loaded when the first come.
+    """
     folder = name.export_folder()
-    if device != "cpu" or not ((folder / "tower.json").is_file() or _exported(name, folder)):
+    if not ((folder / "tower.json").is_file() or _exported(name, folder)):
         return _in_pytorch(name, device)
-    return _from_export(folder)
+    exported = _from_export(folder)
+    return exported if device == "cpu" else _on_device(exported, name, device)
+
+
+def _on_device(exported: OpenTowers, name: TowerName, device: str) -> OpenTowers:
+    def image(pixels: NDArray[np.uint8]) -> Vectors:
+        return _in_pytorch(name, device).image(pixels)
+
+    def text(ids: Ids, mask: Ids) -> Vectors:
+        towers = exported if len(ids) < _MANY else _in_pytorch(name, device)
+        assert towers.text is not None
+        return towers.text(ids, mask)
+
+    return replace(exported, image=image, text=None if exported.text is None else text)
 
 
 def _exported(name: TowerName, folder: Path) -> bool:
     """Export towers, and remove exports of their former files; False if they run in PyTorch only."""
     from seesay.encoders.towers.export import NotExportableError, export, load_towers
+    from seesay.progress import tell
 
+    tell(f"Exporting {name} to ONNX once; from now on it starts without PyTorch.")
     try:
         export(load_towers(name), folder)
     except NotExportableError as reason:

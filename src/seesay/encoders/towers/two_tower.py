@@ -41,6 +41,11 @@ class TowerImageEncoder(ImageEncoder):
         )
         self.fingerprint = _hash(weights, towers.about["preprocessing"])
 
+    @property
+    def stored_name(self) -> str:
+        """Its fingerprint: a model in two folders, or in one that was moved, has the same features."""
+        return f"tower {self.fingerprint}"
+
     def crops(self, pixels: Pixels) -> Pixels:
         return self._preprocessing.apply(pixels)[None]
 
@@ -106,7 +111,8 @@ class TwoTower:
 def load_two_tower(name: str, device: str = "cpu") -> TwoTower:
     """Load a model by its name, LIBRARY:MODEL.
 
-    On a CPU both towers run in ONNX Runtime, exported by the first load; on a GPU in PyTorch.
+    The first load exports both towers, which run in ONNX Runtime; on a GPU images run in PyTorch, and many
+    sentences.
 
     Args:
         name: such as "open_clip:ViT-B-32/laion2b_s34b_b79k" or "transformers:./folder".
@@ -130,5 +136,5 @@ def load_two_tower(name: str, device: str = "cpu") -> TwoTower:
 
 
 def _hash(*parts: object) -> str:
-    what = json.dumps([*parts, "tower v1"], sort_keys=True)
+    what = json.dumps([*parts, "tower v2"], sort_keys=True)
     return hashlib.blake2b(what.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,186 @@
+"""Models of other libraries as runs: their vectors and scores are the library's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import seesay
+from seesay.errors import SeesayError
+from seesay.runs.run import Run, run_facts
+from seesay.runs.two_tower import TwoTowerRun
+from seesay.search import Index
+
+SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def images() -> list[np.ndarray]:
+    draw = np.random.default_rng(0)
+    return [draw.integers(0, 256, (h, w, 3), dtype=np.uint8) for h, w in ((60, 90), (97, 61), (20, 20))]
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
+def test_vectors_and_scores_are_the_librarys(
+    kind: str, transformers: Any, images: list[np.ndarray], request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(kind)
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
+    padding = {"padding": True} if kind == "clip" else {"padding": "max_length", "max_length": 64}
+    text = tokenizer(SENTENCES, return_tensors="pt", truncation=True, **padding)
+    output = model(**text, **processor(images, return_tensors="pt"))
+    for device in ("cpu", "cpu:0"):  # the second stands for a GPU: images by PyTorch
+        run = seesay.load(f"transformers:{folder}", device=device)
+        mine, theirs = run.embed_images(images), run.embed_sentences(SENTENCES)
+        np.testing.assert_allclose(mine, output.image_embeds.numpy(), atol=1e-4)
+        np.testing.assert_allclose(theirs, output.text_embeds.numpy(), atol=1e-4)
+        np.testing.assert_allclose(
+            run.score(images, SENTENCES), output.logits_per_image.numpy(), atol=1e-4, rtol=1e-5
+        )
+        np.testing.assert_array_equal(run.score(images, SENTENCES), run.score(mine, theirs))
+
+
+def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(clip.parent)
+    name = f"transformers:{clip}"
+    run = seesay.load("transformers:./clip")
+    assert isinstance(run, TwoTowerRun)
+    assert run.name == run.title == name
+    assert repr(run) == f"Run('{name}', dim=24)"
+    assert run.pretrained
+    assert run.embeds
+    assert not run.asymmetric
+    assert run.dim == 24
+    assert run.max_words is None
+    assert run.regions is None
+    assert run_facts(name) == run.facts
+    recipe = run.recipe
+    for facts in (recipe, run.facts):
+        assert (facts.encoders, facts.sentence_encoder, facts.regions) == ((name,), name, None)
+    assert recipe.matcher.kind == "cosine"
+
+
+def test_the_matcher_is_the_backend_in_pytorch(clip: Path, images: list[np.ndarray]) -> None:
+    run = seesay.load(f"transformers:{clip}")
+    encoder = run.encoders[0]
+    features = encoder.encode_prepared([encoder.prepare(image) for image in images])["pooled"]
+    texts = run.prepare(SENTENCES)
+    with torch.inference_mode():
+        wanted = run.matcher(torch.from_numpy(features), texts.to_tensors())
+    np.testing.assert_allclose(run.scores(features, texts), wanted.numpy(), atol=1e-6)
+    encoded = run.backend.encode_images(features), run.backend.encode_sentences(texts)
+    rows, columns = np.array([0, 2, 1]), np.array([4, 0, 1])
+    np.testing.assert_allclose(
+        run.backend.score_pairs(*encoded, rows, columns), wanted.numpy()[rows, columns], atol=1e-6
+    )
+
+
+def test_what_is_no_model_is_refused(clip: Path) -> None:
+    with pytest.raises(SeesayError, match=r"transformers:\./missing: no such folder"):
+        seesay.load("transformers:./missing")
+    with pytest.raises(SeesayError, match="did you mean 'transformers'"):
+        seesay.load("transformer:google/siglip-base-patch16-224")
+    with pytest.raises(SeesayError, match="encodes images only"):
+        seesay.load("timm:vit_small_patch16_224")
+    with pytest.raises(SeesayError, match="device: one that PyTorch has here"):
+        seesay.load(f"transformers:{clip}", device="tpu")
+
+
+def test_a_first_load_says_that_it_exports(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = shutil.copytree(clip, tmp_path / "clip")
+    seesay.load(f"transformers:{copy}")
+    assert capsys.readouterr().err.startswith(f"Exporting transformers:{copy} to ONNX once")
+    seesay.load(f"transformers:{copy}")
+    assert not capsys.readouterr().err
+
+
+SEARCH = """
+import sys
+from pathlib import Path
+import onnxruntime
+opened = []
+session = onnxruntime.InferenceSession
+def remembered(path, *args, **kwargs):
+    opened.append(Path(path).name)
+    return session(path, *args, **kwargs)
+onnxruntime.InferenceSession = remembered
+from seesay.cli import main
+try:
+    main(["search", sys.argv[1], "a red circle"])
+except SystemExit as end:
+    assert not end.code, end.code
+assert opened == ["text.onnx"], opened
+heavy = {"torch", "transformers", "open_clip", "torchvision", "pydantic", "rich", "faiss", "yaml"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+
+
+def test_a_search_opens_the_text_tower_alone(clip: Path, scenes: Path, tmp_path: Path) -> None:
+    with Index.open_or_create(tmp_path / "index", f"transformers:{clip}") as index:
+        index.update_images(scenes / "images")
+    command = [sys.executable, "-c", SEARCH, str(tmp_path / "index")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 10
+
+
+def test_an_index_refuses_other_weights(clip: Path, scenes: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(clip, tmp_path / "clip")
+    with Index.open_or_create(tmp_path / "index", f"transformers:{copy}") as index:
+        index.update_images(scenes / "images")
+        assert index.run_name == f"transformers:{copy}"
+    moved = copy.rename(tmp_path / "moved")
+    with Index.open_or_create(tmp_path / "index", f"transformers:{moved}") as index:
+        assert len(index.search("a red circle")) == 10  # the weights count, not their place
+    weights = load_file(moved / "model.safetensors")
+    weights["text_projection.weight"] *= -1
+    save_file(weights, moved / "model.safetensors", {"format": "pt"})
+    with (
+        pytest.raises(SeesayError, match="has different weights"),
+        Index.open_or_create(tmp_path / "index", f"transformers:{moved}") as index,
+    ):
+        index.search("a red circle")
+
+
+def test_a_trained_run_finds_its_towers_from_anywhere(
+    clip: Path, scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(clip.parent)
+    run = seesay.train(
+        "devise",
+        scenes,
+        tmp_path / "run",
+        encoders=["transformers:./clip"],
+        sentence_encoder="transformers:./clip",
+        epochs=1,
+    )
+    monkeypatch.chdir(tmp_path)
+    again = Run.load("run")
+    assert again.facts.encoders == (f"transformers:{clip}",)
+    np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
+    assert (
+        json.loads((tmp_path / "run" / "export.json").read_text())["sentence_encoder"]
+        == f"transformers:{clip}"
+    )
