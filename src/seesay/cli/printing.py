@@ -244,6 +244,8 @@ def print_corpus(
 
 def wide() -> Console:
     """Return standard output; a pipe is wide, so that tables are not folded to eighty columns."""
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else 140)
 
 

@@ -1,0 +1,124 @@
+"""A CLIP model by every command that takes a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from seesay.search import Index
+from seesay.web.app import create_app
+from tests.end_to_end.command import seesay
+
+RETRIEVAL = ("standard", "composition", "graded", "sentence-to-sentence", "k-shot")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def towers(clip: Path, siglip: Path) -> tuple[str, str]:
+    return f"transformers:{clip}", f"transformers:{siglip}"
+
+
+@pytest.fixture(scope="module")
+def index(clip: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("towers") / "index"
+    (folder.parent / "texts.txt").write_text("a red circle\na blue square\n")
+    options = ("--run", "transformers:./clip", "--sentences", folder.parent / "texts.txt", "--json")
+    done = seesay("index", scenes / "images", "--out", folder, *options, cwd=clip.parent)
+    report = json.loads(done.stdout)
+    assert (report["added"], report["sentences"]) == (60, 2)
+    return folder
+
+
+def test_index_and_searches(index: Path, scenes: Path, towers: tuple[str, str]) -> None:
+    again = json.loads(seesay("index", scenes / "images", "--out", index, "--json").stdout)
+    assert (again["added"], again["unchanged"]) == (0, 60)
+    first = json.loads(seesay("search", index, "a red circle", "--json").stdout)
+    assert len(first) == 10
+    photo = scenes / "images" / Path(first[0]["path"]).name
+    found = json.loads(seesay("sentences", index, photo, "--json").stdout)
+    assert {hit["sentence"] for hit in found} == {"a red circle", "a blue square"}
+    for reranked in towers[1], "seesay-small":
+        done = seesay("search", index, "a red circle", "--rerank", reranked, "--json")
+        assert all(hit["shortlist_rank"] for hit in json.loads(done.stdout))
+
+
+def test_serve(index: Path, towers: tuple[str, str]) -> None:
+    app = create_app(Index.open(index), rerank_run=towers[1])
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        answer = client.get("/api/search", params={"q": "a red circle", "rerank": True}).json()
+        assert answer["results"]
+        assert towers[0] in json.dumps(client.get("/api/status").json())
+
+
+@pytest.mark.parametrize("protocol", RETRIEVAL)
+def test_evaluate_by_protocols_of_retrieval(protocol: str, scenes: Path, towers: tuple[str, str]) -> None:
+    done = seesay("evaluate", towers[0], "--data", scenes, "--protocol", protocol, "--json")
+    assert json.loads(done.stdout)["protocol"] == protocol
+
+
+def test_evaluate_with_other_runs(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    clip, siglip = towers
+    data = ("--data", scenes, "--json")
+    together = json.loads(
+        seesay("evaluate", clip, "seesay-small", "--combine", "learned", *data, "--record", tmp_path).stdout
+    )
+    assert set(together["weights"]) == {clip, "seesay-small"}
+    reranked = json.loads(seesay("evaluate", clip, "--rerank", siglip, "--shortlist", 3, *data).stdout)
+    assert list(reranked["baselines"]) == [f"{clip} alone"]
+    other = json.loads(seesay("evaluate", "seesay-small", "--rerank", clip, "--against", clip, *data).stdout)
+    assert other["against"]["name"] == clip
+    seesay("evaluate", clip, *data, "--record", tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "scenes.jsonl").read_text().splitlines()]
+    assert [row["encoder"] for row in rows if row["recipe"] == clip] == [clip]
+
+
+def test_table_and_report(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    alone = seesay("table", towers[0], "--data", scenes).stdout
+    assert towers[0] in alone
+    page = tmp_path / "report.html"
+    seesay("report", towers[0], "seesay-small", "--data", scenes, "--out", page)
+    text = re.sub(r"<[^>]+>", " ", page.read_text())
+    assert "zero-shot" in text
+    assert "× cosine" in text
+
+
+def test_a_trained_run_learns_from_a_tower(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    loss = f"loss={{kind: distillation, teacher: '{towers[0]}', scale: 30}}"
+    changes = (f"encoders=[{towers[1]}]", loss, "schedule.epochs=1")
+    options = [part for change in changes for part in ("--set", change)]
+    seesay("train", "vse0", "--data", scenes, "--out", tmp_path / "run", *options)
+    done = seesay("evaluate", tmp_path / "run", "--data", scenes, "--json")
+    assert json.loads(done.stdout)["protocol"] == "standard"
+
+
+def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    name, photo = towers[0], next((scenes / "images").iterdir())
+
+    def refusal(*command: object) -> str:
+        message = seesay(*command, code=2).stderr.strip().splitlines()
+        return message[-1]
+
+    assert "has no decoder" in refusal("caption", name, photo)
+    assert "predicts no concepts" in refusal("concepts", name, photo)
+    assert "predicts no concepts" in refusal("concepts", name)
+    assert "matches whole images" in refusal("ground", photo, "a dog", "--run", name)
+    assert "predicts no concepts" in refusal(
+        "evaluate", name, "--data", scenes, "--protocol", "concepts"
+    )
+    assert "needs phrases" in refusal("evaluate", name, "--data", scenes, "--protocol", "grounding")
+    assert "name the one to measure on" in refusal("evaluate", name)
+    out = tmp_path / "run"
+    assert "same inputs" in refusal("train", "vse0", "--data", scenes, "--from", name, "--out", out)
+    tuned = ("--set", "matcher={kind: fine-tuned, members: [vse0, vse0]}")
+    assert refusal("train", "vse0", "--data", scenes, "--out", out, *tuned)
