@@ -113,9 +113,7 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     assert "predicts no concepts" in refusal("concepts", name, photo)
     assert "predicts no concepts" in refusal("concepts", name)
     assert "matches whole images" in refusal("ground", photo, "a dog", "--run", name)
-    assert "predicts no concepts" in refusal(
-        "evaluate", name, "--data", scenes, "--protocol", "concepts"
-    )
+    assert "predicts no concepts" in refusal("evaluate", name, "--data", scenes, "--protocol", "concepts")
     assert "needs phrases" in refusal("evaluate", name, "--data", scenes, "--protocol", "grounding")
     assert "name the one to measure on" in refusal("evaluate", name)
     out = tmp_path / "run"

@@ -45,8 +45,8 @@ CASES: dict[str, dict[str, Any]] = {
     "uncommon-vse": {"instances": 5, "dim": 6, "attention": 4},
     "vse++": VSEPP,
 }
-# A classifier, a module of one's own that no recipe builds, and one that learns nothing.
-NO_MATCHERS = {"concepts", "external", "cosine"}
+# A classifier, a module of one's own that no recipe builds, and two whose sides have one width.
+NO_MATCHERS = {"concepts", "external", "cosine", "adapter"}
 
 
 def settings_of(kind: str, **changes: object) -> MatcherSettings:

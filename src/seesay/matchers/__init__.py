@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from seesay.matchers.adapter import Adapter
     from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher
     from seesay.matchers.cca import CCA
     from seesay.matchers.composed import Ensemble
@@ -35,6 +36,7 @@ __all__ = [
     "DVSA",
     "GVSE",
     "SCO",
+    "Adapter",
     "ConceptClassifier",
     "Cosine",
     "DeViSE",

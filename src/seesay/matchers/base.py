@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
@@ -76,6 +77,9 @@ class Matcher(nn.Module):
         """
         del images, sentences, progress
         return None
+
+    def calibrate(self, measure: Callable[[], float]) -> None:
+        """Choose what is chosen on the val split, after each epoch; `measure` measures the matcher there."""
 
 
 class EmbeddingMatcher(Matcher):

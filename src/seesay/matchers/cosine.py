@@ -44,12 +44,7 @@ class Cosine(EmbeddingMatcher):
 
     def __init__(self, image_dim: int, sentence_dim: int) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim)
-        if image_dim != sentence_dim:
-            raise SeesayError(
-                f"sentence_dim: wanted {image_dim}, the width of the image features, got {sentence_dim}; "
-                "the encoders are not those of one model."
-            )
+        check_one_space(image_dim, sentence_dim)
         self.dim = image_dim
 
     def embed_images(self, images: Tensor) -> Tensor:
@@ -60,3 +55,13 @@ class Cosine(EmbeddingMatcher):
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
         return functional.normalize(read_vectors(sentences, self.dim), dim=1)
+
+
+def check_one_space(image_dim: int, sentence_dim: int) -> None:
+    """Raise `SeesayError` unless both sides' vectors have one width, at least 1."""
+    check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim)
+    if image_dim != sentence_dim:
+        raise SeesayError(
+            f"sentence_dim: wanted {image_dim}, the width of the image features, got {sentence_dim}; "
+            "name one model in encoders and in sentence_encoder, such as transformers:FOLDER."
+        )

@@ -141,7 +141,10 @@ class SentenceTask:
         """
         self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
         few = isinstance(run.matcher, PairMatcher)
-        return measure_inputs(run, self.val.of_first_images(_PAIRED) if few else self.val, "val")
+        val = self.val.of_first_images(_PAIRED) if few else self.val
+        if isinstance(run.matcher, Matcher):
+            run.matcher.calibrate(lambda: measure_inputs(run, val, "val").monitor)
+        return measure_inputs(run, val, "val")
 
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""

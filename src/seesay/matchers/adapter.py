@@ -1,0 +1,114 @@
+"""Adapter: residual perceptrons on two frozen towers that were trained together, as CLIP's and SigLIP's.
+
+    e(v) = v + α · MLP(v), both of unit length before the sum, and e after it
+
+The last layers are zero at first, so that training starts from the zero-shot cosine. Training sees α = 1.
+After each epoch α is chosen on the val split: α = 0 is the zero-shot model, and since the last layer is
+linear, any α interpolates its weights between zero-shot and trained (Wortsman et al. 2022). The best epoch on
+val is therefore never worse there than the model without the adapter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.cosine import check_one_space
+from seesay.matchers.sentences import SentencesLike, read_vectors
+from seesay.matchers.settings import MatcherSettings, register_matcher
+
+ALPHAS = tuple(step / 10 for step in range(11))
+
+
+class AdapterSettings(MatcherSettings):
+    """Settings of `Adapter`."""
+
+    kind: Literal["adapter"] = "adapter"
+    hidden: int = Field(512, gt=0)
+    dropout: float = Field(0.3, ge=0, lt=1)
+
+    @property
+    def reads_vectors(self) -> bool:
+        """True: sentences are compared by their encoder's vectors."""
+        return True
+
+
+class Residual(nn.Module):
+    """What is added to unit vectors (n, d): a perceptron whose last layer is zero at first."""
+
+    def __init__(self, dim: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.zeros_(self.last.weight)
+        nn.init.zeros_(self.last.bias)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Compute what is added, (n, d)."""
+        # Scaled so that a number of a unit vector is about 1.
+        hidden = functional.gelu(self.first(vectors * math.sqrt(vectors.shape[1])))
+        added: Tensor = self.last(self.dropout(hidden))
+        return added
+
+
+@register_matcher(AdapterSettings)
+class Adapter(EmbeddingMatcher):
+    """A residual perceptron on each of two towers of one space; the score is the cosine.
+
+    Attributes:
+        alpha: the share of the residuals, (1,), chosen on val by `calibrate`; training takes all of them.
+
+    Args:
+        image_dim: width of the image features.
+        sentence_dim: the same width, of the sentence vectors.
+        hidden: width of the perceptrons' hidden layers.
+        dropout: on these.
+
+    Example:
+        >>> import torch
+        >>> from seesay.matchers import Adapter
+        >>> matcher = Adapter(image_dim=2, sentence_dim=2).eval()
+        >>> matcher(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 2.0]])).round(decimals=4).tolist()
+        [[0.800000011920929]]
+    """
+
+    reads_words = False
+    reads_vectors = True
+
+    def __init__(self, image_dim: int, sentence_dim: int, hidden: int = 512, dropout: float = 0.3) -> None:
+        super().__init__()
+        check_one_space(image_dim, sentence_dim)
+        self.dim = image_dim
+        self.images, self.sentences = (Residual(image_dim, hidden, dropout) for _ in range(2))
+        self.register_buffer("alpha", torch.ones(1))
+
+    def embed_images(self, images: Tensor) -> Tensor:
+        """Return unit vectors, (n, dim)."""
+        check_images(images, self.dim, self.images.first.weight)
+        return self._adapted(images, self.images)
+
+    def embed_sentences(self, sentences: SentencesLike) -> Tensor:
+        """Return unit vectors, (m, dim)."""
+        return self._adapted(read_vectors(sentences, self.dim), self.sentences)
+
+    def _adapted(self, vectors: Tensor, residual: nn.Module) -> Tensor:
+        unit = functional.normalize(vectors, dim=1)
+        added = residual(unit)
+        return functional.normalize(
+            unit + (added if self.training else self.get_buffer("alpha") * added), dim=1
+        )
+
+    def calibrate(self, measure: Callable[[], float]) -> None:
+        """Choose alpha among ALPHAS by the highest measure of val; of equal ones the least."""
+        alpha, found = self.get_buffer("alpha"), {}
+        for each in ALPHAS:
+            alpha.fill_(each)
+            found[each] = measure()
+        alpha.fill_(max(ALPHAS, key=lambda each: (found[each], -each)))
