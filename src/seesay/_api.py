@@ -22,10 +22,11 @@ __all__ = ["evaluate", "load", "train"]
 
 
 def load(name: str | Path, device: str | None = None, module: nn.Module | None = None) -> Run:
-    """Load a run: shipped weights by name, or a run's folder.
+    """Load a run: shipped weights by name, a run's folder, or a CLIP model of another library.
 
     Args:
-        name: `seesay-small`, `seesay-ground`, or the folder of a run that `train` made.
+        name: `seesay-small`, `seesay-ground`, the folder of a run that `train` made, or `LIBRARY:MODEL`,
+            such as `open_clip:ViT-B-32/laion2b_s34b_b79k` or `transformers:./folder`.
         device: where the matcher and the image encoders run, such as "cpu" or "cuda:1"; by default a GPU if
             there is one.
         module: for a run that was trained with a module of your own: such a module. The weights are loaded

@@ -53,8 +53,8 @@ Entries = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN...",
-        help="A run's folder, or shipped weights: seesay-small. Or another model's results on the split, in "
-        "the order of the corpus: a score matrix (images, sentences), SCORES.npy, or embeddings, "
+        help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL. Or another model's results on "
+        "the split, in the order of the corpus: a score matrix (images, sentences), SCORES.npy, or embeddings, "
         "IMAGES.npy,SENTENCES.npy; .npz, .pt and .parquet files too.",
     ),
 ]

@@ -19,7 +19,10 @@ def index(
     photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="A folder of images and subfolders.")],
     out: Annotated[Path, typer.Option(help="The index's folder; created, or updated if it exists.")],
     run: Annotated[
-        str | None, typer.Option(help="The run that embeds; the index's own by default, or seesay-small.")
+        str | None,
+        typer.Option(
+            help="The run that embeds, or LIBRARY:MODEL; the index's own by default, or seesay-small."
+        ),
     ] = None,
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
