@@ -54,8 +54,8 @@ Entries = Annotated[
     typer.Argument(
         metavar="RUN...",
         help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL. Or another model's results on "
-        "the split, in the order of the corpus: a score matrix (images, sentences), SCORES.npy, or embeddings, "
-        "IMAGES.npy,SENTENCES.npy; .npz, .pt and .parquet files too.",
+        "the split, in the order of the corpus: a score matrix (images, sentences), SCORES.npy, or "
+        "embeddings, IMAGES.npy,SENTENCES.npy; .npz, .pt and .parquet files too.",
     ),
 ]
 ImageFile = Annotated[Path, typer.Argument(metavar="IMAGE", help="An image file.")]
