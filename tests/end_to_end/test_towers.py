@@ -118,5 +118,7 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     assert "name the one to measure on" in refusal("evaluate", name)
     out = tmp_path / "run"
     assert "same inputs" in refusal("train", "vse0", "--data", scenes, "--from", name, "--out", out)
-    tuned = ("--set", "matcher={kind: fine-tuned, members: [vse0, vse0]}")
-    assert refusal("train", "vse0", "--data", scenes, "--out", out, *tuned)
+    tower = ("--set", f"encoders=[{name}]")
+    assert "can be fine-tuned" in refusal(
+        "train", "concepts-finetuned", "--data", scenes, "--out", out, *tower
+    )
