@@ -81,7 +81,7 @@ def test_photos_are_indexed_and_searched(core: Path, scenes: Path) -> None:
     index = scenes.parent / "photos.seesay"
     made = json.loads(run(core, "index", scenes, "--out", index, "--json"))
     assert made["images"] == 12
-    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json"))
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json"))["results"]
     assert len(found) == 3
 
 

@@ -224,6 +224,25 @@ class Store:
                 rows = connection.execute(query, (every,)).fetchall()
         return {row[0]: Item(*row) for row in rows}
 
+    def vector(self, id_: int) -> NDArray[np.float32] | None:
+        """Return the vector (dim,) of an image; None if there is no image of that id.
+
+        Raises:
+            SeesayError: the vector is damaged.
+        """
+        with self._read() as connection:
+            row = connection.execute(
+                """SELECT data FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.id = ? AND items.kind = 'image'""",
+                (id_,),
+            ).fetchone()
+        if row is None:
+            return None
+        vector = np.frombuffer(row[0], np.float16).astype(np.float32) if len(row[0]) == 2 * self.dim else None
+        if vector is None or not np.isfinite(vector).all():
+            raise SeesayError(f"{self.path}: damaged (the vector of image {id_}); delete and index again.")
+        return vector
+
     def skipped(self) -> dict[str, tuple[int, int, str]]:
         """Return (mtime_ns, size, reason) of unusable files by path."""
         with self._read() as connection:
