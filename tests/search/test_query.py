@@ -46,9 +46,9 @@ def test_what_people_write_is_one_sentence(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("beach - people", [(1, "beach"), (-1, "people")]),
-        ("beach -people", [(1, "beach"), (-1, "people")]),
-        ("- people + beach", [(-1, "people"), (1, "beach")]),
+        ("beach - people", [(1, "beach"), (-0.5, "people")]),
+        ("beach -people", [(1, "beach"), (-0.5, "people")]),
+        ("- people + beach", [(-0.5, "people"), (1, "beach")]),
         ("2*sunset", [(2, "sunset")]),
         ("0.5 * sunset - .25*sea", [(0.5, "sunset"), (-0.25, "sea")]),
         ("beach -2*people", [(1, "beach"), (-2, "people")]),
@@ -64,7 +64,7 @@ def test_sentences_with_signs_and_weights(text: str, parts: list[tuple[float, st
 
 def test_images_and_ids() -> None:
     assert read("my photo.JPG + at night") == [(1, Image(Path("my photo.JPG"))), (1, Sentence("at night"))]
-    assert read('image:"a - b" - id:12') == [(1, Image(Path("a - b"))), (-1, Indexed(12))]
+    assert read('image:"a - b" - id:12') == [(1, Image(Path("a - b"))), (-0.5, Indexed(12))]
     assert read("image:/tmp/scan") == [(1, Image(Path("/tmp/scan")))]
     assert Query.of(b"encoded").parts == (Part(Image(b"encoded")),)
     assert Query.of(Path("a - b.jpg")).parts == (Part(Image(Path("a - b.jpg"))),)

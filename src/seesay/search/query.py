@@ -2,7 +2,7 @@
 
     query    = [sign] part {sign part}
     sign     = "+" or "-" at the beginning or after a space, before a space, a letter, a quote or a weight
-    part     = [number "*"] term
+    part     = [number "*"] term; without a number it has weight 1 after "+", 0.5 after "-"
     term     = '"' sentence '"'  |  "id:" number  |  "image:" path  |  path of an image  |  sentence
 
 A hyphen inside a word, a dash and a negative number are no signs, and nothing inside quotes is one.
@@ -22,6 +22,9 @@ from seesay.errors import QueryError
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000
 MAX_WEIGHT = 100.0
+# Without a number. A part subtracted with weight 1 loses much of what is wanted, too: things that occur together
+# have similar vectors.
+_WEIGHTS = {"+": 1.0, "-": 0.5}
 
 _QUOTED = re.compile(r'"[^"]*"')
 _NUMBER = r"(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
@@ -78,9 +81,9 @@ class Part:
 
     def __str__(self) -> str:
         """Return the part with its sign, as it may follow another."""
-        size = abs(self.weight)
-        times = "" if size == 1 else f"{_number(size)}*"
-        return f"{'-' if self.weight < 0 else '+'} {times}{self.term}"
+        sign, size = "-" if self.weight < 0 else "+", abs(self.weight)
+        times = "" if size == _WEIGHTS[sign] else f"{_number(size)}*"
+        return f"{sign} {times}{self.term}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Query:
         ...     print(part.weight, part.term)
         2.0 sunset
         1.0 image:photo.jpg
-        -1.0 people on a beach
+        -0.5 people on a beach
         >>> len(Query.parse("a t-shirt").parts)
         1
     """
@@ -167,7 +170,7 @@ def _part(sign: str, written: str, query: str) -> Part:
             f"'{_shortened(query)}': nothing follows a '{sign}'; name what to {_VERBS[sign]}, or put a "
             'sentence with that sign in "quotes".'
         )
-    weight = 1.0
+    weight = _WEIGHTS[sign]
     if found := _WEIGHT.match(written):
         weight, written = float(found[1]), written[found.end() :]
     return Part(_term(written), -weight if sign == "-" else weight)
