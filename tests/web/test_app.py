@@ -87,6 +87,13 @@ def test_status(client: TestClient) -> None:
     status = client.get("/api/status").json()
     assert (status["images"], status["sentences"], status["matcher"]) == (5, 6, "colours")
     assert status["generation"] >= 1
+    assert status["not_read"] == []
+
+
+def test_status_tells_what_was_not_read(client: TestClient, photos: Path, index_path: Path) -> None:
+    (photos / "film.mp4").write_bytes(b"")
+    opened(index_path).update_images(photos)
+    assert client.get("/api/status").json()["not_read"] == ["1 video file: only images are searched"]
 
 
 def test_originals_come_unchanged_with_their_type_by_content(

@@ -189,11 +189,15 @@ def print_bundle(bundle: Bundle) -> None:
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:
     """Print what `seesay index` did, and how many images and sentences the index holds now."""
+    from seesay.data.suffixes import unread_lines
+
     counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"
     print(f"{folder}: {images} images ({changes}) in {report.seconds:.1f} s")
     if sentences:
         print(f"{folder}: {sentences} sentences ({added} added)")
+    for line in unread_lines(report.not_read):
+        tell(f"Not read: {line}.")
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 
 

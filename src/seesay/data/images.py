@@ -26,14 +26,13 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
+from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
-_SUFFIXES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
-IMAGE_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())  # in lower case
 MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
 
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
-_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
 _HEAD = 1 << 16  # bytes; holds the header of nearly every JPEG, EXIF thumbnail included
 
 
@@ -144,6 +143,10 @@ def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
 def _formats() -> tuple[str, ...]:
     """The formats that this build of Pillow has; naming another makes it raise KeyError."""
     Image.init()
+    if CAN_READ_HEIC:
+        import pillow_heif
+
+        pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 

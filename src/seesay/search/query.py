@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from seesay.data.images import IMAGE_SUFFIXES
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000
 MAX_WEIGHT = 100.0
-# Without a number. A part subtracted with weight 1 loses much of what is wanted, too: things that occur together
-# have similar vectors.
+# Without a number. A part subtracted with weight 1 loses much of what is wanted, too: things that occur
+# together have similar vectors.
 _WEIGHTS = {"+": 1.0, "-": 0.5}
 
 _QUOTED = re.compile(r'"[^"]*"')
@@ -195,8 +195,8 @@ def _term(written: str) -> Term:
         if not path.strip() or "\0" in path:
             raise QueryError(f"'{_shortened(written)}': name an image file, such as image:photo.jpg.")
         return Image(Path(path))
-    named = Path(written).suffix.lower() in IMAGE_SUFFIXES and "\0" not in written
-    return Image(Path(written)) if named else Sentence(written)
+    named = Path(written).suffix.lower() in IMAGE_SUFFIXES or unread_kind(written)
+    return Image(Path(written)) if named and "\0" not in written else Sentence(written)
 
 
 def _is_plain(text: str) -> bool:

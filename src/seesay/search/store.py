@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,6 +203,10 @@ class Store:
         """Return the seal of the root; empty if there is none."""
         return self._meta("seal") or ""
 
+    def not_read(self) -> dict[str, int]:
+        """Return the number of files of each kind that the last update did not read."""
+        return {str(kind): int(count) for kind, count in json.loads(self._meta("not_read") or "{}").items()}
+
     def _meta(self, key: str) -> str | None:
         with self._read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -290,6 +294,11 @@ class Writer:
         """Set the folder that paths are relative to, and its seal, see `seesay.search.seal`."""
         rows = [("root", str(root)), ("seal", seal)]
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+
+    def set_not_read(self, counts: Mapping[str, int]) -> None:
+        """Set the number of files of each kind that is not read."""
+        row = ("not_read", json.dumps(counts))
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
 
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None

@@ -162,6 +162,7 @@ class Status(BaseModel):
 
     images: int
     sentences: int
+    not_read: list[str] = Field(description="how many files of which kinds were not read, and what to do")
     matcher: str
     generation: int = Field(description="grows with every change of the index")
     version: str = Field(description="of seesay")

@@ -14,6 +14,7 @@ from PIL import Image
 
 from seesay import __version__
 from seesay.data.images import FileSource, file_format
+from seesay.data.suffixes import unread_lines
 from seesay.errors import ImageError, QueryError
 from seesay.grounding.ground import Grounding, can_ground
 from seesay.search.query import Image as QueryImage
@@ -99,6 +100,7 @@ def query_routes(service: Service) -> APIRouter:
             return Status(
                 images=index.count("image"),
                 sentences=index.count("sentence"),
+                not_read=unread_lines(index.store.not_read()),
                 matcher=index.run_name,
                 generation=index.store.generation(),
                 version=__version__,

@@ -74,12 +74,13 @@ async function answer({ sentence: text, file }, k) {
   }
 }
 
-function show({ results, milliseconds, reranking }, described, text, k) {
+function show({ results, milliseconds, reranking, unknown_words: unknown }, described, text, k) {
   gallery.show(results);
   showSentences(described?.results ?? []);
   const found = `${count.format(results.length)} ${results.length === 1 ? "image" : "images"}`;
   const what = text ? `best for “${text}”` : "most like yours";
   const facts = [`${found} ${what}`, `${milliseconds.toFixed(0)} ms`, ...told(reranking), ...told(described?.reranking, "sentences ")];
+  if (unknown.length) facts.push(`not known: ${unknown.map((word) => `“${word}”`).join(", ")}`);
   $("status").textContent = results.length ? facts.join(" · ") : "";
   $("more").hidden = results.length < k || k >= MOST;
   if (!results.length) {
@@ -186,6 +187,7 @@ async function greet() {
     const holds = await api.status();
     const images = holds.images === 1 ? "1 image" : `${count.format(holds.images)} images`;
     $("about").textContent = `${images}, searched by sentence or by image. Drop one anywhere.`;
+    $("not-read").textContent = holds.not_read.length ? `Not read: ${holds.not_read.join("; ")}.` : "";
     for (const id of ["point", "point-given"]) $(id).hidden = !holds.grounding;
     $("rerank-switch").hidden = !holds.reranking;
     return holds;
