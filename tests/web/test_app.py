@@ -78,6 +78,18 @@ def test_a_wrong_query_is_told_in_one_line(client: TestClient, q: str) -> None:
     assert len(response.json()["error"].splitlines()) == 1
 
 
+def test_filters(client: TestClient) -> None:
+    def paths(where: str) -> list[str]:
+        answer = client.get("/api/search", params={"q": "red", "where": where}).json()
+        return [hit["path"] for hit in answer["results"]]
+
+    assert paths("folder:sub") == ["sub/green.png"]
+    assert paths("width:<10") == []
+    response = client.get("/api/search", params={"q": "red", "where": "taken:soon"})
+    assert response.status_code == 422
+    assert "no date" in response.json()["error"]
+
+
 def test_too_many_uploads_are_refused(client: TestClient) -> None:
     files = [("image", ("a.png", picture("red")))] * 5
     assert "at most 4" in client.post("/api/search", files=files).json()["error"]

@@ -73,6 +73,7 @@ def search(
         ),
     ],
     k: opt.Count = 10,
+    where: opt.Where = None,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
     open_sheet: Annotated[
@@ -87,11 +88,11 @@ def search(
     asked = _query(query)
     with Index.open(folder) as opened:
         if rerank is None:
-            answer = opened.search(asked, k)
+            answer = opened.search(asked, k, where)
         else:
             from seesay.search.rerank import open_reranker
 
-            answer = console.print_reranking(open_reranker(rerank, shortlist).search(opened, asked, k))
+            answer = console.print_reranking(open_reranker(rerank, shortlist).search(opened, asked, k, where))
         console.show_answer(answer, opened, query, as_json)
         if open_sheet and answer:
             from seesay.search.thumbnails import write_sheet
@@ -101,7 +102,10 @@ def search(
             console.tell(f"Page: {sheet}")
             webbrowser.open(sheet.as_uri())
     if not answer:
-        console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
+        if where:
+            console.tell(f"{folder}: no image for --where '{where}'.")
+        else:
+            console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
         raise typer.Exit(opt.NOTHING_FOUND)
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tarfile
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -113,6 +115,22 @@ def upright_size(data: bytes, name: str) -> tuple[int, int]:
     return (image.height, image.width) if turned else (image.width, image.height)
 
 
+def taken_at(file: Path) -> str:
+    """Read when a photo was taken, as its EXIF says: "2019-06-30T12:00:00", the camera's time; else "".
+
+    Only what stands before the pixels is read.
+    """
+    try:
+        with Image.open(file, formats=_formats()) as image:
+            exif = image.getexif().get_ifd(ExifTags.IFD.Exif)
+        for tag in (ExifTags.Base.DateTimeOriginal, ExifTags.Base.DateTimeDigitized):
+            if found := _EXIF_TIME.match(str(exif.get(tag, ""))):
+                return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        return ""
+    return ""
+
+
 def source_size(source: ByteSource, name: str) -> tuple[int, int]:
     """Read the upright size of an image from its first bytes, or from all where these do not suffice."""
     try:
@@ -165,6 +183,8 @@ def _orientation(image: Image.Image) -> int:
         return 1
     return value if value in range(1, 9) else 1
 
+
+_EXIF_TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
 
 AMBIGUOUS = "several files of one name, the first taken"
 MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph

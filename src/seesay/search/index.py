@@ -17,6 +17,7 @@ from seesay.paths import disk_errors, sole_writer
 from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
 from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, load_embedder
+from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit
 from seesay.search.query import Image, Indexed, Part, Query
 from seesay.search.seal import is_sealed
@@ -205,13 +206,15 @@ class Index:
             self._refresh_and_save("sentence")
         return added
 
-    def search(self, query: str | Path | bytes | Query, k: int = 10) -> Answer:
+    def search(self, query: str | Path | bytes | Query, k: int = 10, where: str | None = None) -> Answer:
         """Return the `k` images that fit a query best, best first.
 
         Args:
             query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
                 as a `Path`, an encoded image, or a `Query`.
             k: number of results; images that the query names by their id are not among them.
+            where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
+                images that it lets through are found, whatever else there is.
 
         Raises:
             ImageError: an image of the query cannot be read or decoded.
@@ -220,7 +223,8 @@ class Index:
         """
         asked = Query.of(query)
         own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
-        hits = self._nearest("image", self._vector(asked), k + len(own))
+        among = self.store.matching(Filter.parse(where)) if where and where.strip() else None
+        hits = self._nearest("image", self._vector(asked), k + len(own), among)
         return Answer([hit for hit in hits if hit.id not in own][:k], self._unknown_words(asked))
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
@@ -299,13 +303,15 @@ class Index:
             return []
         return self.run.unknown_words(query.sentences)
 
-    def _nearest(self, kind: Kind, query: NDArray[np.float32], k: int) -> list[Hit]:
+    def _nearest(
+        self, kind: Kind, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
+    ) -> list[Hit]:
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
         with self._searching:
             near = self._near[kind]
             near.refresh()
-            ids, scores = near.search(query, k)
+            ids, scores = near.search(query, k, among)
         items = self.store.items(ids.tolist())
         return [
             Hit(item.id, score, item.path, item.text, item.width, item.height)

@@ -82,8 +82,9 @@ class Part:
     def __str__(self) -> str:
         """Return the part with its sign, as it may follow another."""
         sign, size = "-" if self.weight < 0 else "+", abs(self.weight)
-        times = "" if size == _WEIGHTS[sign] else f"{_number(size)}*"
-        return f"{sign} {times}{self.term}"
+        written = str(self.term)
+        plain = size == _WEIGHTS[sign] and not _WEIGHT.match(written)
+        return f"{sign} {written}" if plain else f"{sign} {_number(size)}*{written}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +201,9 @@ def _term(written: str) -> Term:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a sentence is read as itself without quotes."""
+    """Whether a sentence is read as itself without quotes, after a sign and a weight."""
     try:
-        pieces = list(_split(text))
-        return len(pieces) == 1 and _part(*pieces[0], text) == Part(Sentence(text))
+        return list(_split(text)) == [("+", text)] and _term(text) == Sentence(text)
     except QueryError:
         return False
 
@@ -213,4 +213,5 @@ def _number(value: float) -> str:
 
 
 def _shortened(text: str) -> str:
+    text = " ".join(text.split())  # messages are one line
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -68,7 +68,9 @@ class Reranker:
         self._stores = fill_stores(self._encoders, stores_folder(), ()).stores
         self._lock = threading.Lock()
 
-    def search(self, index: Index, query: str | Path | bytes | Query, k: int = 10) -> Reranked:
+    def search(
+        self, index: Index, query: str | Path | bytes | Query, k: int = 10, where: str | None = None
+    ) -> Reranked:
         """Return the `k` images of the index's shortlist that a sentence describes best.
 
         Raises:
@@ -80,7 +82,7 @@ class Reranker:
             raise QueryError(
                 "Re-ranking takes a query of one sentence; ask without it, or shorten the query."
             )
-        shortlist = index.search(asked, max(k, self.shortlist))
+        shortlist = index.search(asked, max(k, self.shortlist), where)
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)

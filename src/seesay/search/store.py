@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.search.filters import Filter
 
 Kind = Literal["image", "sentence"]
 
@@ -62,6 +63,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             reason TEXT NOT NULL
         ) WITHOUT ROWID""",
     ),
+    # When a photo was taken, "2019-06-30T12:00:00"; empty if it does not say, NULL until it is looked at.
+    ("ALTER TABLE vectors ADD COLUMN taken TEXT",),
 )
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -163,6 +166,11 @@ class Store:
             if version > len(MIGRATIONS):
                 raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
             if version < len(MIGRATIONS):
+                if _is_read_only(path):
+                    raise SeesayError(
+                        f"{path}: made by an older seesay, and cannot be brought up to date without "
+                        "writing to it; have its owner open it, or copy its folder to one of your own."
+                    )
                 with _transaction(connection):
                     _migrate(connection, since=version)
         return cls(connection, path)
@@ -227,6 +235,21 @@ class Store:
                 query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
                 rows = connection.execute(query, (every,)).fetchall()
         return {row[0]: Item(*row) for row in rows}
+
+    def matching(self, where: Filter) -> NDArray[np.int64]:
+        """Return the ids (n,) of the images that a filter lets through, in order."""
+        with self._read() as connection:
+            query = f"""SELECT items.id FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.kind = 'image' AND ({where.sql}) ORDER BY items.id"""
+            rows = connection.execute(query, where.values).fetchall()
+        return np.array(rows, np.int64).ravel()
+
+    def without_time(self) -> dict[str, str]:
+        """Return a path for each content key of an image whose time has not been looked at."""
+        with self._read() as connection:
+            query = """SELECT key, path FROM vectors JOIN items ON vectors.id = items.vector
+                WHERE vectors.kind = 'image' AND taken IS NULL"""
+            return dict(connection.execute(query).fetchall())
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image; None if there is no image of that id.
@@ -308,6 +331,12 @@ class Writer:
         self._connection.execute(
             "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
             (kind, key, width, height, vector.astype(np.float16).tobytes()),
+        )
+
+    def set_time(self, key: str, taken: str) -> None:
+        """Set when the photo of that content was taken, as `taken_at` tells."""
+        self._connection.execute(
+            "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
         )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import content_key, upright_size
+from seesay.data.images import content_key, taken_at, upright_size
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder
@@ -30,6 +30,7 @@ MAX_FILE_BYTES = 256 * 2**20
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
 _SENTENCES_AT_ONCE = 512
+_TIMES_AT_ONCE = 1000
 
 
 @dataclass
@@ -152,6 +153,21 @@ class _Update:
             self._take(batch)
             done += len(batch)
             progress(done, len(todo))
+        self._look_at_times()
+
+    def _look_at_times(self) -> None:
+        """Read when photos were taken: of new ones, and of those that an earlier version indexed."""
+        todo = list(self._store.without_time().items())
+        for start in range(0, len(todo), _TIMES_AT_ONCE):
+            # Of a file that has gone nothing is said, so that it is looked at when it is back.
+            found = [
+                (key, taken_at(self._root / path))
+                for key, path in todo[start : start + _TIMES_AT_ONCE]
+                if path in self._there.files
+            ]
+            with self._store.write() as writer:
+                for key, taken in found:
+                    writer.set_time(key, taken)
 
     def finish(self) -> list[str]:
         """Delete the files that are gone and have not moved; return the content keys that became unused."""

@@ -38,6 +38,13 @@ _Phrases = Annotated[
 _Count = Annotated[int, Query(ge=1, le=MAX_ANSWERS, description="number of results")]
 _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes of a phrase")]
 _Rerank = Annotated[bool, Query(description="true to re-rank the best results by the server's second run")]
+_Where = Annotated[
+    str,
+    Query(
+        max_length=MAX_CHARACTERS,
+        description="a filter: taken:2019, folder:italy, orientation:portrait, width:>3000, added:7d",
+    ),
+]
 _Uploads = Annotated[
     list[UploadFile],
     File(description="encoded images, which q may name image:1, image:2, …; the others are added to it"),
@@ -57,32 +64,38 @@ def query_routes(service: Service) -> APIRouter:
     index = service.index
     router = APIRouter(prefix="/api", tags=["queries"])
 
-    async def answer(query: SearchQuery, k: int, rerank: bool) -> Images:
+    async def answer(query: SearchQuery, k: int, where: str, rerank: bool = False) -> Images:
         if rerank:
-            found = await service.reranked(lambda by: by.search(index, query, k))
+            found = await service.reranked(lambda by: by.search(index, query, k, where))
             return Images.of(*found).to(query)
-        return Images.of(*await service.timed(lambda: index.search(query, k))).to(query)
+        return Images.of(*await service.timed(lambda: index.search(query, k, where))).to(query)
 
     @router.get("/search", responses=failures(422, 503))
-    async def search(q: _QueryText, k: _Count = _DEFAULT_COUNT, rerank: _Rerank = False) -> Images:
+    async def search(
+        q: _QueryText, k: _Count = _DEFAULT_COUNT, where: _Where = "", rerank: _Rerank = False
+    ) -> Images:
         """Find the images that fit a query best: a sentence, or sentences and images of the index."""
-        return await answer(with_uploads(q, []), k, rerank)
+        return await answer(with_uploads(q, []), k, where, rerank)
 
     @router.post("/search", responses=failures(422, 503, 413))
     async def search_with_images(
-        image: _Uploads, q: _QueryText = "", k: _Count = _DEFAULT_COUNT, rerank: _Rerank = False
+        image: _Uploads,
+        q: _QueryText = "",
+        k: _Count = _DEFAULT_COUNT,
+        where: _Where = "",
+        rerank: _Rerank = False,
     ) -> Images:
         """Find the images that fit uploaded ones best, together with a query."""
         if len(image) > MAX_UPLOADS:
             raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
         with_uploads(q, [b""] * len(image))  # before any is decoded
         query = with_uploads(q, [await service.uploaded(each) for each in image])
-        return await answer(query, k, rerank)
+        return await answer(query, k, where, rerank)
 
     @router.post("/similar", responses=failures(422, 503, 413))
-    async def similar(image: _Upload, k: _Count = _DEFAULT_COUNT) -> Images:
+    async def similar(image: _Upload, k: _Count = _DEFAULT_COUNT, where: _Where = "") -> Images:
         """Find the images most similar to an uploaded one."""
-        return await answer(with_uploads("", [await service.uploaded(image)]), k, rerank=False)
+        return await answer(with_uploads("", [await service.uploaded(image)]), k, where)
 
     @router.post("/sentences", responses=failures(422, 503, 413))
     async def sentences(image: _Upload, k: _Count = 10, rerank: _Rerank = False) -> Sentences:
