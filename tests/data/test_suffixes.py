@@ -46,3 +46,9 @@ def test_kinds_that_are_not_read() -> None:
     assert unread_kind("a.HEIC") == (None if ".heic" in IMAGE_SUFFIXES else "HEIC")
     assert unread_kind("A.Mov") == "video"
     assert {unread_kind(f"a{suffix}") for suffix in IMAGE_SUFFIXES} == {None}
+
+
+@pytest.mark.skipif(CAN_READ_HEIC, reason="is installed")
+def test_heic_without_its_package_says_what_to_install() -> None:
+    with pytest.raises(ImageError, match=r"seesay\[heic\]"):
+        decode(b"\0\0\0\x24ftypheic\0\0\0\0", "x.heic")

@@ -35,6 +35,7 @@ MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb g
 
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
 _FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
+_HEIC_HEADS = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1", b"ftyphevc")
 _HEAD = 1 << 16  # bytes; holds the header of nearly every JPEG, EXIF thumbnail included
 
 
@@ -149,6 +150,8 @@ def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
     except MemoryError as error:
         raise UnavailableImageError(f"{name}: not enough memory to read it now.") from error
     except Exception as error:
+        if not CAN_READ_HEIC and data[4:12] in _HEIC_HEADS:
+            raise ImageError(f"{name}: HEIC, which needs pip install 'seesay[heic]'.") from error
         raise ImageError(f"{name}: no image that seesay reads, or damaged ({_reason(error)}).") from error
     if image.width * image.height > max_pixels:
         raise ImageError(
