@@ -113,9 +113,9 @@ def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: P
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
     made = json.loads(run(core, "index", scenes, "--out", index, "--run", bundle, "--json", cache=cache))
     assert made["images"] == 12
-    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))["results"]
-    ours = json.loads(seesay("search", index, "a red circle", "-k", "3", "--json").stdout)["results"]
-    assert [hit["path"] for hit in found] == [hit["path"] for hit in ours]
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))
+    ours = json.loads(seesay("search", index, "a red circle", "-k", "3", "--json").stdout)
+    assert [hit["path"] for hit in found["results"]] == [hit["path"] for hit in ours["results"]]
     code = f"import seesay\nprint(seesay.load({str(bundle)!r}).embed_sentences(['a dog']).shape)"
     assert run(core, code=code, cache=cache) == "(1, 444)\n"
     measured = run(core, "evaluate", bundle, "--data", scenes, "--split", "train", "--json", cache=cache)
