@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from seesay.errors import ImageError, SeesayError
     from seesay.progress import show_progress
     from seesay.runs.run import Run
-    from seesay.search.index import Hit, Index
+    from seesay.search.hits import Hit
+    from seesay.search.index import Index
     from seesay.training.callbacks import Callback
 
 __version__ = "0.1.0"
@@ -55,6 +56,7 @@ _find = lazy_names(
         "progress",
         "data.corpus",
         "data.readers",
+        "search.hits",
         "search.index",
         "runs.run",
         "training.callbacks",

@@ -22,6 +22,10 @@ class UnavailableImageError(ImageError):
     """One image cannot be read now, for want of memory or access; it may be sound, so try again later."""
 
 
+class QueryError(SeesayError):
+    """A query is against the grammar, or names what is not there; a server answers with 422."""
+
+
 class MissingExtraError(SeesayError):
     """A package that an extra of seesay installs is missing."""
 

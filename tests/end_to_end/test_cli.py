@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from seesay import __version__ as version
-from seesay.cli.printing import show_hits
+from seesay.cli.printing import show_answer
 from seesay.data.readers import read_corpus
 from seesay.device import chosen_device
 from seesay.metrics import retrieval_metrics
@@ -79,7 +79,7 @@ def test_control_characters_of_file_names_are_escaped_on_terminals(tmp_path: Pat
         assert {hit.path for hit in hits} == set(names)
         for stream in (Terminal(), io.StringIO()):
             with redirect_stdout(stream):
-                show_hits(hits, None, "black", as_json=False)
+                show_answer(hits, index, "black", as_json=False)
             raw = [name for name in names if name in stream.getvalue()]
             assert raw == ([] if stream.isatty() else list(names))
 
@@ -234,8 +234,41 @@ def test_search_prints_score_and_path(index: Path, photos: Path) -> None:
     scores = [float(line.split("  ", 1)[0]) for line in lines]
     assert scores == sorted(scores, reverse=True)
     assert all(Path(line.split("  ", 1)[1]).is_file() for line in lines)
-    rows = json.loads(seesay("search", index, "a red circle", "-k", 3, "--json").stdout)
+    rows = json.loads(seesay("search", index, "a red circle", "-k", 3, "--json").stdout)["results"]
     assert [f"{row['score']:.3f}  {row['path']}" for row in rows] == lines
+
+
+def test_an_image_is_a_query_alone_and_among_others(index: Path, photos: Path, tmp_path: Path) -> None:
+    photo = min(photos.glob("*_*.jpg"))
+    image = tmp_path / "my - photo.jpg"
+    shutil.copy(photo, image)
+
+    def found(query: object) -> list[dict[str, object]]:
+        done = seesay("search", index, query, "--json", cwd=tmp_path)
+        return json.loads(done.stdout)["results"]
+
+    first = found(image)[0]
+    assert first == found(f'image:"{image.name}"')[0]
+    assert (first["path"], first["score"]) == (str(photo), 1.0)
+    assert str(photo) not in [row["path"] for row in found(f"id:{first['id']}")]
+    both = [row["path"] for row in found(f'image:"{image.name}" - a red circle')]
+    assert both[0] == str(photo)
+
+
+def test_unknown_words_are_named(index: Path) -> None:
+    done = seesay("search", index, "a red xyzzy - a qwop", "-k", 1)
+    assert "'xyzzy', 'qwop'" in done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    told = json.loads(seesay("search", index, "a red xyzzy", "-k", 1, "--json").stdout)
+    assert told["unknown_words"] == ["xyzzy"]
+    assert seesay("search", index, "a red circle", "-k", 1).stderr == ""
+
+
+def test_files_that_are_gone_are_said_to_be_gone(run: Path, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "photos")
+    seesay("index", tmp_path / "photos", "--out", tmp_path / "index", "--run", run)
+    min((tmp_path / "photos").glob("*_*.jpg")).unlink()
+    assert "1 of these files are gone" in seesay("search", tmp_path / "index", "red", "-k", 100).stderr
 
 
 def test_results_open_as_a_page(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +297,7 @@ def test_a_closed_pipe_makes_no_noise() -> None:
 
 
 def test_sentences_of_an_image(index: Path, photos: Path) -> None:
-    rows = json.loads(seesay("sentences", index, photos / "below" / "cmyk.jpg", "--json").stdout)
+    rows = json.loads(seesay("sentences", index, photos / "below" / "cmyk.jpg", "--json").stdout)["results"]
     assert {row["sentence"] for row in rows} == {"a red circle", "a blue square"}
     assert "broken.jpg" in seesay("sentences", index, photos / "broken.jpg", code=2).stderr
 
@@ -287,6 +320,8 @@ def test_indexing_again_takes_up_what_changed(run: Path, photos: Path, tmp_path:
     [
         (("frob",), "No such command"),
         (("search", "nowhere", "a dog"), "nowhere"),
+        (("search", "nowhere", "a dog + "), "nothing follows"),
+        (("search", "nowhere", "id:x"), "an id is a number"),
         (("index", "nowhere", "--out", "x"), "nowhere"),
         (("train", "nope", "--data", "."), ""),
         (("data", "nowhere"), "nowhere"),

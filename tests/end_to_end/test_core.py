@@ -81,7 +81,7 @@ def test_photos_are_indexed_and_searched(core: Path, scenes: Path) -> None:
     index = scenes.parent / "photos.seesay"
     made = json.loads(run(core, "index", scenes, "--out", index, "--json"))
     assert made["images"] == 12
-    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json"))
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json"))["results"]
     assert len(found) == 3
 
 
@@ -115,7 +115,7 @@ def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: P
     assert made["images"] == 12
     found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))
     ours = json.loads(seesay("search", index, "a red circle", "-k", "3", "--json").stdout)
-    assert [hit["path"] for hit in found] == [hit["path"] for hit in ours]
+    assert [hit["path"] for hit in found["results"]] == [hit["path"] for hit in ours["results"]]
     code = f"import seesay\nprint(seesay.load({str(bundle)!r}).embed_sentences(['a dog']).shape)"
     assert run(core, code=code, cache=cache) == "(1, 444)\n"
     measured = run(core, "evaluate", bundle, "--data", scenes, "--split", "train", "--json", cache=cache)

@@ -33,9 +33,9 @@ def index(photos: Path) -> Path:
 
 
 def test_search(index: Path, pair_run: Path) -> None:
-    plain = json.loads(seesay("search", index, TEXT, "--json").stdout)
+    plain = json.loads(seesay("search", index, TEXT, "--json").stdout)["results"]
     done = seesay("search", index, TEXT, "--rerank", pair_run, "-k", 5, "--shortlist", 6, "--json")
-    rows = json.loads(done.stdout)
+    rows = json.loads(done.stdout)["results"]
     assert re.search(r"^6 re-ranked in \d+\.\d\d s", done.stderr, re.MULTILINE)
     assert len(rows) == 5
     assert max(row["shortlist_rank"] for row in rows) <= 6
@@ -52,7 +52,7 @@ def test_search(index: Path, pair_run: Path) -> None:
 
 def test_sentences(index: Path, photos: Path, pair_run: Path) -> None:
     done = seesay("sentences", index, min(photos.iterdir()), "--rerank", pair_run, "--json")
-    rows = json.loads(done.stdout)
+    rows = json.loads(done.stdout)["results"]
     assert sorted(row["shortlist_rank"] for row in rows) == [1, 2, 3]
     assert {row["sentence"] for row in rows} == {"a red circle", "a blue square", "a green triangle"}
     assert "3 re-ranked in" in done.stderr
@@ -69,7 +69,7 @@ def test_files_that_are_gone_are_counted_and_stand_behind(
     assert "7 re-ranked" in done.stderr
     assert "features of 7 computed now" in done.stderr
     assert f"1 could not be re-ranked and come last:\n  {hidden.name}: the file is gone" in done.stderr
-    last = json.loads(done.stdout)[-1]
+    last = json.loads(done.stdout)["results"][-1]
     assert Path(last["path"]).name == hidden.name
     assert "shortlist_rank" not in last
 

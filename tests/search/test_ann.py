@@ -70,6 +70,24 @@ def test_ties_come_in_order_of_ids(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [300, 900])
+def test_the_best_among_some_are_exact(store: Store, tmp_path: Path, count: int) -> None:
+    """Even where only one in so many lists is searched otherwise."""
+    put(store, unit(count))
+    near = neighbours(store, tmp_path, probe_divisor=16)
+    near.refresh()
+    changes = store.changes("image")
+    for seed, share in enumerate((0.01, 0.3, 1.0)):
+        chosen = np.random.default_rng(seed).random(count) <= share
+        among = np.concatenate([changes.ids[chosen], [10_000]])
+        for query in unit(3, seed=seed):
+            scores = changes.vectors[chosen].astype(np.float32) @ query
+            ids, found = near.search(query, 7, among)
+            np.testing.assert_array_equal(ids, changes.ids[chosen][np.argsort(-scores)[:7]])
+            np.testing.assert_allclose(found, np.sort(scores)[::-1][:7], rtol=1e-5, atol=1e-6)
+    assert len(near.search(unit(1)[0], 7, np.empty(0, np.int64))[0]) == 0
+
+
+@pytest.mark.parametrize("count", [300, 900])
 def test_additions_changes_and_removals_are_taken_up(store, tmp_path, count) -> None:
     put(store, unit(count))
     near = neighbours(store, tmp_path)

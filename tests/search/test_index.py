@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.index import Index
 from tests.search import unprivileged
-from tests.search.colours import Colours, gallery, picture
+from tests.search.colours import RGB, Colours, gallery, picture
 
 
 @pytest.fixture
@@ -63,6 +64,65 @@ except SeesayError as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
+def test_queries_of_several_parts_are_weighted_sums_of_unit_vectors(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "blue.png", "red-blue.png", "green.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+
+        def found(query: str | Path | bytes) -> list[str | None]:
+            return [hit.path for hit in index.search(query)]
+
+        assert found("red + blue")[0] == "red-blue.png"
+        assert found("red - blue")[0] == "red.png"
+        assert found("red - blue")[-1] == "blue.png"
+        assert found("0.1*red + 3*blue")[0] == "blue.png"
+        assert found(photos / "green.png")[0] == found(picture("green"))[0] == "green.png"
+        assert found(f"image:{photos / 'red.png'} + blue")[0] == "red-blue.png"
+        best = index.search("red + blue")[0]
+        assert best.score == pytest.approx(1, abs=1e-3)
+        assert best.id not in [hit.id for hit in index.search(f"id:{best.id} + red", k=3)]
+        assert len(index.search(f"id:{best.id} + red", k=3)) == 3
+        assert index.search("2*red") == index.search("red")
+        for wrong, told in (
+            ("red - 1*red", "cancel"),
+            ("id:99", "no such image"),
+            ("x.jpg", "cannot be read"),
+        ):
+            with pytest.raises(SeesayError, match=told):
+                index.search(wrong)
+
+
+def test_files_of_other_kinds_are_counted(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    (photos / "sub").mkdir(parents=True)
+    for name in ("a.mov", "b.CR2", "sub/c.MP4", ".hidden.mov", "notes.txt"):
+        (photos / name).write_bytes(b"")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        with pytest.raises(SeesayError, match=r"no images .* 2 video files: only images are searched\."):
+            index.update_images(photos)
+        gallery(photos, "red.png")
+        assert index.update_images(photos).not_read == {"video": 2, "raw": 1}
+        assert index.store.not_read() == {"video": 2, "raw": 1}
+        (photos / "a.mov").unlink()
+        index.update_images(photos)
+        assert index.store.not_read() == {"video": 1, "raw": 1}
+
+
+class Reader(Colours):
+    """Knows the names of colours only."""
+
+    def unknown_words(self, sentences: Sequence[str]) -> list[str]:
+        return [word for sentence in sentences for word in sentence.split() if word not in RGB]
+
+
+def test_answers_name_unknown_words(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", Reader()) as index:
+        index.update_images(gallery(tmp_path / "photos", "red.png"))
+        assert index.search("a red + xyzzy").unknown_words == ("a", "xyzzy")
+        assert index.search(tmp_path / "photos" / "red.png").unknown_words == ()
+        assert index.search("xyzzy").to_dict()["unknown_words"] == ["xyzzy"]
+
+
 def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, tmp_path: Path) -> None:
     index.update_images(photos)
     index.close()
@@ -233,6 +293,7 @@ def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Pat
 
 WALK = """
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from seesay.search.update import walk
 found = walk(Path(sys.argv[1]), Path(sys.argv[2]))
@@ -399,6 +460,7 @@ def test_progress_counts_the_files_to_do(index: Index, photos: Path) -> None:
 
 UPDATE = """
 import sys, time
+from collections.abc import Sequence
 from pathlib import Path
 from seesay.search import update
 from seesay.search.index import Index

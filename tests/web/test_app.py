@@ -33,10 +33,79 @@ def test_uploads_find_images_and_sentences(client: TestClient) -> None:
     assert [sentence["text"] for sentence in sentences] == ["something red"]
 
 
+def test_queries_of_several_parts(client: TestClient) -> None:
+    answer = client.get("/api/search", params={"q": "red - 0.7*blue"}).json()
+    assert answer["query"] == [
+        {"text": "+ red", "weight": 1, "id": None},
+        {"text": "- 0.7*blue", "weight": -0.7, "id": None},
+    ]
+    assert [hit["path"] for hit in answer["results"]][::4] == ["red.png", "blue.png"]
+    like = client.get("/api/search", params={"q": f"id:{answer['results'][0]['id']}"}).json()
+    assert like["results"][0]["path"] == "red-blue.png"
+    assert len(like["results"]) == 4
+    assert like["unknown_words"] == []
+
+
+def test_uploads_among_other_parts(client: TestClient) -> None:
+    files = [("image", ("a.png", picture("red"))), ("image", ("b.png", picture("blue")))]
+
+    def first(q: str) -> str:
+        return client.post("/api/search", params={"q": q}, files=files).json()["results"][0]["path"]
+
+    assert first("") == "red-blue.png"
+    assert first("image:1 - image:2") == "red.png"
+    assert first("- 1*image:1") == "blue.png"
+    assert first("5*green") == "sub/green.png"
+
+
+@pytest.mark.parametrize(
+    "q", ["image:/etc/passwd", "red + photo.jpg", "image:3", "image:01", 'image:"../red.png"']
+)
+def test_a_query_over_http_opens_no_file(client: TestClient, q: str) -> None:
+    files = [("image", ("a.png", picture("red")))] * 2
+    for response in (
+        client.get("/api/search", params={"q": q}),
+        client.post("/api/search", params={"q": q}, files=files),
+    ):
+        assert response.status_code == 422
+        assert "opens no files" in response.json()["error"]
+
+
+@pytest.mark.parametrize("q", ["- red", "red + ", "id:99", "red - 1*red", "1000*red", " + ".join(["a"] * 17)])
+def test_a_wrong_query_is_told_in_one_line(client: TestClient, q: str) -> None:
+    response = client.get("/api/search", params={"q": q})
+    assert response.status_code == 422
+    assert len(response.json()["error"].splitlines()) == 1
+
+
+def test_filters(client: TestClient) -> None:
+    def paths(where: str) -> list[str]:
+        answer = client.get("/api/search", params={"q": "red", "where": where}).json()
+        return [hit["path"] for hit in answer["results"]]
+
+    assert paths("folder:sub") == ["sub/green.png"]
+    assert paths("width:<10") == []
+    response = client.get("/api/search", params={"q": "red", "where": "taken:soon"})
+    assert response.status_code == 422
+    assert "no date" in response.json()["error"]
+
+
+def test_too_many_uploads_are_refused(client: TestClient) -> None:
+    files = [("image", ("a.png", picture("red")))] * 5
+    assert "at most 4" in client.post("/api/search", files=files).json()["error"]
+
+
 def test_status(client: TestClient) -> None:
     status = client.get("/api/status").json()
     assert (status["images"], status["sentences"], status["matcher"]) == (5, 6, "colours")
     assert status["generation"] >= 1
+    assert status["not_read"] == []
+
+
+def test_status_tells_what_was_not_read(client: TestClient, photos: Path, index_path: Path) -> None:
+    (photos / "film.mp4").write_bytes(b"")
+    opened(index_path).update_images(photos)
+    assert client.get("/api/status").json()["not_read"] == ["1 video file: only images are searched"]
 
 
 def test_originals_come_unchanged_with_their_type_by_content(

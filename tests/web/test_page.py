@@ -121,6 +121,40 @@ def test_a_file_that_is_no_image_says_so(watched: Watched, tmp_path: Path) -> No
     assert all("422" in error for error in watched.errors)
 
 
+def test_parts_of_a_query_are_chips_that_can_be_taken_away(page) -> None:
+    page.goto("/?q=red+-+blue")
+    chips = page.locator("#chips button")
+    sync_api.expect(chips).to_have_text(["+ red ×", "- blue ×"])
+    chips.nth(1).click()
+    sync_api.expect(page.locator("#sentence")).to_have_value("red")
+    sync_api.expect(chips).to_have_count(0)
+
+
+def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
+    page.goto("/?q=red")
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    page.locator("#where").fill("width:1600 orientation:landscape")
+    page.locator("#where").press("Enter")
+    sync_api.expect(page.locator(".tile")).to_have_count(1)
+    assert "where=width%3A1600+orientation%3Alandscape" in page.url
+    page.reload()
+    sync_api.expect(page.locator(".tile")).to_have_count(1)
+    page.locator("#chips button").first.click()
+    sync_api.expect(page.locator("#chips button")).to_have_text(["orientation:landscape ×"])
+
+
+def test_an_image_and_a_sentence(page, tmp_path: Path) -> None:
+    (tmp_path / "mine.png").write_bytes(picture("black"))
+    page.goto("/")
+    page.locator("#file").set_input_files(tmp_path / "mine.png")
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    page.locator("#sentence").fill("3*red")
+    page.locator("#sentence").press("Enter")
+    sync_api.expect(page.locator("#status")).to_contain_text("best for your image and “3*red”")
+    sync_api.expect(page.locator("#given")).to_be_visible()
+    sync_api.expect(page.locator(".tile").first).to_have_attribute("title", re.compile("^red"))
+
+
 def test_keyboard(page) -> None:
     page.goto("/?q=red")
     tiles = page.locator(".tile")

@@ -15,7 +15,7 @@ from fastapi.testclient import TestClient
 
 from seesay.errors import SeesayError
 from seesay.runs.run import Run
-from seesay.search import Index
+from seesay.search import Answer, Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.web.app import create_app, serve
 from seesay.web.limits import Limits
@@ -104,7 +104,7 @@ class Slow:
         self.going.release()
         self.done.wait(20)
         self.at_once -= 1
-        return Reranked([], 0, 0, [], 0.0)
+        return Reranked(Answer(), 0, 0, [], 0.0)
 
 
 def test_plain_queries_do_not_wait_for_re_rankings(scene_index: Path) -> None:

@@ -142,6 +142,14 @@ At = Annotated[
     str | None,
     typer.Option(metavar="K,...", help="Retrieval: also measure recall at these K, such as 20,50."),
 ]
+Where = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILTER",
+        help="Search only among images with taken:2019 (or 2019-06..2020-01), folder:italy, "
+        "orientation:portrait, width:>3000, height:600..900, added:7d; all that are given must hold.",
+    ),
+]
 Rerank = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from seesay.runs.concepts import SeenConcept
     from seesay.runs.exported import Export
     from seesay.runs.summary import TrainingSummary
-    from seesay.search.index import Hit
+    from seesay.search import Answer, Index
     from seesay.search.rerank import Reranked
     from seesay.search.update import UpdateReport
     from seesay.text.concepts import ConceptVocabulary
@@ -47,22 +47,32 @@ def print_json(result: object) -> None:
     print(json.dumps(result, ensure_ascii=False, indent=1, default=plain))
 
 
-def show_hits(hits: Sequence[Hit], root: Path | None, query: str, as_json: bool) -> None:
-    """Print hits as JSON or a line each, the former rank of re-ranked ones, and on a terminal the query."""
+def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None:
+    """Print an answer as JSON or a line for each hit, and on standard error what to know about it.
+
+    A line has the former rank of a hit that was re-ranked. On a terminal the query is printed first.
+    """
+    root = index.root()
     if as_json:
-        print_json([hit.to_dict(root) for hit in hits])
-        return
-    if sys.stdout.isatty():
-        print(f"\033[1m{for_screen(query)}\033[0m")
-    reranked = any(hit.shortlist_rank for hit in hits)
-    for hit in hits:
-        former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
-        column = f"{former:<9}" if reranked else ""
-        path = root / hit.path if root and hit.path else hit.path
-        print(for_screen(f"{hit.score:.3f}  {column}{path or hit.text}"))
+        print_json(answer.to_dict(root))
+    else:
+        if sys.stdout.isatty():
+            print(f"\033[1m{for_screen(query)}\033[0m")
+        reranked = any(hit.shortlist_rank for hit in answer)
+        for hit in answer:
+            former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
+            column = f"{former:<9}" if reranked else ""
+            path = root / hit.path if root and hit.path else hit.path
+            print(for_screen(f"{hit.score:.3f}  {column}{path or hit.text}"))
+    if answer.unknown_words:
+        words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
+        tell(f"Not known to the run, so perhaps without meaning to it: {words}.")
+    gone = sum(hit.path is not None and index.file_at(hit.path) is None for hit in answer)
+    if gone:
+        tell(f"{gone} of these files are gone; update the index: seesay index {root} --out {index.folder}")
 
 
-def print_reranking(reranked: Reranked) -> list[Hit]:
+def print_reranking(reranked: Reranked) -> Answer:
     """Print how many hits were re-ranked in what time, and which could not be; return the hits."""
     now = f", features of {reranked.encoded} computed now" if reranked.encoded else ""
     tell(f"{reranked.compared} re-ranked in {reranked.seconds:.2f} s{now}.")
@@ -179,11 +189,15 @@ def print_bundle(bundle: Bundle) -> None:
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:
     """Print what `seesay index` did, and how many images and sentences the index holds now."""
+    from seesay.data.suffixes import unread_lines
+
     counts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     changes = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing new"
     print(f"{folder}: {images} images ({changes}) in {report.seconds:.1f} s")
     if sentences:
         print(f"{folder}: {sentences} sentences ({added} added)")
+    for line in unread_lines(report.not_read):
+        tell(f"Not read: {line}.")
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import webbrowser
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from seesay.cli import options as opt
 from seesay.cli import printing as console
 from seesay.errors import SeesayError
+
+if TYPE_CHECKING:
+    from seesay.search import Query
 
 
 @opt.app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
@@ -51,11 +55,25 @@ def index(
         console.print_update(out, report, images, texts_now, added)
 
 
-@opt.app.command(epilog='Example: seesay search pictures.seesay "two dogs play in the snow" -k 5')
+_SEARCH_EXAMPLES = """Example: seesay search pictures.seesay "two dogs play in the snow" -k 5
+
+Other queries: photo.jpg; "photo.jpg + at night"; "2*sunset + beach - people"; "id:12 - trees".
+"""
+
+
+@opt.app.command(epilog=_SEARCH_EXAMPLES)
 def search(
     folder: opt.IndexFolder,
-    sentence: Annotated[str, typer.Argument(help="A description of the images.")],
+    query: Annotated[
+        str,
+        typer.Argument(
+            help="A sentence, an image file, or several of them: '+' and '-' between spaces add and take "
+            "away, '2*' before one gives it more weight, id:12 is an image of the index. A sentence in "
+            "double quotes is taken as it is.",
+        ),
+    ],
     k: opt.Count = 10,
+    where: opt.Where = None,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
     open_sheet: Annotated[
@@ -64,27 +82,41 @@ def search(
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Find the images that a sentence describes; prints score and path."""
+    """Find the images that fit a sentence, an image, or a sum of them; prints score and path."""
     from seesay.search import Index
 
+    asked = _query(query)
     with Index.open(folder) as opened:
         if rerank is None:
-            hits = opened.search(sentence, k)
+            answer = opened.search(asked, k, where)
         else:
             from seesay.search.rerank import open_reranker
 
-            hits = console.print_reranking(open_reranker(rerank, shortlist).search(opened, sentence, k))
-        console.show_hits(hits, opened.root(), sentence, as_json)
-        if open_sheet and hits:
+            answer = console.print_reranking(open_reranker(rerank, shortlist).search(opened, asked, k, where))
+        console.show_answer(answer, opened, query, as_json)
+        if open_sheet and answer:
             from seesay.search.thumbnails import write_sheet
 
             sheet = folder.resolve() / "sheet.html"
-            write_sheet(opened, sentence, hits, sheet)
+            write_sheet(opened, query, answer, sheet)
             console.tell(f"Page: {sheet}")
             webbrowser.open(sheet.as_uri())
-    if not hits:
-        console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
+    if not answer:
+        if where:
+            console.tell(f"{folder}: no image for --where '{where}'.")
+        else:
+            console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
         raise typer.Exit(opt.NOTHING_FOUND)
+
+
+def _query(text: str) -> Query:
+    """A file's whole name is an image, whatever signs are in it."""
+    from seesay.search import Query
+
+    with suppress(OSError, ValueError):  # no name that the system takes
+        if Path(text).is_file():
+            return Query.of(Path(text))
+    return Query.parse(text)
 
 
 @opt.app.command(epilog="Example: seesay sentences pictures.seesay photo.jpg")
@@ -103,14 +135,14 @@ def sentences(
 
     with Index.open(folder) as opened:
         if rerank is None:
-            hits = opened.sentences_for(image, k)
+            answer = opened.sentences_for(image, k)
         else:
             from seesay.search.rerank import open_reranker
 
             reranked = open_reranker(rerank, shortlist).sentences_for(opened, FileSource(image).read(), k)
-            hits = console.print_reranking(reranked)
-        console.show_hits(hits, opened.root(), str(image), as_json)
-    if not hits:
+            answer = console.print_reranking(reranked)
+        console.show_answer(answer, opened, str(image), as_json)
+    if not answer:
         console.tell(
             f"{folder}: no sentences in this index; add some: "
             f"seesay index PHOTOS --out {folder} --sentences FILE"

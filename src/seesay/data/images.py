@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tarfile
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -26,14 +28,14 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
+from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
-_SUFFIXES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
-IMAGE_SUFFIXES = frozenset(f".{suffix}" for suffix in _SUFFIXES.split())  # in lower case
 MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
 
 # Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
-_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "JPEG2000", "PPM")
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
+_HEIC_HEADS = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1", b"ftyphevc")
 _HEAD = 1 << 16  # bytes; holds the header of nearly every JPEG, EXIF thumbnail included
 
 
@@ -114,6 +116,22 @@ def upright_size(data: bytes, name: str) -> tuple[int, int]:
     return (image.height, image.width) if turned else (image.width, image.height)
 
 
+def taken_at(file: Path) -> str:
+    """Read when a photo was taken, as its EXIF says: "2019-06-30T12:00:00", the camera's time; else "".
+
+    Only what stands before the pixels is read.
+    """
+    try:
+        with Image.open(file, formats=_formats()) as image:
+            exif = image.getexif().get_ifd(ExifTags.IFD.Exif)
+        for tag in (ExifTags.Base.DateTimeOriginal, ExifTags.Base.DateTimeDigitized):
+            if found := _EXIF_TIME.match(str(exif.get(tag, ""))):
+                return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        return ""
+    return ""
+
+
 def source_size(source: ByteSource, name: str) -> tuple[int, int]:
     """Read the upright size of an image from its first bytes, or from all where these do not suffice."""
     try:
@@ -132,6 +150,8 @@ def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
     except MemoryError as error:
         raise UnavailableImageError(f"{name}: not enough memory to read it now.") from error
     except Exception as error:
+        if not CAN_READ_HEIC and data[4:12] in _HEIC_HEADS:
+            raise ImageError(f"{name}: HEIC, which needs pip install 'seesay[heic]'.") from error
         raise ImageError(f"{name}: no image that seesay reads, or damaged ({_reason(error)}).") from error
     if image.width * image.height > max_pixels:
         raise ImageError(
@@ -144,6 +164,10 @@ def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
 def _formats() -> tuple[str, ...]:
     """The formats that this build of Pillow has; naming another makes it raise KeyError."""
     Image.init()
+    if CAN_READ_HEIC:
+        import pillow_heif
+
+        pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
@@ -162,6 +186,8 @@ def _orientation(image: Image.Image) -> int:
         return 1
     return value if value in range(1, 9) else 1
 
+
+_EXIF_TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
 
 AMBIGUOUS = "several files of one name, the first taken"
 MAX_BYTES = 1 << 29  # of an encoded image: a larger file is not a photograph

@@ -34,7 +34,7 @@ _SCALE_GAP = 2
 
 _STORED = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2}  # bytes a pixel in Pillow; else 4
 # Bytes a pixel that decoders take beside what Pillow stores: canvases, planes and copies, as measured.
-_DECODER = {"WEBP": 12, "AVIF": 8, "JPEG2000": 20}
+_DECODER = {"WEBP": 12, "AVIF": 8, "HEIF": 12, "JPEG2000": 20}
 _BITS_PER_SAMPLE = 258  # the tag of a TIFF
 _ROW = 8  # bytes a row: Pillow keeps a pointer to each, of which an image of one column has many
 # A marker of a JPEG other than a restart; in the data of a scan, 0xFF is always followed by 0x00.

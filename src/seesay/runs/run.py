@@ -40,6 +40,7 @@ from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
 from seesay.text.vocabulary import Vocabulary
+from seesay.text.words import unknown_words
 
 if TYPE_CHECKING:
     from torch import nn
@@ -332,6 +333,21 @@ class Run:
     def prepare(self, sentences: Sequence[str]) -> PreparedSentences:
         """Look up the word ids of sentences and run the sentence encoder."""
         return prepare_sentences(read_texts(sentences, "sentences"), self.vocabulary, self.sentence_encoder)
+
+    def unknown_words(self, sentences: Sequence[str]) -> list[str]:
+        """Return the words of sentences that mean nothing to the run, in lower case, each once, in order.
+
+        A run that reads word ids knows those of its vocabulary. A sentence encoder reads any letters, and is
+        taken to know frequent English words, too; of one from another library, which may know other
+        languages, nothing is said.
+
+        >>> import seesay
+        >>> seesay.load("seesay-small").unknown_words(["a xyzzy dog", "Qwop!"])
+        ['xyzzy', 'qwop']
+        """
+        if is_two_tower(self.facts.sentence_encoder or ""):
+            return []
+        return unknown_words(sentences, self.vocabulary, english=self.sentence_encoder is not None)
 
     def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
         """Embed images given as joined features, (n, dim) from (n, d)."""

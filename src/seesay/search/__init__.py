@@ -1,5 +1,7 @@
 """Search: an index of images and sentences that answers queries with the nearest of them."""
 
-from seesay.search.index import Hit, Index
+from seesay.search.hits import Answer, Hit
+from seesay.search.index import Index
+from seesay.search.query import Query
 
-__all__ = ["Hit", "Index"]
+__all__ = ["Answer", "Hit", "Index", "Query"]

@@ -70,12 +70,28 @@ class Neighbours:
             self._build(changes)
         self.generation = changes.generation
 
-    def search(self, query: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first."""
-        k = min(k, len(self._ids))
+    def search(
+        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
+
+        Args:
+            query: (dim,).
+            k: number of items.
+            among: ids of the only items that count; these are all compared, so that the answer is exact.
+        """
+        if among is not None:
+            among = np.intersect1d(among, self._ids)
+        k = min(k, len(self._ids if among is None else among))
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        scores, ids = self._index.search(np.ascontiguousarray(query[None], np.float32), k)
+        queries = np.ascontiguousarray(query[None], np.float32)
+        if among is None:
+            scores, ids = self._index.search(queries, k)
+        elif isinstance(self._index, Exact):
+            scores, ids = self._index.search(queries, k, among)
+        else:
+            scores, ids = _search_lists(self._index, queries, k, among)
         ids, scores = ids[0][ids[0] >= 0], scores[0][ids[0] >= 0]
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
@@ -169,17 +185,36 @@ class Exact:
         kept = ~np.isin(self._ids, ids)
         self._ids, self._vectors = self._ids[kept], self._vectors[kept]
 
-    def search(self, queries: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def search(
+        self, queries: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return scores and ids of the `k` best for one query (1, dim), (1, k) both; there are `k` at least.
 
-        Of equal ones at the end, those with the lowest ids are taken.
+        With `among` only these ids (n,) count. Of equal ones at the end, those with the lowest ids are taken.
         """
         scores = np.vecdot(self._vectors, queries[0])  # equal vectors score the same wherever they stand
+        if among is not None:
+            scores[~np.isin(self._ids, among)] = -np.inf
         last = -np.partition(-scores, k - 1)[k - 1]
         above, equal = np.flatnonzero(scores > last), np.flatnonzero(scores == last)
         first = equal[np.argsort(self._ids[equal])][: k - len(above)]
         best = np.concatenate([above, first])
         return scores[None, best], self._ids[None, best]
+
+
+def _search_lists(
+    index: Any, queries: NDArray[np.float32], k: int, among: NDArray[np.int64]
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Search all inverted lists for the best of some ids (n,)."""
+    import faiss
+
+    bits = np.zeros(int(among.max()) + 1, bool)
+    bits[among] = True
+    library: Any = faiss  # whose stubs are of C++
+    selector = library.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
+    parameters = library.SearchParametersIVF(sel=selector, nprobe=index.nlist)
+    scores, ids = index.search(queries, k, params=parameters)
+    return scores, ids
 
 
 def _trained_lists(vectors: NDArray[np.float16], probe_divisor: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,15 @@ class Embedder(Protocol):
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
         """Embed m sentences as rows (m, dim); the score is the inner product with an image's row."""
+        ...
+
+
+@runtime_checkable
+class KnowsWords(Protocol):
+    """An embedder that can tell which words mean nothing to it, so that answers name them."""
+
+    def unknown_words(self, sentences: Sequence[str]) -> list[str]:
+        """Return the unknown words of sentences, in lower case, each once, in order."""
         ...
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -13,59 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import FileSource
-from seesay.errors import SeesayError
+from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
 from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
-from seesay.search.embedder import SHIPPED, Embedder, load_embedder
+from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, load_embedder
+from seesay.search.filters import Filter
+from seesay.search.hits import Answer, Hit
+from seesay.search.query import Image, Indexed, Part, Query
 from seesay.search.seal import is_sealed
 from seesay.search.store import Item, Kind, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images
 
 _FILE = "index.sqlite"
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """An image or a sentence that answers a query.
-
-    Attributes:
-        id: its number in the index.
-        score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
-        path: of an image, relative to the index's root; None for a sentence.
-        text: a sentence; None for an image.
-        width: of an image, in pixels, upright.
-        height: of an image.
-        shortlist_score: before re-ranking; None if the hit was not re-ranked.
-        shortlist_rank: before re-ranking, from 1.
-
-    Example:
-        >>> from seesay import Hit
-        >>> Hit(id=3, score=0.41, path="sofa.jpg", text=None, width=640, height=480).to_dict()
-        {'score': 0.41, 'path': 'sofa.jpg'}
-    """
-
-    id: int
-    score: float
-    path: str | None
-    text: str | None
-    width: int | None = None
-    height: int | None = None
-    shortlist_score: float | None = None
-    shortlist_rank: int | None = None
-
-    def to_dict(self, root: Path | None = None) -> dict[str, object]:
-        """Return score and path or sentence for JSON; a path is joined to `root`."""
-        values: dict[str, object] = {"score": round(self.score, 4)}
-        if self.shortlist_score is not None:
-            values |= {
-                "shortlist_score": round(self.shortlist_score, 4),
-                "shortlist_rank": self.shortlist_rank,
-            }
-        if self.path is None:
-            return values | {"sentence": self.text}
-        return values | {"path": str(root / self.path) if root else self.path}
+_TINY = 1e-12
+_CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
 
 
 class Index:
@@ -244,31 +206,42 @@ class Index:
             self._refresh_and_save("sentence")
         return added
 
-    def search(self, sentence: str, k: int = 10) -> list[Hit]:
-        """Return the `k` images that a sentence describes best, best first.
+    def search(self, query: str | Path | bytes | Query, k: int = 10, where: str | None = None) -> Answer:
+        """Return the `k` images that fit a query best, best first.
+
+        Args:
+            query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
+                as a `Path`, an encoded image, or a `Query`.
+            k: number of results; images that the query names by their id are not among them.
+            where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
+                images that it lets through are found, whatever else there is.
 
         Raises:
-            SeesayError: the sentence is empty.
+            ImageError: an image of the query cannot be read or decoded.
+            QueryError: the query is empty or against the grammar, its parts cancel each other out, or it
+                names an id that the index does not have.
         """
-        if not sentence.strip():
-            raise SeesayError("The sentence is empty; describe what the images show.")
-        return self._nearest("image", finite(self.run.embed_sentences([sentence], query=True))[0], k)
+        asked = Query.of(query)
+        own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
+        among = self.store.matching(Filter.parse(where)) if where and where.strip() else None
+        hits = self._nearest("image", self._vector(asked), k + len(own), among)
+        return Answer([hit for hit in hits if hit.id not in own][:k], self._unknown_words(asked))
 
-    def similar(self, image: bytes | str | Path, k: int = 10) -> list[Hit]:
+    def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` images most similar to an encoded image or an image file, best first.
 
         Raises:
             ImageError: the image cannot be read or decoded.
         """
-        return self._nearest("image", self._embed_image(image), k)
+        return self.search(image if isinstance(image, bytes) else Path(image), k)
 
-    def sentences_for(self, image: bytes | str | Path, k: int = 10) -> list[Hit]:
+    def sentences_for(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` sentences that describe an encoded image or an image file best, best first.
 
         Raises:
             ImageError: the image cannot be read or decoded.
         """
-        return self._nearest("sentence", self._embed_image(image, query=True), k)
+        return Answer(self._nearest("sentence", self._embed_image(image, query=True), k))
 
     def item(self, id_: int) -> Item | None:
         """Return the item of that id; None if there is none."""
@@ -276,10 +249,14 @@ class Index:
 
     def file_of(self, item: Item) -> Path | None:
         """Return the file of an image; None if it is gone or no longer lies under the root."""
+        return None if item.path is None else self.file_at(item.path)
+
+    def file_at(self, path: str) -> Path | None:
+        """Return the file of a hit's path; None if it is gone or no longer lies under the root."""
         root = self.root()
-        if root is None or item.path is None:
+        if root is None:
             return None
-        file = (root / item.path).resolve()
+        file = (root / path).resolve()
         return file if file.is_relative_to(root.resolve()) and file.is_file() else None
 
     def _embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
@@ -291,13 +268,50 @@ class Index:
         row: NDArray[np.float32] = finite(vectors)[0]
         return row
 
-    def _nearest(self, kind: Kind, query: NDArray[np.float32], k: int) -> list[Hit]:
+    def _vector(self, query: Query) -> NDArray[np.float32]:
+        """The vector (dim,) of a query.
+
+        One part is searched for as it is. Several are the weighted sum of their unit vectors, which is
+        scaled to length 1: so weights compare parts of all kinds, and scores stay cosines.
+        """
+        texts = query.sentences
+        sentences = iter(finite(self.run.embed_sentences(texts, query=True)) if texts else ())
+        rows = [self._row(part, sentences) for part in query.parts]
+        if len(rows) == 1:
+            return rows[0]
+        total = np.zeros(self.run.dim, np.float32)
+        for part, row in zip(query.parts, rows, strict=True):
+            total += part.weight * row / max(float(np.linalg.norm(row)), _TINY)
+        length = float(np.linalg.norm(total))
+        if length < _CANCELLED * sum(abs(part.weight) for part in query.parts):
+            raise QueryError("The parts of the query cancel each other out; change their weights.")
+        unit: NDArray[np.float32] = total / np.float32(length)
+        return unit
+
+    def _row(self, part: Part, sentences: Iterator[NDArray[np.float32]]) -> NDArray[np.float32]:
+        if isinstance(part.term, Image):
+            return self._embed_image(part.term.source)
+        if isinstance(part.term, Indexed):
+            row = self.store.vector(part.term.id)
+            if row is None:
+                raise QueryError(f"{part.term}: no such image in the index; search for its id again.")
+            return row
+        return next(sentences)
+
+    def _unknown_words(self, query: Query) -> list[str]:
+        if not (query.sentences and isinstance(self.run, KnowsWords)):
+            return []
+        return self.run.unknown_words(query.sentences)
+
+    def _nearest(
+        self, kind: Kind, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
+    ) -> list[Hit]:
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
         with self._searching:
             near = self._near[kind]
             near.refresh()
-            ids, scores = near.search(query, k)
+            ids, scores = near.search(query, k, among)
         items = self.store.items(ids.tolist())
         return [
             Hit(item.id, score, item.path, item.text, item.width, item.height)

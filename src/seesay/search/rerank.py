@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,11 @@ from seesay.data.images import FileSource
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.run import Run, join_features, recipe_encoders, run_facts
-from seesay.search.index import Hit, Index
+from seesay.search.hits import Answer, Hit
+from seesay.search.index import Index
+from seesay.search.query import Query
 
 SHORTLIST = 100
 
@@ -34,7 +37,7 @@ class Reranked:
         seconds: time of the re-ranking, without the search for the shortlist.
     """
 
-    hits: list[Hit]
+    hits: Answer
     compared: int
     encoded: int
     issues: list[ImageError]
@@ -65,13 +68,21 @@ class Reranker:
         self._stores = fill_stores(self._encoders, stores_folder(), ()).stores
         self._lock = threading.Lock()
 
-    def search(self, index: Index, sentence: str, k: int = 10) -> Reranked:
+    def search(
+        self, index: Index, query: str | Path | bytes | Query, k: int = 10, where: str | None = None
+    ) -> Reranked:
         """Return the `k` images of the index's shortlist that a sentence describes best.
 
         Raises:
-            SeesayError: see `Index.search`; or the run's weights are damaged.
+            QueryError: see `Index.search`; or the query is not one sentence.
+            SeesayError: the run's weights are damaged.
         """
-        shortlist = index.search(sentence, max(k, self.shortlist))
+        asked = Query.of(query)
+        if len(asked.parts) > 1 or not asked.sentences:
+            raise QueryError(
+                "Re-ranking takes a query of one sentence; ask without it, or shorten the query."
+            )
+        shortlist = index.search(asked, max(k, self.shortlist), where)
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)
@@ -80,8 +91,10 @@ class Reranker:
                 {name: store.read(contents, name) for name in names} for store in self._stores
             ]
         features = join_features(self.run.facts, stored)
-        hits = reordered(shortlist, list(keys), self._scores(features, [sentence])[:, 0])
-        return Reranked(hits[:k], len(keys), encoded, issues, time.perf_counter() - started)
+        hits = reordered(shortlist, list(keys), self._scores(features, asked.sentences)[:, 0])
+        return Reranked(
+            shortlist.with_hits(hits[:k]), len(keys), encoded, issues, time.perf_counter() - started
+        )
 
     def sentences_for(self, index: Index, image: bytes, k: int = 10) -> Reranked:
         """Return the `k` sentences of the index's shortlist that describe an encoded image best.
@@ -96,7 +109,7 @@ class Reranker:
         features = join_features(self.run.facts, encoded.arrays)
         scores = self._scores(features, [hit.text or "" for hit in shortlist])[0]
         hits = reordered(shortlist, range(len(shortlist)), scores)
-        return Reranked(hits[:k], len(shortlist), 0, [], time.perf_counter() - started)
+        return Reranked(shortlist.with_hits(hits[:k]), len(shortlist), 0, [], time.perf_counter() - started)
 
     def _scores(self, features: NDArray[np.float32], sentences: Sequence[str]) -> NDArray[np.float32]:
         """The run's score matrix (n, m)."""

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.search.filters import Filter
 
 Kind = Literal["image", "sentence"]
 
@@ -62,6 +63,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             reason TEXT NOT NULL
         ) WITHOUT ROWID""",
     ),
+    # When a photo was taken, "2019-06-30T12:00:00"; empty if it does not say, NULL until it is looked at.
+    ("ALTER TABLE vectors ADD COLUMN taken TEXT",),
 )
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -163,6 +166,11 @@ class Store:
             if version > len(MIGRATIONS):
                 raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
             if version < len(MIGRATIONS):
+                if _is_read_only(path):
+                    raise SeesayError(
+                        f"{path}: made by an older seesay, and cannot be brought up to date without "
+                        "writing to it; have its owner open it, or copy its folder to one of your own."
+                    )
                 with _transaction(connection):
                     _migrate(connection, since=version)
         return cls(connection, path)
@@ -203,6 +211,10 @@ class Store:
         """Return the seal of the root; empty if there is none."""
         return self._meta("seal") or ""
 
+    def not_read(self) -> dict[str, int]:
+        """Return the number of files of each kind that the last update did not read."""
+        return {str(kind): int(count) for kind, count in json.loads(self._meta("not_read") or "{}").items()}
+
     def _meta(self, key: str) -> str | None:
         with self._read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -223,6 +235,40 @@ class Store:
                 query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
                 rows = connection.execute(query, (every,)).fetchall()
         return {row[0]: Item(*row) for row in rows}
+
+    def matching(self, where: Filter) -> NDArray[np.int64]:
+        """Return the ids (n,) of the images that a filter lets through, in order."""
+        with self._read() as connection:
+            query = f"""SELECT items.id FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.kind = 'image' AND ({where.sql}) ORDER BY items.id"""
+            rows = connection.execute(query, where.values).fetchall()
+        return np.array(rows, np.int64).ravel()
+
+    def without_time(self) -> dict[str, str]:
+        """Return a path for each content key of an image whose time has not been looked at."""
+        with self._read() as connection:
+            query = """SELECT key, path FROM vectors JOIN items ON vectors.id = items.vector
+                WHERE vectors.kind = 'image' AND taken IS NULL"""
+            return dict(connection.execute(query).fetchall())
+
+    def vector(self, id_: int) -> NDArray[np.float32] | None:
+        """Return the vector (dim,) of an image; None if there is no image of that id.
+
+        Raises:
+            SeesayError: the vector is damaged.
+        """
+        with self._read() as connection:
+            row = connection.execute(
+                """SELECT data FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.id = ? AND items.kind = 'image'""",
+                (id_,),
+            ).fetchone()
+        if row is None:
+            return None
+        vector = np.frombuffer(row[0], np.float16).astype(np.float32) if len(row[0]) == 2 * self.dim else None
+        if vector is None or not np.isfinite(vector).all():
+            raise SeesayError(f"{self.path}: damaged (the vector of image {id_}); delete and index again.")
+        return vector
 
     def skipped(self) -> dict[str, tuple[int, int, str]]:
         """Return (mtime_ns, size, reason) of unusable files by path."""
@@ -272,6 +318,11 @@ class Writer:
         rows = [("root", str(root)), ("seal", seal)]
         self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
 
+    def set_not_read(self, counts: Mapping[str, int]) -> None:
+        """Set the number of files of each kind that is not read."""
+        row = ("not_read", json.dumps(counts))
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
+
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None
     ) -> None:
@@ -280,6 +331,12 @@ class Writer:
         self._connection.execute(
             "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
             (kind, key, width, height, vector.astype(np.float16).tobytes()),
+        )
+
+    def set_time(self, key: str, taken: str) -> None:
+        """Set when the photo of that content was taken, as `taken_at` tells."""
+        self._connection.execute(
+            "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
         )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:

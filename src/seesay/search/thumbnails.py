@@ -19,7 +19,8 @@ from seesay.errors import ImageError
 from seesay.paths import replacing, writing
 
 if TYPE_CHECKING:
-    from seesay.search.index import Hit, Index
+    from seesay.search.hits import Hit
+    from seesay.search.index import Index
 
 HEIGHT = 440
 """Pixels: twice the height of a row of the page, for screens of double density."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import IMAGE_SUFFIXES, content_key, upright_size
+from seesay.data.images import content_key, taken_at, upright_size
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder
 from seesay.search.seal import seal
@@ -29,11 +30,17 @@ MAX_FILE_BYTES = 256 * 2**20
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
 _SENTENCES_AT_ONCE = 512
+_TIMES_AT_ONCE = 1000
 
 
 @dataclass
 class UpdateReport:
-    """How many files were added, changed, …; `skipped` are (path, reason) of those that cannot be used."""
+    """How many files were added, changed, …
+
+    Attributes:
+        skipped: (path, reason) of images that cannot be used.
+        not_read: number of files of each kind that is not read, such as "HEIC" or "video".
+    """
 
     added: int = 0
     changed: int = 0
@@ -41,6 +48,7 @@ class UpdateReport:
     deleted: int = 0
     unchanged: int = 0
     skipped: list[tuple[str, str]] = field(default_factory=list)
+    not_read: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -59,7 +67,8 @@ def update_images(
     there = walk(root, leave_out=store.path.parent.resolve())
     if not there.files:
         suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
-        raise SeesayError(f"{root}: no images ({suffixes}) in it; the index is unchanged.")
+        others = "".join(f" {line}." for line in unread_lines(there.not_read))
+        raise SeesayError(f"{root}: no images ({suffixes}) in it; the index is unchanged.{others}")
     update = _Update(store, root, embedder, there)
     update.run(progress or (lambda _done, _total: None))
     thumbnails.drop(update.finish())
@@ -121,7 +130,7 @@ class _Update:
     """One update: the difference between the store and the files of the folder."""
 
     def __init__(self, store: Store, root: Path, embedder: Embedder, there: Walk) -> None:
-        self.report = UpdateReport(skipped=list(there.skipped))
+        self.report = UpdateReport(skipped=list(there.skipped), not_read=dict(there.not_read))
         self._store = store
         self._root = root
         self._embedder = embedder
@@ -144,6 +153,21 @@ class _Update:
             self._take(batch)
             done += len(batch)
             progress(done, len(todo))
+        self._look_at_times()
+
+    def _look_at_times(self) -> None:
+        """Read when photos were taken: of new ones, and of those that an earlier version indexed."""
+        todo = list(self._store.without_time().items())
+        for start in range(0, len(todo), _TIMES_AT_ONCE):
+            # Of a file that has gone nothing is said, so that it is looked at when it is back.
+            found = [
+                (key, taken_at(self._root / path))
+                for key, path in todo[start : start + _TIMES_AT_ONCE]
+                if path in self._there.files
+            ]
+            with self._store.write() as writer:
+                for key, taken in found:
+                    writer.set_time(key, taken)
 
     def finish(self) -> list[str]:
         """Delete the files that are gone and have not moved; return the content keys that became unused."""
@@ -152,6 +176,7 @@ class _Update:
             writer.delete(gone)
             writer.forget_skipped(path for path in self._skipped if path not in self._there.files)
             orphans = writer.drop_orphans()
+            writer.set_not_read(self._there.not_read)
         self.report.deleted += len(gone)
         return orphans
 
@@ -245,11 +270,12 @@ class FoundFile:
 
 @dataclass
 class Walk:
-    """Files by path, (path, reason) of skipped ones, and paths that could not be read."""
+    """Files by path, (path, reason) of skipped ones, paths that could not be read, counts of other kinds."""
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    not_read: Counter[str] = field(default_factory=Counter)
 
     def is_gone(self, path: str) -> bool:
         """Return True if a path that was not found does not exist, rather than could not be read."""
@@ -281,8 +307,12 @@ def walk(root: Path, leave_out: Path) -> Walk:
             if not name.startswith(".") and name not in links and here / name != leave_out
         )
         for name in sorted(files):
-            if not name.startswith(".") and Path(name).suffix.lower() in IMAGE_SUFFIXES:
+            if name.startswith("."):
+                continue
+            if Path(name).suffix.lower() in IMAGE_SUFFIXES:
                 _look_at(here / name, root, result)
+            elif kind := unread_kind(name):
+                result.not_read[kind] += 1
     return result
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+
+from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize
 
 _FILE = Path(__file__).with_name("words.txt.gz")
 
@@ -19,6 +22,22 @@ def is_word(word: str) -> bool:
     """
     known = word in _words() or word.split("'")[0] in _words()
     return known or len(word) == 1 or any(letter.isdigit() for letter in word)
+
+
+def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: bool) -> list[str]:
+    """Return the words of sentences that are not in a vocabulary, each once, in order.
+
+    Args:
+        sentences: of any words.
+        vocabulary: of known words.
+        english: whether words of `is_word` are known, too.
+
+    >>> unknown_words(["a xyzzy dachshund"], Vocabulary(["a"]), english=True)
+    ['xyzzy']
+    """
+    words = dict.fromkeys(word for sentence in sentences for word in tokenize(sentence))
+    outside = [word for word in words if vocabulary.encode(word) == [UNKNOWN]]
+    return [word for word in outside if not (english and is_word(word))]
 
 
 @lru_cache(maxsize=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
 
 from seesay.grounding.ground import Grounding, colour
-from seesay.search.index import Hit
+from seesay.search.hits import Answer
+from seesay.search.query import Indexed, Query
 
 _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
@@ -62,15 +62,44 @@ class _Answers(BaseModel):
     reranking: Reranking | None = None
 
     @classmethod
-    def from_hits(cls, hits: Sequence[Hit], milliseconds: float, reranking: Reranking | None = None) -> Self:
-        """Answer with hits of the index."""
-        return cls.model_validate({"results": hits, "milliseconds": milliseconds, "reranking": reranking})
+    def of(cls, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
+        """Answer with what the index answers."""
+        return cls.model_validate(
+            {
+                "results": list(answer),
+                "unknown_words": answer.unknown_words,
+                "milliseconds": milliseconds,
+                "reranking": reranking,
+            }
+        )
+
+
+class PartAnswer(BaseModel):
+    """A part of the query as it was read."""
+
+    text: str = Field(description="with its sign, as a query writes it")
+    weight: float = Field(description="negative for what is not wanted")
+    id: int | None = Field(None, description="of an image of the index")
 
 
 class Images(_Answers):
     """Images, best first."""
 
     results: list[ImageAnswer]
+    unknown_words: list[str] = Field(description="words of the query that mean nothing to the run")
+    query: list[PartAnswer] = Field([], description="the parts of the query")
+
+    def to(self, query: Query) -> Self:
+        """Add the query that this answers."""
+        self.query = [
+            PartAnswer(
+                text=str(part),
+                weight=part.weight,
+                id=part.term.id if isinstance(part.term, Indexed) else None,
+            )
+            for part in query.parts
+        ]
+        return self
 
 
 class Sentences(_Answers):
@@ -133,6 +162,7 @@ class Status(BaseModel):
 
     images: int
     sentences: int
+    not_read: list[str] = Field(description="how many files of which kinds were not read, and what to do")
     matcher: str
     generation: int = Field(description="grows with every change of the index")
     version: str = Field(description="of seesay")

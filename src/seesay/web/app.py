@@ -21,7 +21,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from seesay import __version__
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
@@ -106,7 +106,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(SeesayError)
     async def ours(_request: Request, failure: SeesayError) -> JSONResponse:
-        return error(422 if isinstance(failure, ImageError) else 503, str(failure))
+        return error(422 if isinstance(failure, ImageError | QueryError) else 503, str(failure))
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:

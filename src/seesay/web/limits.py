@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 MAX_ANSWERS = 200
 MAX_CONNECTIONS = 250
 MAX_CHARACTERS = 500
+MAX_UPLOADS = 4  # images of one query
 
 # Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
@@ -40,7 +41,7 @@ class Limits:
     """The limits of a request, its upload and its connection.
 
     Attributes:
-        upload_bytes: of an encoded image.
+        upload_bytes: of an encoded image, and of all of one query together.
         upload_pixels: its width × height.
         seconds: until an answer begins, the time to send the request included.
         header_seconds: in which the headers of a request must arrive.

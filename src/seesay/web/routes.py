@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,19 +14,41 @@ from PIL import Image
 
 from seesay import __version__
 from seesay.data.images import FileSource, file_format
-from seesay.errors import ImageError
+from seesay.data.suffixes import unread_lines
+from seesay.errors import ImageError, QueryError
 from seesay.grounding.ground import Grounding, can_ground
+from seesay.search.query import Image as QueryImage
+from seesay.search.query import Part
+from seesay.search.query import Query as SearchQuery
 from seesay.web.answers import GroundingAnswer, Images, Sentences, Status, failures
-from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS
+from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS, MAX_UPLOADS
 from seesay.web.service import Service
 
-_Text = Annotated[str, Query(max_length=MAX_CHARACTERS, description="a sentence that describes the images")]
+_QueryText = Annotated[
+    str,
+    Query(
+        max_length=MAX_CHARACTERS,
+        description='a sentence, or several with signs and weights, such as "2*beach - people"; id:12 is an '
+        "image of the index",
+    ),
+]
 _Phrases = Annotated[
     str, Query(max_length=MAX_CHARACTERS, description="a phrase, or a sentence whose noun phrases are found")
 ]
 _Count = Annotated[int, Query(ge=1, le=MAX_ANSWERS, description="number of results")]
 _Boxes = Annotated[int, Query(ge=1, le=20, description="maximum number of boxes of a phrase")]
 _Rerank = Annotated[bool, Query(description="true to re-rank the best results by the server's second run")]
+_Where = Annotated[
+    str,
+    Query(
+        max_length=MAX_CHARACTERS,
+        description="a filter: taken:2019, folder:italy, orientation:portrait, width:>3000, added:7d",
+    ),
+]
+_Uploads = Annotated[
+    list[UploadFile],
+    File(description="encoded images, which q may name image:1, image:2, …; the others are added to it"),
+]
 _Upload = Annotated[UploadFile, File(description="an encoded image")]
 _Id = Annotated[int, PathParameter(ge=1, le=2**63 - 1)]
 
@@ -41,28 +64,46 @@ def query_routes(service: Service) -> APIRouter:
     index = service.index
     router = APIRouter(prefix="/api", tags=["queries"])
 
-    @router.get("/search", responses=failures(422, 503))
-    async def search(q: _Text, k: _Count = _DEFAULT_COUNT, rerank: _Rerank = False) -> Images:
-        """Find the images that a sentence describes best."""
-        if not q.strip():
-            raise HTTPException(422, "The sentence is empty; describe what the images show.")
+    async def answer(query: SearchQuery, k: int, where: str, rerank: bool = False) -> Images:
         if rerank:
-            return Images.from_hits(*await service.reranked(lambda by: by.search(index, q, k)))
-        return Images.from_hits(*await service.timed(lambda: index.search(q, k)))
+            found = await service.reranked(lambda by: by.search(index, query, k, where))
+            return Images.of(*found).to(query)
+        return Images.of(*await service.timed(lambda: index.search(query, k, where))).to(query)
+
+    @router.get("/search", responses=failures(422, 503))
+    async def search(
+        q: _QueryText, k: _Count = _DEFAULT_COUNT, where: _Where = "", rerank: _Rerank = False
+    ) -> Images:
+        """Find the images that fit a query best: a sentence, or sentences and images of the index."""
+        return await answer(with_uploads(q, []), k, where, rerank)
+
+    @router.post("/search", responses=failures(422, 503, 413))
+    async def search_with_images(
+        image: _Uploads,
+        q: _QueryText = "",
+        k: _Count = _DEFAULT_COUNT,
+        where: _Where = "",
+        rerank: _Rerank = False,
+    ) -> Images:
+        """Find the images that fit uploaded ones best, together with a query."""
+        if len(image) > MAX_UPLOADS:
+            raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
+        with_uploads(q, [b""] * len(image))  # before any is decoded
+        query = with_uploads(q, [await service.uploaded(each) for each in image])
+        return await answer(query, k, where, rerank)
 
     @router.post("/similar", responses=failures(422, 503, 413))
-    async def similar(image: _Upload, k: _Count = _DEFAULT_COUNT) -> Images:
+    async def similar(image: _Upload, k: _Count = _DEFAULT_COUNT, where: _Where = "") -> Images:
         """Find the images most similar to an uploaded one."""
-        data = await service.uploaded(image)
-        return Images.from_hits(*await service.timed(lambda: index.similar(data, k)))
+        return await answer(with_uploads("", [await service.uploaded(image)]), k, where)
 
     @router.post("/sentences", responses=failures(422, 503, 413))
     async def sentences(image: _Upload, k: _Count = 10, rerank: _Rerank = False) -> Sentences:
         """Find the sentences that describe an uploaded image best."""
         data = await service.uploaded(image)
         if rerank:
-            return Sentences.from_hits(*await service.reranked(lambda by: by.sentences_for(index, data, k)))
-        return Sentences.from_hits(*await service.timed(lambda: index.sentences_for(data, k)))
+            return Sentences.of(*await service.reranked(lambda by: by.sentences_for(index, data, k)))
+        return Sentences.of(*await service.timed(lambda: index.sentences_for(data, k)))
 
     @router.get("/status")
     async def status() -> Status:
@@ -72,6 +113,7 @@ def query_routes(service: Service) -> APIRouter:
             return Status(
                 images=index.count("image"),
                 sentences=index.count("sentence"),
+                not_read=unread_lines(index.store.not_read()),
                 matcher=index.run_name,
                 generation=index.store.generation(),
                 version=__version__,
@@ -82,6 +124,31 @@ def query_routes(service: Service) -> APIRouter:
         return await service.run(work)
 
     return router
+
+
+def with_uploads(text: str, uploads: Sequence[bytes]) -> SearchQuery:
+    """Read a query whose images are uploads: `image:2` is the second, and those not named are added.
+
+    Raises:
+        QueryError: the query is against the grammar, or names an image that was not uploaded. A client can
+            have no file of the server opened.
+    """
+    added = [f"image:{number}" for number in range(1, len(uploads) + 1)]
+    written = [text, *added] if text.strip() or not uploads else added
+    parts = SearchQuery.parse(" + ".join(written)).parts
+    own = parts[: len(parts) - len(uploads)]
+    named = {str(part.term.source) for part in own if isinstance(part.term, QueryImage)}
+    kept = [*own, *(part for part in parts[len(own) :] if str(part.term).removeprefix("image:") not in named)]
+    return SearchQuery(tuple(_with_upload(part, uploads) for part in kept))
+
+
+def _with_upload(part: Part, uploads: Sequence[bytes]) -> Part:
+    if not isinstance(part.term, QueryImage):
+        return part
+    for number, image in enumerate(uploads, start=1):
+        if str(part.term.source) == str(number):
+            return replace(part, term=QueryImage(image))
+    raise QueryError(f"{part.term}: the server opens no files; upload the image, or name its id.")
 
 
 def grounding_routes(service: Service) -> APIRouter:

@@ -16,7 +16,8 @@ from fastapi import HTTPException, UploadFile
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.grounding.ground import Grounder
 from seesay.runs.run import Run
-from seesay.search.index import Hit, Index
+from seesay.search.hits import Answer
+from seesay.search.index import Index
 from seesay.search.rerank import Reranked, Reranker
 from seesay.search.store import Item
 from seesay.web.answers import Reranking
@@ -94,7 +95,7 @@ class Service:
 
         return await self.run(clocked, threads)
 
-    async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[list[Hit], float, Reranking]:
+    async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
         """Query the re-ranker; return hits, milliseconds and a summary. 422 if the server has none."""
         reranker = self.reranker
         if reranker is None:

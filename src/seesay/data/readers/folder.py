@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import IMAGE_SUFFIXES, FileSource, walk_files
+from seesay.data.images import FileSource, walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import SeesayError
 
 UNREADABLE_KIND = "file of a kind that seesay does not read"
-# Kinds that people keep among their photos and expect to find again: count them instead of passing over them.
-_KINDS = "heic heif jxl svg psd raw cr2 cr3 nef arw dng orf rw2"
-_UNREADABLE = frozenset(f".{kind}" for kind in _KINDS.split())
 
 
 @register_reader
@@ -38,7 +36,7 @@ class FolderReader(CorpusReader):
         for file in walk_files(path):
             if _is_image(file):
                 builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))
-            elif file.suffix.lower() in _UNREADABLE:
+            elif unread_kind(file.name):
                 builder.issues.add(UNREADABLE_KIND, str(file))
         return builder.finish()
 

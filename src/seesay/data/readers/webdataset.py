@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import IMAGE_SUFFIXES, TarMember, tar_members, walk_files
+from seesay.data.images import TarMember, tar_members, walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, decode_text, parse_json, split_in_name
+from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.errors import SeesayError
 
 SECOND_IMAGE = "second image of one key, dropped"

@@ -20,9 +20,11 @@ function upload(address, file, signal) {
 }
 
 export const status = () => ask("/api/status");
-export const search = (sentence, k, rerank, signal) =>
-  ask(`/api/search?${new URLSearchParams({ q: sentence, k, rerank })}`, { signal });
-export const similar = (file, k, signal) => upload(`/api/similar?k=${k}`, file, signal);
+// A question has a sentence, a file, or both; the filter may be empty.
+export function search({ sentence, file }, k, where, rerank, signal) {
+  const address = `/api/search?${new URLSearchParams({ q: sentence ?? "", k, where, rerank })}`;
+  return file ? upload(address, file, signal) : ask(address, { signal });
+}
 export const sentences = (file, k, rerank, signal) => upload(`/api/sentences?k=${k}&rerank=${rerank}`, file, signal);
 
 export function ground(image, sentence, signal) {

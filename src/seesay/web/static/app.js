@@ -1,5 +1,5 @@
-// The page: a question (a sentence or an image) comes in, its answers are shown. The address holds the sentence,
-// and whether its answers are re-ranked.
+// The page: a question (a sentence, an image, or both) comes in, its answers are shown. The address holds the
+// sentence, the filter, and whether the answers are re-ranked.
 
 import * as api from "./api.js";
 import { Gallery } from "./gallery.js";
@@ -20,7 +20,9 @@ const sentence = $("sentence");
 const rerank = $("rerank");
 const count = new Intl.NumberFormat("en");
 let asking = new AbortController();
-let question = null; // { sentence } or { file }
+let question = null; // { sentence, file }, one of which may be missing
+let conditions = []; // of the filter, such as "taken:2019"
+const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
 
 const gallery = new Gallery($("gallery"), (i) => viewer.open(gallery.images, i, question?.sentence));
 const viewer = new Viewer($("viewer"), {
@@ -35,7 +37,7 @@ const viewer = new Viewer($("viewer"), {
 });
 
 function askWith(next, k = FIRST) {
-  if (next.file && next !== question) showGiven(next.file);
+  if (next.file && next.file !== question?.file) showGiven(next.file);
   question = next;
   document.body.classList.remove("welcome");
   $("message").hidden = true;
@@ -51,7 +53,8 @@ function askWith(next, k = FIRST) {
   answer(next, k);
 }
 
-async function answer({ sentence: text, file }, k) {
+async function answer(asked, k) {
+  const { sentence: text, file } = asked;
   asking.abort();
   const mine = (asking = new AbortController());
   gallery.element.classList.add("stale");
@@ -59,10 +62,10 @@ async function answer({ sentence: text, file }, k) {
   try {
     const again = rerank.checked && Boolean((await served).reranking);
     const [images, described] = await Promise.all([
-      file ? api.similar(file, k, mine.signal) : api.search(text, k, again, mine.signal),
-      file && served.then((holds) => (holds.sentences ? api.sentences(file, 5, again, mine.signal) : null)),
+      api.search(asked, k, conditions.join(" "), again && !file, mine.signal),
+      file && !text && served.then((holds) => (holds.sentences ? api.sentences(file, 5, again, mine.signal) : null)),
     ]);
-    show(images, described, text, k);
+    show(images, described, asked, k);
   } catch (failure) {
     if (failure.name !== "AbortError") fail(failure);
   } finally {
@@ -74,15 +77,19 @@ async function answer({ sentence: text, file }, k) {
   }
 }
 
-function show({ results, milliseconds, reranking }, described, text, k) {
+function show({ results, milliseconds, reranking, unknown_words: unknown, query }, described, { sentence: text, file }, k) {
   gallery.show(results);
+  showChips(query, file);
   showSentences(described?.results ?? []);
   const found = `${count.format(results.length)} ${results.length === 1 ? "image" : "images"}`;
-  const what = text ? `best for “${text}”` : "most like yours";
+  const what = text ? `best for ${file ? "your image and " : ""}“${text}”` : "most like yours";
   const facts = [`${found} ${what}`, `${milliseconds.toFixed(0)} ms`, ...told(reranking), ...told(described?.reranking, "sentences ")];
+  if (unknown.length) facts.push(`not known: ${unknown.map((word) => `“${word}”`).join(", ")}`);
   $("status").textContent = results.length ? facts.join(" · ") : "";
   $("more").hidden = results.length < k || k >= MOST;
-  if (!results.length) {
+  if (!results.length && conditions.length) {
+    say("Nothing passes the filter", "Take a condition away.");
+  } else if (!results.length) {
     say("Nothing to find yet", "The index holds no images. Run seesay index on a folder of photos.");
   }
 }
@@ -91,6 +98,37 @@ function* told(did, what = "") {
   if (!did) return;
   yield `${count.format(did.compared)} ${what}re-ranked in ${did.milliseconds.toFixed(0)} ms`;
   if (did.left) yield `${count.format(did.left)} unreadable, listed last`;
+}
+
+// A chip for each part of a query of several, and for each condition of the filter; a click takes it away.
+function showChips(query, file) {
+  const own = file ? [] : query;
+  const parts = own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => {
+    const others = own.filter((_, j) => j !== i).map((part) => part.text);
+    goTo(others.join(" ").replace(/^\+ /, ""));
+  }));
+  const filters = conditions.map((condition) => chip(condition, () => {
+    filterBy(conditions.filter((each) => each !== condition));
+  }));
+  $("chips").replaceChildren(...parts, ...filters);
+  $("asked").hidden = false;
+}
+
+function chip(text, onRemove) {
+  const item = document.createElement("li");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = `${text} ×`;
+  button.setAttribute("aria-label", `Take away ${text}`);
+  button.addEventListener("click", onRemove);
+  item.append(button);
+  return item;
+}
+
+function filterBy(next) {
+  conditions = next;
+  if (question?.file) askWith(question);
+  else if (question) goTo(question.sentence);
 }
 
 function showGiven(file) {
@@ -114,7 +152,12 @@ function showSentences(answers) {
   $("sentences").replaceChildren(...lines);
 }
 
-const addressOf = (text) => `/?${new URLSearchParams(rerank.checked ? { q: text, rerank: 1 } : { q: text })}`;
+function addressOf(text) {
+  const asked = new URLSearchParams({ q: text });
+  if (conditions.length) asked.set("where", conditions.join(" "));
+  if (rerank.checked) asked.set("rerank", 1);
+  return `/?${asked}`;
+}
 
 function questionLink(text) {
   const link = document.createElement("a");
@@ -139,6 +182,7 @@ function say(title, text, retry = false) {
 function fail(failure, retry = true) {
   gallery.show([]);
   showSentences([]);
+  if (question) showChips([], null);
   $("status").textContent = "";
   $("more").hidden = true;
   say("That did not work", failure.message, retry);
@@ -159,6 +203,7 @@ function fromAddress() {
   const asked = new URLSearchParams(location.search);
   const text = asked.get("q")?.trim();
   rerank.checked = asked.has("rerank");
+  conditions = asked.get("where")?.match(CONDITION) ?? [];
   if ($("viewer").open) $("viewer").close();
   if (text) {
     askWith({ sentence: text });
@@ -169,7 +214,7 @@ function fromAddress() {
   gallery.show([]);
   document.title = "seesay";
   document.body.classList.add("welcome");
-  for (const id of ["given", "message", "more"]) $(id).hidden = true;
+  for (const id of ["given", "message", "more", "asked"]) $(id).hidden = true;
   sentence.value = "";
   sentence.focus();
 }
@@ -186,6 +231,7 @@ async function greet() {
     const holds = await api.status();
     const images = holds.images === 1 ? "1 image" : `${count.format(holds.images)} images`;
     $("about").textContent = `${images}, searched by sentence or by image. Drop one anywhere.`;
+    $("not-read").textContent = holds.not_read.length ? `Not read: ${holds.not_read.join("; ")}.` : "";
     for (const id of ["point", "point-given"]) $(id).hidden = !holds.grounding;
     $("rerank-switch").hidden = !holds.reranking;
     return holds;
@@ -198,11 +244,18 @@ async function greet() {
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = sentence.value.trim();
-  if (text) goTo(text);
+  if (question?.file) askWith({ file: question.file, sentence: text });
+  else if (text) goTo(text);
+});
+$("filter").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const added = $("where").value.match(CONDITION) ?? [];
+  $("where").value = "";
+  if (added.length) filterBy([...new Set([...conditions, ...added])]);
 });
 rerank.addEventListener("change", () => {
-  if (question?.sentence) goTo(question.sentence);
-  else if (question) askWith(question);
+  if (question?.file) askWith(question);
+  else if (question) goTo(question.sentence);
 });
 $("choose").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", (event) => {

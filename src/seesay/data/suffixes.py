@@ -1,0 +1,54 @@
+"""Which files are read as images, by their suffix, and which others people keep among their photos."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import PurePath
+
+_HEIC = frozenset({".heic", ".heif", ".hif"})
+_NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
+_READ = frozenset(f".{suffix}" for suffix in _NAMES.split())
+
+CAN_READ_HEIC = find_spec("pillow_heif") is not None
+"""Whether the package that decodes HEIC, which `seesay[heic]` installs, is there."""
+
+IMAGE_SUFFIXES = _READ | (_HEIC if CAN_READ_HEIC else frozenset())
+"""In lower case."""
+
+_OTHERS = {
+    "HEIC": " ".join(suffix[1:] for suffix in _HEIC),
+    "raw": "raw cr2 cr3 nef nrw arw sr2 dng orf raf rw2 pef srw",
+    "video": "mp4 m4v mov avi mkv webm mpg mpeg mts m2ts 3gp wmv",
+    "JPEG XL": "jxl",
+    "SVG": "svg",
+    "Photoshop": "psd psb",
+}
+_KIND = {f".{suffix}": kind for kind, suffixes in _OTHERS.items() for suffix in suffixes.split()}
+_ADVICE = {
+    "HEIC": "pip install 'seesay[heic]' and update the index",
+    "video": "only images are searched",
+}
+
+
+def unread_kind(name: str) -> str | None:
+    """Return the kind of a file that is not read, such as "HEIC"; None for images and all that are neither.
+
+    >>> unread_kind("IMG_0001.MOV"), unread_kind("notes.txt"), unread_kind("a.jpg")
+    ('video', None, None)
+    """
+    suffix = PurePath(name).suffix.lower()
+    return None if suffix in IMAGE_SUFFIXES else _KIND.get(suffix)
+
+
+def unread_lines(counts: Mapping[str, int]) -> list[str]:
+    """Return a line for each kind of files that were not read, most first: how many, and what to do.
+
+    >>> unread_lines({"SVG": 1, "HEIC": 312})
+    ["312 HEIC files: pip install 'seesay[heic]' and update the index", '1 SVG file: export as JPEG']
+    """
+    most_first = sorted(counts.items(), key=lambda kind: (-kind[1], kind[0]))
+    return [
+        f"{count} {kind} file{'' if count == 1 else 's'}: {_ADVICE.get(kind, 'export as JPEG')}"
+        for kind, count in most_first
+    ]

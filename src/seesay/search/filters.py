@@ -1,0 +1,170 @@
+"""Filters: conditions on the facts of images, such as `taken:2019 folder:italy width:>3000`.
+
+    filter    = condition {" " condition}, all of which must hold
+    condition = "folder:" name  |  "taken:" dates  |  "orientation:" shape  |  "width:" sizes  |
+                "height:" sizes  |  "added:" since
+    dates     = date  |  [date] ".." [date], where a date is 2019, 2019-06 or 2019-06-30
+    shape     = "portrait"  |  "landscape"  |  "square"
+    sizes     = number  |  (">" | ">=" | "<" | "<=") number  |  [number] ".." [number]
+    since     = date  |  number ("h" | "d" | "w" | "y"): the last so many hours, days, weeks, years
+
+A value with spaces stands in double quotes: `folder:"New York"`.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Self
+
+from seesay.errors import QueryError, did_you_mean
+
+MAX_CHARACTERS = 500
+
+_CONDITION = re.compile(r' ?(\w+):("[^"]*"|\S+)(?= |$)')
+_DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
+_AGO = re.compile(r"([0-9]{1,5})([hdwy])")
+_SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
+_COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
+_SHAPES = {"portrait": "height > width", "landscape": "width > height", "square": "width = height"}
+
+Values = tuple[str | int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions in SQL on the columns `path`, `taken`, `width`, `height` and `added`, and their parameters.
+
+    Example:
+        >>> from seesay.search.filters import Filter
+        >>> Filter.parse("taken:2019-06..2020-01 width:>3000").values
+        ('2019-06-01', '2020-02-01', 3000)
+    """
+
+    sql: str
+    values: Values
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a filter.
+
+        Raises:
+            QueryError: no such condition, or its value cannot be read.
+        """
+        if len(text) > MAX_CHARACTERS:
+            raise QueryError(f"The filter has {len(text)} characters; at most {MAX_CHARACTERS} are read.")
+        conditions, values, at = list[str](), list[str | int | float](), 0
+        text = " ".join(text.split())
+        while at < len(text):
+            found = _CONDITION.match(text, at)
+            if found is None:
+                raise QueryError(
+                    f"'{text[at:].strip()}': no condition; write NAME:VALUE, such as taken:2019 or "
+                    'folder:"New York".'
+                )
+            name, value = found[1].lower(), found[2].strip('"').strip()
+            if name not in _CONDITIONS:
+                hint = did_you_mean(name, _CONDITIONS) or f"; there are {', '.join(_CONDITIONS)}"
+                raise QueryError(f"'{name}': no such condition{hint}.")
+            sql, its_values = _CONDITIONS[name](value)
+            conditions.append(sql)
+            values += its_values
+            at = found.end()
+        return cls(" AND ".join(f"({each})" for each in conditions) or "1", tuple(values))
+
+
+def _folder(value: str) -> tuple[str, Values]:
+    """A folder of that name, or that path, anywhere above the image."""
+    name = value.replace("\\", "/").strip("/")
+    if not name:
+        raise QueryError("folder: is empty; name a folder, such as folder:italy.")
+    escaped = re.sub(r"([%_!])", r"!\1", name)
+    return "'/' || path LIKE ? ESCAPE '!'", (f"%/{escaped}/%",)
+
+
+def _taken(value: str) -> tuple[str, Values]:
+    first, last = _range(value)
+    conditions, values = ["taken != ''"], list[str]()
+    if first:
+        conditions.append("taken >= ?")
+        values.append(_day(first).isoformat())
+    if last:
+        conditions.append("taken < ?")
+        values.append(_day_after(last).isoformat())
+    return " AND ".join(conditions), tuple(values)
+
+
+def _orientation(value: str) -> tuple[str, Values]:
+    if value.lower() not in _SHAPES:
+        raise QueryError(f"orientation:{value}: is portrait, landscape or square.")
+    return _SHAPES[value.lower()], ()
+
+
+def _size(column: str) -> Callable[[str], tuple[str, Values]]:
+    def read(value: str) -> tuple[str, Values]:
+        if ".." in value:
+            ends = _range(value)
+            limits = [f"{sign}{end}" for sign, end in zip((">=", "<="), ends, strict=True) if end]
+        else:
+            limits = [value]
+        conditions, values = list[str](), list[int]()
+        for limit in limits:
+            found = _COMPARED.fullmatch(limit)
+            if found is None:
+                raise QueryError(f"{column}:{value}: is a number of pixels, such as {column}:>3000.")
+            conditions.append(f"{column} {found[1] or '='} ?")
+            values.append(int(found[2]))
+        return " AND ".join(conditions), tuple(values)
+
+    return read
+
+
+def _added(value: str) -> tuple[str, Values]:
+    if found := _AGO.fullmatch(value):
+        return "added >= ?", (time.time() - int(found[1]) * _SECONDS[found[2]],)
+    day = _day(value)
+    return "added >= ?", (datetime(day.year, day.month, day.day).timestamp(),)
+
+
+_CONDITIONS: dict[str, Callable[[str], tuple[str, Values]]] = {
+    "folder": _folder,
+    "taken": _taken,
+    "orientation": _orientation,
+    "width": _size("width"),
+    "height": _size("height"),
+    "added": _added,
+}
+
+
+def _range(value: str) -> tuple[str, str]:
+    first, dots, last = value.partition("..")
+    if not first and not last:
+        raise QueryError(f"'{value}': a range without ends; write 2019..2021, 2019.. or ..2021.")
+    return (first, last) if dots else (first, first)
+
+
+def _day(value: str) -> date:
+    """The first day of a year, a month, or the day itself."""
+    found = _DATE.fullmatch(value)
+    try:
+        if found is not None and found[1] != "0000":
+            return date(int(found[1]), int(found[2] or 1), int(found[3] or 1))
+    except ValueError:
+        pass
+    raise QueryError(f"'{value}': no date; write 2019, 2019-06 or 2019-06-30.")
+
+
+def _day_after(value: str) -> date:
+    """The day after the last one of a year, a month, or a day."""
+    first, parts = _day(value), value.count("-")
+    try:
+        if parts == 2:
+            return first + timedelta(days=1)
+        if parts == 1 and first.month < 12:
+            return first.replace(month=first.month + 1)
+        return date(first.year + 1, 1, 1)
+    except (ValueError, OverflowError):
+        return date.max

@@ -1,0 +1,78 @@
+"""What an index answers with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """An image or a sentence that answers a query.
+
+    Attributes:
+        id: its number in the index.
+        score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
+        path: of an image, relative to the index's root; None for a sentence.
+        text: a sentence; None for an image.
+        width: of an image, in pixels, upright.
+        height: of an image.
+        shortlist_score: before re-ranking; None if the hit was not re-ranked.
+        shortlist_rank: before re-ranking, from 1.
+
+    Example:
+        >>> from seesay import Hit
+        >>> Hit(id=3, score=0.41, path="sofa.jpg", text=None, width=640, height=480).to_dict()
+        {'id': 3, 'score': 0.41, 'path': 'sofa.jpg'}
+    """
+
+    id: int
+    score: float
+    path: str | None
+    text: str | None
+    width: int | None = None
+    height: int | None = None
+    shortlist_score: float | None = None
+    shortlist_rank: int | None = None
+
+    def to_dict(self, root: Path | None = None) -> dict[str, object]:
+        """Return id, score and path or sentence for JSON; a path is joined to `root`."""
+        values: dict[str, object] = {"id": self.id, "score": round(self.score, 4)}
+        if self.shortlist_score is not None:
+            values |= {
+                "shortlist_score": round(self.shortlist_score, 4),
+                "shortlist_rank": self.shortlist_rank,
+            }
+        if self.path is None:
+            return values | {"sentence": self.text}
+        return values | {"path": str(root / self.path) if root else self.path}
+
+
+class Answer(list[Hit]):
+    """Hits, best first, and what there is to say about the query.
+
+    Attributes:
+        unknown_words: words of the query that mean nothing to the run, in lower case.
+
+    Example:
+        >>> from seesay.search import Answer
+        >>> answer = Answer([], unknown_words=["xyzzy"])
+        >>> len(answer), answer.unknown_words, answer.to_dict()
+        (0, ('xyzzy',), {'results': [], 'unknown_words': ['xyzzy']})
+    """
+
+    def __init__(self, hits: Iterable[Hit] = (), unknown_words: Sequence[str] = ()) -> None:
+        super().__init__(hits)
+        self.unknown_words = tuple(unknown_words)
+
+    def with_hits(self, hits: Iterable[Hit]) -> Answer:
+        """Return the answer with other hits, such as re-ranked ones."""
+        return Answer(hits, self.unknown_words)
+
+    def to_dict(self, root: Path | None = None) -> dict[str, object]:
+        """Return plain values for JSON; paths are joined to `root`."""
+        return {
+            "results": [hit.to_dict(root) for hit in self],
+            "unknown_words": list(self.unknown_words),
+        }

@@ -1,0 +1,217 @@
+"""The grammar of queries: sentences, images and indexed images, added and subtracted with weights.
+
+    query    = [sign] part {sign part}
+    sign     = "+" or "-" at the beginning or after a space, before a space, a letter, a quote or a weight
+    part     = [number "*"] term; without a number it has weight 1 after "+", 0.5 after "-"
+    term     = '"' sentence '"'  |  "id:" number  |  "image:" path  |  path of an image  |  sentence
+
+A hyphen inside a word, a dash and a negative number are no signs, and nothing inside quotes is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TypeAlias
+
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
+from seesay.errors import QueryError
+
+MAX_PARTS = 16
+MAX_CHARACTERS = 10_000
+MAX_WEIGHT = 100.0
+# Without a number. A part subtracted with weight 1 loses much of what is wanted, too: things that occur
+# together have similar vectors.
+_WEIGHTS = {"+": 1.0, "-": 0.5}
+
+_QUOTED = re.compile(r'"[^"]*"')
+_NUMBER = r"(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
+_SIGN = re.compile(rf'(?:^|(?<=\s))[+-](?=\s|$|"|[^\W\d_]|{_NUMBER} ?\*)')
+_WEIGHT = re.compile(rf"({_NUMBER}) ?\*\s*(?=\S)")
+_MOST_SHOWN = 60  # characters of a query in a message
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A description of what images show."""
+
+    text: str
+
+    def __str__(self) -> str:
+        """Return the term, in quotes if it would otherwise be read as something else."""
+        return self.text if _is_plain(self.text) else f'"{self.text}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image: the path of its file, or its encoded bytes."""
+
+    source: Path | bytes
+
+    def __str__(self) -> str:
+        """Return the term."""
+        if isinstance(self.source, bytes):
+            return "image:…"
+        name = str(self.source)
+        return f"image:{name}" if list(_split(name)) == [("+", name)] else f'image:"{name}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """An image of the index by its id."""
+
+    id: int
+
+    def __str__(self) -> str:
+        """Return the term."""
+        return f"id:{self.id}"
+
+
+Term: TypeAlias = Sentence | Image | Indexed
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A term and its weight, which is negative for what is not wanted."""
+
+    term: Term
+    weight: float = 1.0
+
+    def __str__(self) -> str:
+        """Return the part with its sign, as it may follow another."""
+        sign, size = "-" if self.weight < 0 else "+", abs(self.weight)
+        written = str(self.term)
+        plain = size == _WEIGHTS[sign] and not _WEIGHT.match(written)
+        return f"{sign} {written}" if plain else f"{sign} {_number(size)}*{written}"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for: at least one part, and at least one of positive weight.
+
+    Example:
+        >>> from seesay.search.query import Query
+        >>> for part in Query.parse("2*sunset + photo.jpg - people on a beach").parts:
+        ...     print(part.weight, part.term)
+        2.0 sunset
+        1.0 image:photo.jpg
+        -0.5 people on a beach
+        >>> len(Query.parse("a t-shirt").parts)
+        1
+    """
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        """Check the number of parts and their weights.
+
+        Raises:
+            QueryError: too many parts, none that is wanted, or a weight out of bounds.
+        """
+        if len(self.parts) > MAX_PARTS:
+            raise QueryError(f"The query has {len(self.parts)} parts; at most {MAX_PARTS} are searched for.")
+        for part in self.parts:
+            if not 0 < abs(part.weight) <= MAX_WEIGHT:
+                raise QueryError(
+                    f"The weight of '{_shortened(str(part.term))}' is {_number(abs(part.weight))}; give one "
+                    f"above 0, of at most {MAX_WEIGHT:g}."
+                )
+        if not any(part.weight > 0 for part in self.parts):
+            raise QueryError("The query only says what is not wanted; name something that is, too.")
+
+    def __str__(self) -> str:
+        """Return the query as `parse` reads it."""
+        return " ".join(map(str, self.parts)).removeprefix("+ ")
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a query.
+
+        Raises:
+            QueryError: it is empty or too long, has too many parts or one that is empty, a wrong weight or
+                id, or nothing that is wanted.
+        """
+        if not text.strip():
+            raise QueryError("The sentence is empty; describe what the images show.")
+        if len(text) > MAX_CHARACTERS:
+            raise QueryError(f"The query has {len(text)} characters; at most {MAX_CHARACTERS} are read.")
+        return cls(tuple(_part(sign, written, text) for sign, written in _split(text)))
+
+    @classmethod
+    def of(cls, query: str | Path | bytes | Query) -> Query:
+        """Return the query of a text, an image's file or encoded image, or the query itself."""
+        if isinstance(query, str):
+            return cls.parse(query)
+        return query if isinstance(query, Query) else Query((Part(Image(query)),))
+
+    @property
+    def sentences(self) -> list[str]:
+        """The sentences among the parts."""
+        return [part.term.text for part in self.parts if isinstance(part.term, Sentence)]
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each part with its sign, "+" or "-"."""
+    # Quoted text has no signs: it is covered by letters of the same length while they are looked for.
+    covered = _QUOTED.sub(lambda found: '"' + "x" * (len(found[0]) - 2) + '"', text)
+    signs = list(_SIGN.finditer(covered))
+    first, *others = [*(sign.start() for sign in signs), len(text)]
+    if text[:first].strip():
+        yield "+", text[:first]
+    for sign, end in zip(signs, others, strict=True):
+        yield sign[0], text[sign.end() : end]
+
+
+def _part(sign: str, written: str, query: str) -> Part:
+    written = written.strip()
+    if not written:
+        raise QueryError(
+            f"'{_shortened(query)}': nothing follows a '{sign}'; name what to {_VERBS[sign]}, or put a "
+            'sentence with that sign in "quotes".'
+        )
+    weight = _WEIGHTS[sign]
+    if found := _WEIGHT.match(written):
+        weight, written = float(found[1]), written[found.end() :]
+    return Part(_term(written), -weight if sign == "-" else weight)
+
+
+_VERBS = {"+": "add", "-": "take away"}
+
+
+def _term(written: str) -> Term:
+    if _QUOTED.fullmatch(written):
+        text = written[1:-1].strip()
+        if not text:
+            raise QueryError("The sentence in quotes is empty; describe what the images show.")
+        return Sentence(text)
+    kind, _, value = written.partition(":")
+    if kind == "id":
+        if not re.fullmatch(r"[0-9]{1,18}", value):
+            raise QueryError(f"'{_shortened(written)}': an id is a number, such as id:12.")
+        return Indexed(int(value))
+    if kind == "image":
+        path = value[1:-1] if _QUOTED.fullmatch(value) else value
+        if not path.strip() or "\0" in path:
+            raise QueryError(f"'{_shortened(written)}': name an image file, such as image:photo.jpg.")
+        return Image(Path(path))
+    named = Path(written).suffix.lower() in IMAGE_SUFFIXES or unread_kind(written)
+    return Image(Path(written)) if named and "\0" not in written else Sentence(written)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a sentence is read as itself without quotes, after a sign and a weight."""
+    try:
+        return list(_split(text)) == [("+", text)] and _term(text) == Sentence(text)
+    except QueryError:
+        return False
+
+
+def _number(value: float) -> str:
+    return f"{value:.9f}".rstrip("0").rstrip(".")
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())  # messages are one line
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"

@@ -1,0 +1,147 @@
+"""Filters: their grammar, and what they let through."""
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from seesay.errors import QueryError
+from seesay.search import Index
+from seesay.search.filters import Filter
+from tests.search.colours import Colours
+
+PHOTOS = {
+    "italy/rome/a.jpg": ((300, 200), "2019:06:30 23:59:59"),
+    "Italy/b.jpg": ((200, 300), "2019:12:31 10:00:00"),
+    "New York/c.jpg": ((250, 250), "2020:01:01 00:00:00"),
+    "100%/d.jpg": ((400, 200), None),
+    "100x/e.jpg": ((500, 200), "0000:00:00 00:00:00"),
+}
+NAMES = dict(zip("abcde", PHOTOS, strict=True))
+
+
+def photo(file: Path, size: tuple[int, int], taken: str | None) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    exif = Image.Exif()
+    if taken:
+        exif.get_ifd(0x8769)[36867] = taken
+    Image.new("RGB", size, (200, size[0] % 256, 40)).save(file, exif=exif)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("filters")
+    for name, (size, taken) in PHOTOS.items():
+        photo(folder / "photos" / name, size, taken)
+    with Index.create(folder / "index", Colours()) as made:
+        made.update_images(folder / "photos")
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("where", "letters"),
+    [
+        ("", "abcde"),
+        ("taken:2019", "ab"),
+        ("taken:2019-06", "a"),
+        ("taken:2019-06-30", "a"),
+        ("taken:2019-07..2020-01", "bc"),
+        ("taken:2020..", "c"),
+        ("taken:..2019-06-30", "a"),
+        ("taken:2019..9999-12-31", "abc"),
+        ("folder:italy", "ab"),
+        ("folder:italy/rome", "a"),
+        ("folder:/italy/rome/", "a"),
+        ("folder:rome taken:2020", ""),
+        ('folder:"New York"', "c"),
+        ("folder:york", ""),
+        ("folder:100%", "d"),
+        ("folder:100_", ""),
+        ("orientation:portrait", "b"),
+        ("orientation:Square", "c"),
+        ("orientation:landscape width:>300", "de"),
+        ("width:300", "a"),
+        ("width:300..400", "ad"),
+        ("height:<=200 width:..400", "ad"),
+        ("added:1h", "abcde"),
+        ("added:2000-01-01", "abcde"),
+        ("added:2100", ""),
+    ],
+)
+def test_what_a_filter_lets_through(index: Index, where: str, letters: str) -> None:
+    found = {hit.path for hit in index.search("red", k=10, where=where)}
+    assert found == {NAMES[letter] for letter in letters}
+
+
+def test_the_best_of_the_others_are_found(index: Index) -> None:
+    first = index.search("red", k=5)
+    for hit in first:
+        (size, _) = PHOTOS[hit.path or ""]
+        assert index.search("red", k=1, where=f"width:{size[0]}") == [hit]
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("italy", "no condition"),
+        ("takn:2019", "did you mean 'taken'"),
+        ("xyz:2019", "there are folder, taken"),
+        ("taken:last", "no date"),
+        ("taken:2019-13", "no date"),
+        ("taken:2019-02-30", "no date"),
+        ("taken:0000", "no date"),
+        ("taken:..", "without ends"),
+        ("orientation:up", "portrait, landscape or square"),
+        ("width:big", "number of pixels"),
+        ("width:>", "number of pixels"),
+        ("folder:/", "name a folder"),
+        ("added:3m", "no date"),
+        ("a" * 501, "characters"),
+        ("folder:x' OR 1=1 --", "no condition"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(where: str, told: str) -> None:
+    with pytest.raises(QueryError, match=told) as failure:
+        Filter.parse(where)
+    assert len(str(failure.value).splitlines()) == 1
+
+
+PIECES = st.sampled_from(
+    ["taken:", "folder:", "width:", "added:", "2019", "-06", "..", ">", '"', "'", " ", "9" * 9, "w"]
+)
+
+
+@given(st.one_of(st.text(max_size=40), st.lists(PIECES, max_size=8).map("".join)))
+def test_any_text_is_a_filter_or_refused(index: Index, where: str) -> None:
+    try:
+        parsed = Filter.parse(where)
+    except QueryError:
+        return
+    assert set(index.store.matching(parsed)) <= set(index.store.items())
+
+
+def test_times_of_an_index_of_an_earlier_version_are_read_at_the_next_update(tmp_path: Path) -> None:
+    for name, (size, taken) in PHOTOS.items():
+        photo(tmp_path / "photos" / name, size, taken)
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(tmp_path / "photos")
+    old = Index.open(tmp_path / "index", Colours())
+    connection = old.store._connection  # as version 1 left it
+    connection.execute("ALTER TABLE vectors DROP COLUMN taken")
+    connection.execute("PRAGMA user_version = 1")
+    old.close()
+    matcher = Colours()
+    with Index.open(tmp_path / "index", matcher) as index:
+        assert index.search("red", where="taken:2019") == []
+        before = index.search("red")
+        assert index.update_images(tmp_path / "photos").unchanged == len(PHOTOS)
+        assert matcher.embedded == []
+        assert len(index.search("red", where="taken:2019")) == 2
+        assert index.search("red") == before
+        started = time.time()
+        index.update_images(tmp_path / "photos")
+        assert index.store.without_time() == {}
+        assert time.time() - started < 5
