@@ -22,7 +22,8 @@ from seesay.data.readers import read_corpus
 from seesay.encoders import package_folder
 from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.sentences.minilm import MAX_LENGTH, class_names
+from seesay.encoders.sentences.class_names import class_names
+from seesay.encoders.sentences.minilm import MAX_LENGTH
 from tools.quantise_cnn import export_lite, quantise_lite
 from tools.quantise_minilm import export_minilm, quantise_minilm
 

@@ -117,7 +117,7 @@ def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: P
     ours = json.loads(seesay("search", index, "a red circle", "-k", "3", "--json").stdout)
     assert [hit["path"] for hit in found["results"]] == [hit["path"] for hit in ours["results"]]
     code = f"import seesay\nprint(seesay.load({str(bundle)!r}).embed_sentences(['a dog']).shape)"
-    assert run(core, code=code, cache=cache) == "(1, 444)\n"
+    assert run(core, code=code, cache=cache) == "(1, 1060)\n"
     measured = run(core, "evaluate", bundle, "--data", scenes, "--split", "train", "--json", cache=cache)
     assert 0 <= json.loads(measured)["mR"] <= 100
     kept = [path.name for path in (cache / "features").iterdir()]
