@@ -59,7 +59,12 @@ def small_run() -> Run:
     vocabulary = Vocabulary(WORDS)
     recipe = load_recipe(
         "seesay-small",
-        changes=["encoders=[efficientnet-lite0]", "arrays=[pooled]", "matcher.class_names=0"],
+        changes=[
+            "encoders=[efficientnet-lite0]",
+            "arrays=[pooled]",
+            "matcher.class_names=0",
+            "class_pairs=0",
+        ],
     )
     torch.manual_seed(0)
     matcher = recipe.matcher.build(MatcherInputs((1280,), len(vocabulary), MiniLM.dim))

@@ -25,7 +25,7 @@ class Pretrained(Protocol):
         ...
 
     def class_vectors(self) -> NDArray[np.float32]:
-        """Return vectors (1000, 384) of the names of the ImageNet classes."""
+        """Return unit vectors (1000, 384) of the ImageNet classes."""
         ...
 
 

@@ -1,11 +1,9 @@
 """Projection: packaged vectors of both sides, mapped into one space. The matcher of `seesay-small`.
 
 Each member of the ensemble maps the joined image features linearly, and the sentence vector,
-joined with a learned mean of word vectors, through a perceptron. Beside the members stands a part
-that is not learned (after ConSE, Norouzi et al. 2014): the class names' sentence vectors, averaged
-by the encoders' class probabilities, against the sentence's own vector. It knows things that the
-training images never showed. All parts' cosines are averaged; that is itself an inner product:
-that of their weighted vectors laid end to end.
+joined with a learned mean of word vectors, through a perceptron. Beside the members stands class
+evidence, which is not learned. A sentence decides by itself how much that counts. The score is the
+inner product of all parts' weighted vectors, laid end to end.
 """
 
 from __future__ import annotations
@@ -21,10 +19,9 @@ from torch.nn import functional
 
 from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
+from seesay.matchers.class_evidence import CLASSES, ClassEvidence
 from seesay.matchers.sentences import Sentences, SentencesLike, check_vocabulary, read_vectors, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
-
-CLASSES = 1000  # of ImageNet: the width of the arrays that hold class logits
 
 
 class ProjectionSettings(MatcherSettings):
@@ -38,11 +35,11 @@ class ProjectionSettings(MatcherSettings):
     image_dropout: float = Field(0.3, ge=0, lt=1)
     sentence_dropout: float = Field(0.1, ge=0, lt=1)
     hidden_dropout: float = Field(0.3, ge=0, lt=1)
-    class_names: float = Field(0.0, ge=0, lt=1)
+    class_names: float = Field(0.0, ge=0)
 
     @property
     def reads_vectors(self) -> bool:
-        """True if class names are compared with sentence vectors."""
+        """True if there is class evidence, which compares sentence vectors with those of classes."""
         return self.class_names > 0
 
 
@@ -86,11 +83,11 @@ class Member(nn.Module):
 
 @register_matcher(ProjectionSettings)
 class Projection(EmbeddingMatcher):
-    """An ensemble of perceptrons over packaged vectors, and the class names' part.
+    """An ensemble of perceptrons over packaged vectors, and class evidence.
 
     Args:
         image_dims: widths of the joined arrays. The pooled features feed the members, each brought to one
-            length; arrays of 1,000 class logits feed the class names' part alone.
+            length; arrays of 1,000 class logits feed the class evidence alone.
         vocabulary_size: rows of the word embeddings.
         sentence_dim: width of the sentence encoder's vectors.
         dim: width of a member's embeddings.
@@ -100,7 +97,8 @@ class Projection(EmbeddingMatcher):
         image_dropout: on the image features.
         sentence_dropout: on the sentence's vectors.
         hidden_dropout: on the hidden layer.
-        class_names: weight of the class names' part; 0 for none.
+        class_names: weight of class evidence for a sentence that means one class and nothing else, beside 1
+            for the members; other sentences have less. 0 for none.
 
     Example:
         >>> import torch
@@ -132,37 +130,51 @@ class Projection(EmbeddingMatcher):
         check_vocabulary(vocabulary_size)
         self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
         self.sentence_dim = sentence_dim
-        self.class_weight = class_names
         learned = sum(width for width in image_dims if width != CLASSES)
         dropouts = (image_dropout, sentence_dropout, hidden_dropout)
         self.members = nn.ModuleList(
             Member(learned, vocabulary_size, sentence_dim, dim, hidden, word_dim, dropouts)
             for _ in range(members)
         )
-        if class_names:
-            self.register_buffer("classes", torch.zeros(CLASSES, sentence_dim))
+        self.evidence = ClassEvidence(sentence_dim, class_names) if class_names else None
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Take the class names' vectors; a saved run carries them."""
-        if self.class_weight:
-            self.get_buffer("classes").copy_(torch.from_numpy(pretrained.class_vectors()))
+        """Take the classes' vectors; a saved run carries them."""
+        if self.evidence is not None:
+            self.evidence.prepare(torch.from_numpy(pretrained.class_vectors()))
 
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:
-        """Return each member's own scores: members learn by themselves, so that their errors differ."""
+        """Return each member's own scores, and class evidence added to them.
+
+        Members learn by themselves, so that their errors differ, and they learn what the evidence does not
+        tell. There is none about images whose logits are all 0.
+        """
         sentences, pooled = self._read(sentences), self._pooled(images)
-        return [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self._members()]
+        scores = [m.embed_images(pooled) @ m.embed_sentences(sentences).T for m in self._members()]
+        if self.evidence is None:
+            return scores
+        logits = self._logits(images)
+        seen = torch.cat(logits, dim=1).any(dim=1, keepdim=True)
+        classes, weights = self.evidence.embed_sentences(sentences.vectors)
+        evidence = seen * (self.evidence.embed_images(logits) @ (classes * weights).T)
+        return [each + evidence for each in scores]
 
     def embed_images(self, images: Tensor) -> Tensor:
-        """Return unit vectors, (n, members·dim + sentence_dim)."""
+        """Return unit vectors, (n, members·dim), or with class evidence (n, members·dim + 1000)."""
         pooled = self._pooled(images)
-        parts = [member.embed_images(pooled) for member in self._members()]
-        return self._joined(parts, self._class_images(images) if self.class_weight else None)
+        members = self._mean([member.embed_images(pooled) for member in self._members()])
+        if self.evidence is None:
+            return members
+        return torch.cat([members, self.evidence.embed_images(self._logits(images))], dim=1) * math.sqrt(0.5)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        """Return unit vectors, (m, members·dim + sentence_dim)."""
+        """Return unit vectors, (m, members·dim), or with class evidence (m, members·dim + 1000)."""
         sentences = self._read(sentences)
-        parts = [member.embed_sentences(sentences) for member in self._members()]
-        return self._joined(parts, sentences.vectors if self.class_weight else None)
+        members = self._mean([member.embed_sentences(sentences) for member in self._members()])
+        if self.evidence is None:
+            return members
+        classes, weights = self.evidence.embed_sentences(sentences.vectors)
+        return functional.normalize(torch.cat([members, classes * weights], dim=1), dim=1)
 
     def _members(self) -> list[Member]:
         return [member for member in self.members if isinstance(member, Member)]
@@ -178,15 +190,10 @@ class Projection(EmbeddingMatcher):
         joined = torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
         return joined * math.sqrt(joined.shape[1] / len(parts))
 
-    def _class_images(self, images: Tensor) -> Tensor:
-        logits = [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
-        chances = torch.stack([each.softmax(dim=1) for each in logits]).mean(dim=0)
-        classes = self.get_buffer("classes")
-        return functional.normalize(chances @ classes, dim=1)
+    def _logits(self, images: Tensor) -> list[Tensor]:
+        return [p for p in torch.split(images, list(self.image_dims), dim=1) if p.shape[1] == CLASSES]
 
-    def _joined(self, parts: list[Tensor], classes: Tensor | None) -> Tensor:
-        share = math.sqrt((1 - self.class_weight) / len(parts))
-        joined = [part * share for part in parts]
-        if classes is not None:
-            joined.append(classes * math.sqrt(self.class_weight))
-        return torch.cat(joined, dim=1)
+    @staticmethod
+    def _mean(parts: list[Tensor]) -> Tensor:
+        """Lay unit vectors end to end so that inner products of the result are the mean of theirs."""
+        return torch.cat(parts, dim=1) * math.sqrt(1 / len(parts))

@@ -72,6 +72,8 @@ class Recipe(Settings):
         min_count: how often a word must occur in the train split to be in the vocabulary.
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch.
+        class_pairs: how many images of ImageNet classes, made from a mini-batch's photographs, are added to
+            it with the classes' names as sentences (`seesay.training.class_pairs`).
         regions: set if the recipe grounds phrases; its encoder then is a region encoder.
         system: the name of the published row that stands beside the measured one.
         departures: how the recipe differs from that paper, a line each.
@@ -93,6 +95,7 @@ class Recipe(Settings):
     schedule: ScheduleSettings = Field(default_factory=ScheduleSettings)
     batch_size: int = Field(128, gt=1)
     sampler: str = "rounds"
+    class_pairs: int = Field(0, ge=0, le=1000)
     regions: RegionSettings | None = None
     seed: int = Field(1, ge=0, lt=1 << 32)
     departures: tuple[str, ...] = ()
@@ -138,6 +141,17 @@ class Recipe(Settings):
                 f"{loss.kind} needs a matcher with {', '.join(missing)}, which {matcher.kind} lacks"
             )
         return loss
+
+    @field_validator("class_pairs")
+    @classmethod
+    def _classes_are_seen(cls, class_pairs: int, info: ValidationInfo) -> int:
+        if class_pairs and info.data.get("arrays") != ("pooled", "logits"):
+            raise ValueError(
+                "images of classes are made with logits; set arrays: [pooled, logits], or class_pairs: 0"
+            )
+        if class_pairs and getattr(info.data.get("loss"), "teacher_run", None) is not None:
+            raise ValueError("a teacher has no scores for images of classes; take another loss")
+        return class_pairs
 
     @field_validator("regions")
     @classmethod

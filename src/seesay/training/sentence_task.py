@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
@@ -22,11 +23,13 @@ from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import Inputs, split_inputs
 from seesay.runs.run import Run
-from seesay.runs.sentences import count_cut
+from seesay.runs.sentences import count_cut, number_words
 from seesay.runs.summary import SplitSize
+from seesay.runs.text_inputs import sentence_vectors
 from seesay.runs.two_tower import TwoTowerRun
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.class_pairs import WEIGHT, ClassPairs
 from seesay.training.words import learned_from
 
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images and their sentences
@@ -85,6 +88,7 @@ class SentenceTask:
     data: Inputs
     val: Inputs
     teacher: Teacher | None = None
+    class_pairs: ClassPairs | None = None
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
 
     @classmethod
@@ -95,7 +99,9 @@ class SentenceTask:
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
-        return cls(recipe, recipe.loss.build(), train, val, teacher)
+        return cls(
+            recipe, recipe.loss.build(), train, val, teacher, _class_pairs(recipe, train, vocabulary, encoder)
+        )
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -106,6 +112,8 @@ class SentenceTask:
         """Return the mini-batches of an epoch: positions of images and of their sentences."""
         recipe = self.recipe
         self.progress = (epoch - 1) / max(recipe.schedule.epochs - 1, 1)
+        if self.class_pairs is not None:
+            self.class_pairs.begin_epoch(recipe.seed, epoch)
         sampler = SAMPLERS[recipe.sampler]
         batches = list(sampler(self.data.image_of_sentence, recipe.batch_size, recipe.seed, epoch))
         if self.loss.full_batches:
@@ -123,6 +131,11 @@ class SentenceTask:
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
         image_ids = torch.from_numpy(batch[0]).to(device)
         losses = self.loss.batch_losses(matcher, Batch(features, sentences, image_ids, teacher_scores))
+        if self.class_pairs is not None:
+            drawn = self.class_pairs.draw(features)
+            share = WEIGHT * len(drawn.image_ids) / len(features)
+            of_classes = self.loss.batch_losses(matcher, drawn)
+            losses = [loss + share * other for loss, other in zip(losses, of_classes, strict=True)]
         assert isinstance(matcher, Matcher)
         more = matcher.auxiliary_loss(features, sentences, self.progress)
         return losses if more is None else [losses[0] + more, *losses[1:]]
@@ -162,3 +175,14 @@ class SentenceTask:
     def broken_images(self) -> tuple[str, ...]:
         """Return the images that cannot be decoded, and why."""
         return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
+
+
+def _class_pairs(
+    recipe: Recipe, train: Inputs, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+) -> ClassPairs | None:
+    if not recipe.class_pairs:
+        return None
+    phrases = class_phrases()
+    vectors = sentence_vectors(encoder, phrases.texts) if encoder else None
+    named = number_words(phrases.texts, vocabulary, vectors)
+    return ClassPairs(train.features, train.image_dims, named, phrases.classes, recipe.class_pairs)

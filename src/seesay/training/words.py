@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.sentences.minilm import class_vectors, minilm_vectors
+from seesay.encoders.sentences.class_names import class_vectors
+from seesay.encoders.sentences.minilm import minilm_vectors
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
 from seesay.recipes.schema import Recipe
@@ -46,5 +47,5 @@ class PretrainedVectors:
         raise SeesayError(f"No word vectors '{name}'; there are glove and minilm.")
 
     def class_vectors(self) -> NDArray[np.float32]:
-        """Return the vectors (1000, 384) of the names of the ImageNet classes, less their mean."""
+        """Return unit vectors (1000, 384) of the ImageNet classes, by their names and descriptions."""
         return class_vectors()

