@@ -43,14 +43,14 @@ def index(clip: Path, scenes: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def test_index_and_searches(index: Path, scenes: Path, towers: tuple[str, str]) -> None:
     again = json.loads(seesay("index", scenes / "images", "--out", index, "--json").stdout)
     assert (again["added"], again["unchanged"]) == (0, 60)
-    first = json.loads(seesay("search", index, "a red circle", "--json").stdout)
+    first = json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
     assert len(first) == 10
     photo = scenes / "images" / Path(first[0]["path"]).name
-    found = json.loads(seesay("sentences", index, photo, "--json").stdout)
+    found = json.loads(seesay("sentences", index, photo, "--json").stdout)["results"]
     assert {hit["sentence"] for hit in found} == {"a red circle", "a blue square"}
     for reranked in towers[1], "seesay-small":
         done = seesay("search", index, "a red circle", "--rerank", reranked, "--json")
-        assert all(hit["shortlist_rank"] for hit in json.loads(done.stdout))
+        assert all(hit["shortlist_rank"] for hit in json.loads(done.stdout)["results"])
 
 
 def test_serve(index: Path, towers: tuple[str, str]) -> None:

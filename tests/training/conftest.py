@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,3 +15,15 @@ from seesay.data.readers import read_corpus
 def corpus(scenes: Path) -> Corpus:
     """The drawn scenes and their sentences: 48 images to train on, 6 each for val and test."""
     return read_corpus(scenes)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exported(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Export the runs of a few modules only: it takes long, and tests/runs exports every matcher."""
+    from seesay.training import composed, train
+
+    with pytest.MonkeyPatch.context() as patch:
+        if Path(request.path).stem not in ("test_train", "test_composed", "test_fusion_recipes"):
+            for module in (train, composed):
+                patch.setattr(module, "try_export", lambda run: None)
+        yield

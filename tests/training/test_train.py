@@ -111,7 +111,7 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
     inputs = split_inputs(run.recipe, corpus, "val", run.vocabulary)
     assert measure_inputs(run, inputs, "val").to_dict() == best["val"]
     assert trained_on(run) == (corpus.root.resolve(), None)
-    with pytest.raises(SeesayError, match=r"seesay-small: .* --data"):
+    with pytest.raises(SeesayError, match=r"seesay-small: .* name the corpus"):
         trained_on(Run.load("seesay-small"))
 
 

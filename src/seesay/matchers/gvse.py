@@ -253,7 +253,8 @@ class GVSE(EmbeddingMatcher):
         gate_hidden: int | None = None,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dims=image_dims, sentence_dim=sentence_dim)
+        check_whole(1, image_dims=image_dims)
+        check_whole(0, sentence_dim=sentence_dim)
         self.members = nn.ModuleList(members)
         self.asymmetric = gate_hidden is not None
         self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]

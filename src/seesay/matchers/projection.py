@@ -125,7 +125,8 @@ class Projection(EmbeddingMatcher):
         class_names: float = 0.0,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dims=image_dims, sentence_dim=sentence_dim)
+        check_whole(1, image_dims=image_dims)
+        check_whole(0, sentence_dim=sentence_dim)
         check_whole(1, dim=dim, hidden=hidden, word_dim=word_dim, members=members)
         check_vocabulary(vocabulary_size)
         self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size

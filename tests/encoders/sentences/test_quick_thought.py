@@ -79,5 +79,5 @@ def test_as_trained_again_and_as_kept(trained: QuickThought) -> None:
 
 
 def test_sentences_without_neighbours_are_refused() -> None:
-    with pytest.raises(SeesayError, match="sentence_encoder=mean"):
+    with pytest.raises(SeesayError, match="sentence_encoder to mean"):
         QuickThought.fit(TEXTS, np.arange(len(TEXTS)))
