@@ -14,6 +14,8 @@ from seesay.search import Index
 from seesay.web.app import create_app
 from tests.end_to_end.command import seesay
 
+pytestmark = pytest.mark.slow  # every command is a process that imports a library of models
+
 RETRIEVAL = ("standard", "composition", "graded", "sentence-to-sentence", "k-shot")
 
 

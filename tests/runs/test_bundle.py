@@ -24,7 +24,13 @@ TINY = ["schedule.epochs=1", "matcher.dim=20", "batch_size=20", "sentence_encode
 def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of encoders in full precision, which `seesay[train]` brings."""
     folder = tmp_path_factory.mktemp("bundle") / "run"
-    changes = [*TINY, "encoders=[efficientnet-lite0]", "matcher.kind=projection", "matcher.hidden=16"]
+    changes = [
+        *TINY,
+        "encoders=[efficientnet-lite0]",
+        "matcher.kind=projection",
+        "matcher.hidden=16",
+        "class_pairs=0",
+    ]
     train(load_recipe("seesay-small", "scenes", changes), read_corpus(scenes), folder)
     return folder
 

@@ -37,6 +37,8 @@ from seesay.training.fine_tune import FineTuneTask, FromPixels
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 
+pytestmark = pytest.mark.slow  # a CNN is trained
+
 MATCHING, CONCEPTS = "gvse-common-finetuned", "concepts-finetuned"
 BOTH = (
     "encoders=[efficientnet-lite0]",

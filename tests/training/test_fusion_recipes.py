@@ -23,6 +23,8 @@ from seesay.search.rerank import Reranker
 from seesay.training.composed import MEMBERS
 from seesay.training.train import train
 
+pytestmark = pytest.mark.slow  # two matchers and their gates are trained, several times
+
 UNCOMMON = """
 name: uncommon
 corpus: flickr8k

@@ -25,6 +25,8 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.train import train
 
+pytestmark = pytest.mark.slow  # a decoder is trained for each row of the table
+
 TEN, ONE, CONCEPTS = "efficientnet-lite0:ten", "efficientnet-lite0", "concepts"
 GENERATION = GenerationSettings()
 TABLE_1 = {
