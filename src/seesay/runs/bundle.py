@@ -24,7 +24,17 @@ from seesay.onnx import exported_networks, used_networks
 from seesay.paths import disk_errors
 from seesay.runs.card import model_card
 from seesay.runs.exported import EXPORT, WEIGHTS, Export, read_export
-from seesay.runs.run import NETWORKS, PRECOMPUTED, RECIPE, TEXT, VOCABULARY, Run, run_folder, shipped_runs
+from seesay.runs.run import (
+    NETWORKS,
+    PRECOMPUTED,
+    RECIPE,
+    TEXT,
+    VOCABULARY,
+    Run,
+    run_facts,
+    run_folder,
+    shipped_runs,
+)
 from seesay.text.concepts import FILE as CONCEPTS
 
 CARD, CONFIG = "README.md", "config.json"
@@ -116,7 +126,7 @@ def _fill(source: Path, target: Path, title: str, licence: str) -> str | None:
     for file in (*_COPIED, *graphs):
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
-    for encoder in Run.load(str(source), "cpu").facts.encoders:
+    for encoder in run_facts(str(source)).encoders:
         copy_tuned(encoder, source, target)
     run = Run.load(str(target), "cpu")
     if export is None:
@@ -164,13 +174,12 @@ def _needed_extra(run: Run) -> str | None:
 def _config(run: Run) -> dict[str, object]:
     """Describe the run as hubs of models expect it."""
     facts = run.facts
-    kind = read_export(run.folder)
     return {
         "model_type": "seesay",
         "library_name": "seesay",
         "seesay_version": __version__,
         "recipe": facts.name,
-        "matcher": kind.kind if kind else None,
+        "matcher": run.recipe.matcher.kind,
         "embedding_dim": run.dim if run.embeds else None,
         "image_encoders": list(facts.encoders),
         "sentence_encoder": facts.sentence_encoder,

@@ -128,15 +128,15 @@ class Run:
         folder = run_folder(name)
         if folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
-        export = read_export(folder) if module is None and device in (None, "cpu") else None
-        facts: RunFacts = export or run_recipe(folder)
-        adopt_encoders(facts, folder)
+        export = _run_export(folder) if module is None and device in (None, "cpu") else None
+        facts = export or run_recipe(folder)
         reader = facts.sentence_encoder
         text = load_sentence_encoder(reader, folder / TEXT) if reader else None
         run = cls(name, folder, Vocabulary.load(folder / VOCABULARY), text, export, device)
-        if export is None:
+        if not isinstance(facts, Export):
             with naming_extras():
                 from seesay.runs.trained import load_matcher
+            run.recipe = facts
             run.matcher = load_matcher(run, module)
         return run
 
@@ -430,9 +430,9 @@ def recipe_encoders(facts: RunFacts, device: str | None = None) -> list[ImageEnc
     return [load_image_encoder(name, device or default_device()) for name in facts.encoders]
 
 
-def array_dims(recipe: RunFacts) -> tuple[int, ...]:
-    """Return the widths of the arrays that the recipe's image features are joined from."""
-    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
+def array_dims(facts: RunFacts) -> tuple[int, ...]:
+    """Return the widths of the arrays that a recipe's or run's image features are joined from."""
+    return tuple(encoder.dims[name] for encoder in recipe_encoders(facts) for name in facts.arrays)
 
 
 def join_features(facts: RunFacts, arrays: Sequence[Arrays]) -> Vectors:
@@ -454,7 +454,7 @@ def run_recipe(folder: Path) -> Recipe:
     from seesay.recipes.load import read_recipe
 
     recipe = read_recipe(folder / RECIPE)
-    adopt_encoders(recipe, folder)
+    _adopt_encoders(recipe, folder)
     return recipe
 
 
@@ -467,12 +467,18 @@ def run_facts(name: str) -> RunFacts:
     if is_two_tower(name):
         return Run.load(name).facts
     folder = run_folder(name)
-    facts = read_export(folder) or run_recipe(folder)
-    adopt_encoders(facts, folder)
-    return facts
+    return _run_export(folder) or run_recipe(folder)
 
 
-def adopt_encoders(facts: RunFacts, folder: Path) -> None:
+def _run_export(folder: Path) -> Export | None:
+    """Read a run's export, if it has one, and make the image encoders of the run's own available."""
+    export = read_export(folder)
+    if export is not None:
+        _adopt_encoders(export, folder)
+    return export
+
+
+def _adopt_encoders(facts: RunFacts, folder: Path) -> None:
     """Make the encoders that a run brings available; raise a SeesayError if weights are missing."""
     use_networks_of(folder / NETWORKS)
     for encoder in facts.encoders:
