@@ -43,6 +43,14 @@ def siglip(transformers: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_siglip(transformers, tmp_path_factory.mktemp("models") / "siglip")
 
 
+@pytest.fixture(scope="module")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache that no other module of tests has written to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 FLICKR8K = ROOT.parent / "shared" / "flickr8k"
 
 

@@ -94,3 +94,17 @@ def byte_pairs() -> tuple[dict[str, int], list[tuple[str, str]]]:
     for letter in sorted(letters):
         vocabulary.setdefault(f"{letter}</w>", len(vocabulary))
     return vocabulary, [(first, second) for first, second in model["merges"]]
+
+
+# The beginning of a program that remembers in `opened` the names of the networks that it opens.
+REMEMBER_NETWORKS = """
+import sys
+from pathlib import Path
+import onnxruntime
+opened = []
+session = onnxruntime.InferenceSession
+def remembered(path, *args, **kwargs):
+    opened.append(Path(path).name)
+    return session(path, *args, **kwargs)
+onnxruntime.InferenceSession = remembered
+"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,10 @@ from seesay.search import Index
 from seesay.web.app import create_app
 from tests.end_to_end.command import seesay
 
-pytestmark = pytest.mark.slow  # every command is a process that imports a library of models
+# Slow: every command is a process that imports a library of models.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("own_cache")]
 
 RETRIEVAL = ("standard", "composition", "graded", "sentence-to-sentence", "k-shot")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,12 @@ from seesay.errors import SeesayError
 from seesay.runs.run import Run, run_facts
 from seesay.runs.two_tower import TwoTowerRun
 from seesay.search import Index
+from tests.small_towers import REMEMBER_NETWORKS
 
 SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 @pytest.fixture(scope="module")
@@ -116,16 +112,9 @@ def test_a_first_load_says_that_it_exports(
     assert not capsys.readouterr().err
 
 
-SEARCH = """
-import sys
-from pathlib import Path
-import onnxruntime
-opened = []
-session = onnxruntime.InferenceSession
-def remembered(path, *args, **kwargs):
-    opened.append(Path(path).name)
-    return session(path, *args, **kwargs)
-onnxruntime.InferenceSession = remembered
+SEARCH = (
+    REMEMBER_NETWORKS
+    + """
 from seesay.cli import main
 try:
     main(["search", sys.argv[1], "a red circle"])
@@ -135,6 +124,7 @@ assert opened == ["text.onnx"], opened
 heavy = {"torch", "transformers", "open_clip", "torchvision", "pydantic", "rich", "faiss", "yaml"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
+)
 
 
 def test_a_search_opens_the_text_tower_alone(clip: Path, scenes: Path, tmp_path: Path) -> None:

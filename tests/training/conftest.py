@@ -23,7 +23,12 @@ def exported(request: pytest.FixtureRequest) -> Iterator[None]:
     from seesay.training import composed, train
 
     with pytest.MonkeyPatch.context() as patch:
-        if Path(request.path).stem not in ("test_train", "test_composed", "test_fusion_recipes"):
+        if Path(request.path).stem not in (
+            "test_train",
+            "test_composed",
+            "test_fusion_recipes",
+            "test_adapter_recipe",
+        ):
             for module in (train, composed):
                 patch.setattr(module, "try_export", lambda run: None)
         yield

@@ -49,10 +49,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SEESAY_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
+def _every_module_has_its_own_cache(own_cache: None) -> None:
+    """See `own_cache`."""
 
 
 @pytest.fixture(scope="session")

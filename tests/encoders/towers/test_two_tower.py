@@ -20,6 +20,7 @@ from seesay.encoders.towers.opened import _from_export, _in_pytorch
 from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEncoder
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
+from tests.small_towers import REMEMBER_NETWORKS
 
 pytestmark = pytest.mark.filterwarnings("error:.*runs in PyTorch")
 SENTENCES = ["two black dogs in the snow .", "a café, at the lake!", "犬", "", "many words " * 60]
@@ -165,16 +166,9 @@ def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_p
     assert changed.text.fingerprint == first.text.fingerprint
 
 
-SECOND_START = """
-import sys
-from pathlib import Path
-import onnxruntime
-opened = []
-session = onnxruntime.InferenceSession
-def remembered(path, *args, **kwargs):
-    opened.append(Path(path).name)
-    return session(path, *args, **kwargs)
-onnxruntime.InferenceSession = remembered
+SECOND_START = (
+    REMEMBER_NETWORKS
+    + """
 from seesay.encoders.towers import load_two_tower
 tower = load_two_tower(sys.argv[1])
 assert tower.text.encode(["two dogs"]).shape == (1, tower.dim)
@@ -182,6 +176,7 @@ assert opened == ["text.onnx"], opened
 loaded = [name for name in ("torch", "transformers", "open_clip", "torchvision") if name in sys.modules]
 assert not loaded, loaded
 """
+)
 
 
 @pytest.mark.parametrize("library", ["transformers", "open_clip"])
