@@ -5,6 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from seesay.search.ann import Neighbours
+from seesay.search.hits import Place
 from seesay.search.store import Store
 
 DIM = 32
@@ -182,3 +183,29 @@ def test_recall_of_lists_that_are_probed_in_part(store, tmp_path) -> None:
     best = np.argsort(-(queries @ rows.T), axis=1)[:, :10] + 1
     hits = [len(set(near.search(q, 10)[0]) & set(truth)) for q, truth in zip(queries, best, strict=True)]
     assert np.mean(hits) >= 9.0
+
+
+@pytest.mark.parametrize("count", [300, 900])
+def test_pages_are_exact_to_the_last_item(store: Store, tmp_path: Path, count: int) -> None:
+    put(store, unit(count))
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    query, found = unit(1, seed=1)[0], list[int]()
+    ids, scores = near.search(query, 70)
+    while len(ids):
+        found += ids.tolist()
+        ids, scores = near.search(query, 70, after=Place(float(scores[-1]), int(ids[-1]), len(found)))
+    assert found == near.search(query, count)[0].tolist()
+
+
+def test_a_page_is_whole_though_items_came_before_it(store: Store, tmp_path: Path) -> None:
+    put(store, unit(900))
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    query = unit(1, seed=1)[0]
+    ids, scores = near.search(query, 10)
+    expected = near.search(query, 20)[0][10:]
+    put(store, np.repeat(query[None], 40, axis=0), "best")
+    near.refresh()
+    place = Place(float(scores[-1]), int(ids[-1]), 10)
+    assert near.search(query, 10, after=place)[0].tolist() == expected.tolist()

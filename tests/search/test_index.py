@@ -6,13 +6,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from seesay.errors import ImageError, SeesayError, UnavailableImageError
+from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
 from seesay.search.index import Index
+from seesay.search.query import Embedded, Image, Part, Query, Sentence
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, picture
 
@@ -294,6 +296,7 @@ def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Pat
 WALK = """
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from seesay.search.update import walk
 found = walk(Path(sys.argv[1]), Path(sys.argv[2]))
@@ -461,6 +464,7 @@ def test_progress_counts_the_files_to_do(index: Index, photos: Path) -> None:
 UPDATE = """
 import sys, time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from seesay.search import update
 from seesay.search.index import Index
@@ -511,3 +515,52 @@ def test_a_closed_index_says_so(index: Index) -> None:
     for use in (lambda: index.search("red"), lambda: index.add_sentences(["red"])):
         with pytest.raises(SeesayError, match="this index is closed"):
             use()
+
+
+def test_pages_follow_each_other_without_end(tmp_path: Path) -> None:
+    names = [f"{colour}-{other} {i}.png" for i, (colour, other) in enumerate(product(RGB, RGB))]
+    with Index.create(tmp_path / "index", Colours()) as index:
+        photos = tmp_path / "photos"
+        photos.mkdir()
+        for name in names:
+            (photos / name).write_bytes(picture(*name.split()[0].split("-")))
+        index.update_images(photos)
+        everything = [hit.id for hit in index.search("red", 100)]
+        page, pages = index.search("red", 7), []
+        while pages.append(page) or page.end is not None:
+            page = index.search("red", 7, after=page.end)
+        assert [hit.id for page in pages for hit in page] == everything
+        assert [len(page) for page in pages] == [7] * 5 + [1]
+
+        first = index.search("red", 7)
+        (photos / "red 99.png").write_bytes(picture("red", size=(70, 40)))  # comes before the second page
+        index.update_images(photos)
+        assert [hit.id for hit in index.search("red", 7, after=first.end)] == everything[7:14]
+
+
+def test_the_page_of_an_image_of_the_index_is_without_it(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    own = index.search("red", 1)[0].id
+    first = index.search(f"id:{own}", 2)
+    rest = index.search(f"id:{own}", 10, after=first.end)
+    assert own not in {hit.id for hit in [*first, *rest]}
+    assert len(first) + len(rest) == index.count("image") - 1
+
+
+def test_a_vector_stands_for_what_it_is_of(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    vector = index.embed_image(picture("red"))
+    query = Query((Part(Embedded("mine", vector)), Part(Sentence("blue"), -1.0)))
+    assert index.search(query) == index.search(
+        Query((Part(Image(picture("red"))), Part(Sentence("blue"), -1)))
+    )
+
+
+def test_queries_are_embedded_at_once_and_fail_one_by_one(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    queries = [Query.parse(text) for text in ("red", "id:999", "blue - red", "red - 1*red")]
+    red, missing, both, nothing = index.vectors(queries)
+    assert isinstance(missing, QueryError)
+    assert isinstance(nothing, QueryError)
+    for query, vector in zip(queries[::2], (red, both), strict=True):
+        assert index.search(query, vector=vector) == index.search(query)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
+from seesay.search.hits import Place
 from seesay.search.store import Changes, Kind, Store
 
 EXACT_UP_TO = 50_000
@@ -71,7 +72,11 @@ class Neighbours:
         self.generation = changes.generation
 
     def search(
-        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
+        self,
+        query: NDArray[np.float32],
+        k: int,
+        among: NDArray[np.int64] | None = None,
+        after: Place | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return ids and scores of the `k` best items, or fewer, for a vector (dim,), best first.
 
@@ -79,8 +84,24 @@ class Neighbours:
             query: (dim,).
             k: number of items.
             among: ids of the only items that count; these are all compared, so that the answer is exact.
+            after: the end of the page before; all items behind it are compared.
         """
-        if among is not None:
+        if after is None:
+            return self._best(query, k, among)
+        everything = self._ids if among is None else among
+        asked = after.seen + k
+        while True:
+            ids, scores = self._best(query, asked, everything)
+            behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
+            # Items may have come before that place since the page before was read.
+            if behind.sum() >= k or asked >= len(everything):
+                return ids[behind][:k], scores[behind][:k]
+            asked *= 2
+
+    def _best(
+        self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        if among is not None and among is not self._ids:
             among = np.intersect1d(among, self._ids)
         k = min(k, len(self._ids if among is None else among))
         if k == 0:
@@ -89,7 +110,7 @@ class Neighbours:
         if among is None:
             scores, ids = self._index.search(queries, k)
         elif isinstance(self._index, Exact):
-            scores, ids = self._index.search(queries, k, among)
+            scores, ids = self._index.search(queries, k, None if among is self._ids else among)
         else:
             scores, ids = _search_lists(self._index, queries, k, among)
         ids, scores = ids[0][ids[0] >= 0], scores[0][ids[0] >= 0]

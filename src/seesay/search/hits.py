@@ -49,11 +49,27 @@ class Hit:
         return values | {"path": str(root / self.path) if root else self.path}
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The end of a page of hits, behind which the next one begins.
+
+    Attributes:
+        score: of the last hit.
+        id: of the last hit; hits of equal scores are in the order of their ids.
+        seen: number of hits up to there.
+    """
+
+    score: float
+    id: int
+    seen: int
+
+
 class Answer(list[Hit]):
     """Hits, best first, and what there is to say about the query.
 
     Attributes:
         unknown_words: words of the query that mean nothing to the run, in lower case.
+        end: where the next page begins; None if there are no more hits.
 
     Example:
         >>> from seesay.search import Answer
@@ -62,13 +78,16 @@ class Answer(list[Hit]):
         (0, ('xyzzy',), {'results': [], 'unknown_words': ['xyzzy']})
     """
 
-    def __init__(self, hits: Iterable[Hit] = (), unknown_words: Sequence[str] = ()) -> None:
+    def __init__(
+        self, hits: Iterable[Hit] = (), unknown_words: Sequence[str] = (), end: Place | None = None
+    ) -> None:
         super().__init__(hits)
         self.unknown_words = tuple(unknown_words)
+        self.end = end
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
         """Return the answer with other hits, such as re-ranked ones."""
-        return Answer(hits, self.unknown_words)
+        return Answer(hits, self.unknown_words, self.end)
 
     def to_dict(self, root: Path | None = None) -> dict[str, object]:
         """Return plain values for JSON; paths are joined to `root`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -18,8 +18,8 @@ from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
 from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, load_embedder
 from seesay.search.filters import Filter
-from seesay.search.hits import Answer, Hit
-from seesay.search.query import Image, Indexed, Part, Query
+from seesay.search.hits import Answer, Hit, Place
+from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.seal import is_sealed
 from seesay.search.store import Item, Kind, Store
 from seesay.search.thumbnails import Thumbnails
@@ -206,7 +206,14 @@ class Index:
             self._refresh_and_save("sentence")
         return added
 
-    def search(self, query: str | Path | bytes | Query, k: int = 10, where: str | None = None) -> Answer:
+    def search(
+        self,
+        query: str | Path | bytes | Query,
+        k: int = 10,
+        where: str | None = None,
+        after: Place | None = None,
+        vector: NDArray[np.float32] | None = None,
+    ) -> Answer:
         """Return the `k` images that fit a query best, best first.
 
         Args:
@@ -215,6 +222,8 @@ class Index:
             k: number of results; images that the query names by their id are not among them.
             where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
                 images that it lets through are found, whatever else there is.
+            after: the `end` of the page before, of the same query and filter.
+            vector: of the query, if `vectors` has computed it.
 
         Raises:
             ImageError: an image of the query cannot be read or decoded.
@@ -224,8 +233,10 @@ class Index:
         asked = Query.of(query)
         own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
         among = self.store.matching(Filter.parse(where)) if where and where.strip() else None
-        hits = self._nearest("image", self._vector(asked), k + len(own), among)
-        return Answer([hit for hit in hits if hit.id not in own][:k], self._unknown_words(asked))
+        if vector is None:
+            vector = self.vector(asked)
+        found = self._nearest("image", vector, k, among, after, own)
+        return Answer(found, self._unknown_words(asked), found.end)
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` images most similar to an encoded image or an image file, best first.
@@ -241,7 +252,7 @@ class Index:
         Raises:
             ImageError: the image cannot be read or decoded.
         """
-        return Answer(self._nearest("sentence", self._embed_image(image, query=True), k))
+        return self._nearest("sentence", self.embed_image(image, query=True), k)
 
     def item(self, id_: int) -> Item | None:
         """Return the item of that id; None if there is none."""
@@ -259,7 +270,12 @@ class Index:
         file = (root / path).resolve()
         return file if file.is_relative_to(root.resolve()) and file.is_file() else None
 
-    def _embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
+    def embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
+        """Return the vector (dim,) of an encoded image or an image file; as a query's for sentences if so.
+
+        Raises:
+            ImageError: the image cannot be read or decoded.
+        """
         name = "the image" if isinstance(image, bytes) else str(image)
         data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
         vectors, (error,) = self.run.embed_image_files([data], [name], query)
@@ -268,15 +284,31 @@ class Index:
         row: NDArray[np.float32] = finite(vectors)[0]
         return row
 
-    def _vector(self, query: Query) -> NDArray[np.float32]:
-        """The vector (dim,) of a query.
+    def vector(self, query: Query) -> NDArray[np.float32]:
+        """Return the vector (dim,) of a query; raise as `search` does."""
+        (found,) = self.vectors([query])
+        if isinstance(found, SeesayError):
+            raise found
+        return found
+
+    def vectors(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | SeesayError]:
+        """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once.
 
         One part is searched for as it is. Several are the weighted sum of their unit vectors, which is
         scaled to length 1: so weights compare parts of all kinds, and scores stay cosines.
         """
-        texts = query.sentences
+        texts = [text for query in queries for text in query.sentences]
         sentences = iter(finite(self.run.embed_sentences(texts, query=True)) if texts else ())
-        rows = [self._row(part, sentences) for part in query.parts]
+        return [self._sum(query, [next(sentences) for _ in query.sentences]) for query in queries]
+
+    def _sum(
+        self, query: Query, sentences: Sequence[NDArray[np.float32]]
+    ) -> NDArray[np.float32] | SeesayError:
+        try:
+            remaining = iter(sentences)
+            rows = [self._row(part, remaining) for part in query.parts]
+        except SeesayError as error:
+            return error
         if len(rows) == 1:
             return rows[0]
         total = np.zeros(self.run.dim, np.float32)
@@ -284,13 +316,15 @@ class Index:
             total += part.weight * row / max(float(np.linalg.norm(row)), _TINY)
         length = float(np.linalg.norm(total))
         if length < _CANCELLED * sum(abs(part.weight) for part in query.parts):
-            raise QueryError("The parts of the query cancel each other out; change their weights.")
+            return QueryError("The parts of the query cancel each other out; change their weights.")
         unit: NDArray[np.float32] = total / np.float32(length)
         return unit
 
     def _row(self, part: Part, sentences: Iterator[NDArray[np.float32]]) -> NDArray[np.float32]:
+        if isinstance(part.term, Embedded):
+            return part.term.vector
         if isinstance(part.term, Image):
-            return self._embed_image(part.term.source)
+            return self.embed_image(part.term.source)
         if isinstance(part.term, Indexed):
             row = self.store.vector(part.term.id)
             if row is None:
@@ -304,20 +338,34 @@ class Index:
         return self.run.unknown_words(query.sentences)
 
     def _nearest(
-        self, kind: Kind, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None = None
-    ) -> list[Hit]:
+        self,
+        kind: Kind,
+        query: NDArray[np.float32],
+        k: int,
+        among: NDArray[np.int64] | None = None,
+        after: Place | None = None,
+        without: Collection[int] = (),
+    ) -> Answer:
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
         with self._searching:
             near = self._near[kind]
             near.refresh()
-            ids, scores = near.search(query, k, among)
-        items = self.store.items(ids.tolist())
-        return [
+            ids, scores = near.search(
+                query, k + len(without) + 1, among, after
+            )  # one tells that there are more
+        best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
+        items = self.store.items([id_ for id_, _ in best[:k]])
+        hits = [
             Hit(item.id, score, item.path, item.text, item.width, item.height)
-            for id_, score in zip(ids.tolist(), scores.tolist(), strict=True)
+            for id_, score in best[:k]
             if (item := items.get(id_)) is not None  # another process may have deleted it since the refresh
         ]
+        if len(best) <= k:
+            return Answer(hits)
+        last, score = best[k - 1]
+        seen = (after.seen if after is not None else 0) + k + len(without)
+        return Answer(hits, end=Place(score, last, seen))
 
     def _refresh_and_save(self, kind: Kind) -> None:
         with self._searching:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
 
@@ -69,7 +72,19 @@ class Indexed:
         return f"id:{self.id}"
 
 
-Term: TypeAlias = Sentence | Image | Indexed
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """Anything whose vector (dim,) is known; `name` says what it is. No query names one by its text."""
+
+    name: str
+    vector: NDArray[np.float32]
+
+    def __str__(self) -> str:
+        """Return the name."""
+        return self.name
+
+
+Term: TypeAlias = Sentence | Image | Indexed | Embedded
 
 
 @dataclass(frozen=True, slots=True)
