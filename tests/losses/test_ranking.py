@@ -64,6 +64,13 @@ def test_soft_margin_is_the_linear_program(drawn: tuple[Tensor, Tensor], price: 
 
 
 @given(BATCHES)
+def test_the_sum_is_the_mean_times_the_pairs(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    total = SoftMarginLoss(MARGIN, 2, reduction="sum")(scores, images)
+    assert total.item() == pytest.approx(len(scores) * SoftMarginLoss(MARGIN, 2)(scores, images).item())
+
+
+@given(BATCHES)
 def test_between_the_hard_margin_and_the_largest_violation(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
     assert torch.isclose(

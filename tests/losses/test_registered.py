@@ -262,6 +262,7 @@ def test_a_loss_goes_with_words_as_with_vectors() -> None:
     ("make", "message"),
     [
         (lambda: SoftMarginLoss(top_k=0), "top_k: wanted a whole number of at least 1, got 0"),
+        (lambda: SoftMarginLoss(reduction="max"), "reduction: wanted 'mean' or 'sum', got 'max'"),
         (lambda: MarginLoss(-1), "margin: wanted a finite number of at least 0, got -1"),
         (lambda: HingeRankLoss(math.nan), "margin: .* got nan"),
         (lambda: ContrastiveLoss(math.inf), "scale: .* got inf"),
@@ -299,5 +300,5 @@ def test_an_empty_batch_costs_nothing(loss: Loss, shape: tuple[int, ...], others
 
 
 def test_a_loss_prints_its_scalars() -> None:
-    assert repr(SoftMarginLoss(0.2, 1)) == "SoftMarginLoss(margin=0.2, top_k=1)"
+    assert repr(SoftMarginLoss(0.2, 1)) == "SoftMarginLoss(margin=0.2, top_k=1, reduction='mean')"
     assert repr(TripletLoss()) == "TripletLoss(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0))"

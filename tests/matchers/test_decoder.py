@@ -48,7 +48,7 @@ def sigmoid(x: Array) -> Array:
 def log_likelihood(decoder: Decoder, table: Tensor, image: Array, words: tuple[int, ...]) -> float:
     """Eq. 3 as printed, with the projection in front of Fᵀ; PyTorch keeps the gates as i, f, c, o."""
     w = {name: value.detach().numpy() for name, value in decoder.named_parameters()}
-    h, c, total = image, np.zeros(DIM), 0.0
+    h, c, total = DIM**0.5 * image, np.zeros(DIM), 0.0
     for read, next_word in zip((WORDS, *words), (*words, WORDS), strict=True):
         gates = w["lstm.weight_ih_l0"] @ table.numpy()[read] + w["lstm.bias_ih_l0"]
         i, f, new, o = np.split(gates + w["lstm.weight_hh_l0"] @ h + w["lstm.bias_hh_l0"], 4)
@@ -85,7 +85,9 @@ def test_packing_is_what_padding_and_a_mask_give(decoder: Decoder, table: Tensor
         if packed:
             loss = decoder.loss(vectors, sentences(*TEXTS), table)
         else:
-            states = decoder.lstm(table[read.T], (vectors[None], torch.zeros_like(vectors[None])))[0]
+            states = decoder.lstm(table[read.T], (DIM**0.5 * vectors[None], torch.zeros_like(vectors[None])))[
+                0
+            ]
             logits = decoder.logits(states, table).permute(1, 2, 0)
             loss = torch.nn.functional.cross_entropy(logits, target, reduction="sum") / len(TEXTS)
         gradients.append(torch.autograd.grad(loss, [vectors, *decoder.parameters()]))
@@ -108,7 +110,7 @@ def test_all_own_words_are_the_likeliest_after_those_before(decoder: Decoder, ta
     rows, lengths = torch.nn.utils.rnn.pad_packed_sequence(own, batch_first=True)
     assert lengths.tolist() == [len(text) + 1 for text in TEXTS]
     for vector, row, length in zip(images(len(TEXTS)), rows, lengths.tolist(), strict=True):
-        state = (vector[None, None], torch.zeros(1, 1, DIM).double())
+        state = (DIM**0.5 * vector[None, None], torch.zeros(1, 1, DIM).double())
         word = WORDS
         for place in range(length):
             assert row[place] == word

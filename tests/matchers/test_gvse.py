@@ -40,6 +40,40 @@ def probabilities(seed: int, images: int = 3, there: int = COUNT) -> Tensor:
     return rows.reshape(images, -1)
 
 
+class Classes:
+    """Pretrained vectors of classes, by chance."""
+
+    def class_vectors(self) -> np.ndarray:
+        return np.random.default_rng(0).standard_normal((1000, 384)).astype(np.float32)
+
+    def word_vectors(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        raise AssertionError(name)
+
+
+def test_names_are_the_classes_vectors_weighed_by_probability() -> None:
+    torch.manual_seed(0)
+    built = UncommonVSE(2 * 1000, S, instances=2, dim=H, steps=0, class_names=True).eval()
+    built.prepare(Classes())
+    of_classes = Classes().class_vectors().astype(float)
+    of_classes -= of_classes.mean(axis=0)
+    of_classes /= np.linalg.norm(of_classes, axis=1, keepdims=True)
+    p = torch.rand(1, 2, 1000).softmax(dim=2)
+    rows = []
+    for instance in p[0].double().numpy():
+        name = instance @ of_classes
+        both = np.concatenate([np.sqrt(instance), name / np.linalg.norm(name)])
+        rows.append(both / np.sqrt(2))
+    weight, bias = (each.detach().double().numpy() for each in built.image_map.parameters())
+    expected = weight @ np.mean(rows, axis=0) + bias
+    found = built.embed_images(p.reshape(1, -1)).detach().numpy()[0]
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
+
+
+def test_names_need_probabilities_of_classes() -> None:
+    with pytest.raises(SeesayError, match="instances are 7 numbers, not the probabilities of the 1000"):
+        UncommonVSE(COUNT * F, S, instances=COUNT, class_names=True)
+
+
 def sigmoid(x: np.ndarray) -> np.ndarray:
     return 1 / (1 + np.exp(-x))
 

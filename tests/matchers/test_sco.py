@@ -46,7 +46,8 @@ def test_gate_is_eq_2() -> None:
     for row in images.double().numpy():
         x, p = unit(row[:CONTEXT]), unit(row[CONTEXT:])
         p_hat, x_hat = unit(w["concepts.weight"] @ p), unit(w["context.weight"] @ x)
-        t = 1 / (1 + np.exp(-(w["concept_gate.weight"] @ p + w["context_gate.weight"] @ x)))
+        wide_p, wide_x = CONCEPTS**0.5 * p, CONTEXT**0.5 * x
+        t = 1 / (1 + np.exp(-(w["concept_gate.weight"] @ wide_p + w["context_gate.weight"] @ wide_x)))
         expected.append(t * p_hat + (1 - t) * x_hat)
     assert set(w) == {f"{name}.weight" for name in ("concepts", "context", "concept_gate", "context_gate")}
     assert np.allclose(model.image_map(images).detach(), expected, atol=1e-6)

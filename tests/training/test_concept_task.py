@@ -5,19 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.concepts import held_out_scores, save_head_inputs, save_held_out
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.concepts import image_concepts
+from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import ConceptCount, TrainingSummary
 from seesay.text.concepts import ConceptVocabulary
+from seesay.text.vocabulary import Vocabulary
+from seesay.training.concept_folds import score_held_out
+from seesay.training.concept_task import ConceptTask
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 
@@ -120,3 +127,50 @@ def test_it_matches_no_sentences(run: Run, corpus: Corpus) -> None:
 def test_a_recipe_that_cannot_be_is_refused(change: str) -> None:
     with pytest.raises(SeesayError, match="loss"):
         load_recipe("concepts", changes=[change])
+
+
+def test_matchers_learn_from_scores_of_heads_that_have_not_seen_the_images(
+    corpus: Corpus, tmp_path: Path
+) -> None:
+    """With folds a train image's scores are another head's; a val image's are the run's own."""
+    folded = train(load_recipe("concepts", changes=[*CHANGES, "matcher.folds=3"]), corpus, tmp_path / "run")
+    recipe = load_recipe(
+        "sco-cnp", changes=[f"encoders=['concepts:{folded.folder}']", "matcher.dim=8", "schedule.epochs=1"]
+    )
+    vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
+    task = SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
+    for split, features in (("train", task.data.features), ("val", task.val.features)):
+        own = split_inputs(recipe, corpus, split, vocabulary).features
+        assert (np.abs(features - own).max(axis=1) > 1e-3).all() == (split == "train")
+        assert ((features >= 0) & (features <= 1)).all()
+
+
+def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
+    run: Run, corpus: Corpus, tmp_path: Path
+) -> None:
+    """What an image's own labels are makes no difference to its score."""
+    recipe = run.recipe.model_copy(update={"matcher": run.recipe.matcher.model_copy(update={"folds": 2})})
+    scores = []
+    for changed in (False, True):
+        task = ConceptTask.from_corpus(recipe, corpus, run.vocabulary)
+        if changed:
+            first = np.random.default_rng(recipe.seed).permutation(len(task.targets)) % 2 == 0
+            task.targets[torch.from_numpy(first)] ^= True
+        view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
+        save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"])
+        score_held_out(task, view, 2, tmp_path)
+        names = [image.name for image in task.data.corpus.images]
+        scores.append(held_out_scores(f"concepts:{tmp_path}", names)["logits"])
+    same = np.isclose(*scores, atol=1e-4).all(axis=1)
+    assert (same == first).all()
+
+
+def test_held_out_scores_are_of_the_same_images(run: Run, tmp_path: Path) -> None:
+    assert held_out_scores("efficientnet-lite0:ten", ["a.jpg"]) is None
+    assert held_out_scores(f"concepts:{run.folder}", ["a.jpg"]) is None
+    with pytest.raises(SeesayError, match="is needed for training, and is not there"):
+        held_out_scores(f"concepts:{tmp_path}", ["a.jpg"])
+    save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"])
+    save_held_out(tmp_path, ["a.jpg"], np.zeros((1, 2), np.float32))
+    with pytest.raises(SeesayError, match=r"trained on other images \(b.jpg is not among them\)"):
+        held_out_scores(f"concepts:{tmp_path}", ["a.jpg", "b.jpg"])

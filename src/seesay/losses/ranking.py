@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from pydantic import Field
@@ -12,6 +12,8 @@ from torch.nn import functional
 from seesay.errors import SeesayError, check_whole
 from seesay.losses.base import Batch, ScoreLoss, check_equal_shapes, check_number, check_scores
 from seesay.losses.settings import LossSettings, register_loss
+
+Reduction = Literal["mean", "sum"]
 
 _NEVER = -1e4  # a score whose share of any batch is zero
 
@@ -29,6 +31,7 @@ class SoftMarginSettings(LossSettings):
     kind: Literal["soft-margin"] = "soft-margin"
     margin: float = Field(0.5, gt=0)
     top_k: int = Field(5, gt=0)
+    reduction: Reduction = "mean"
 
 
 class HingeRankSettings(LossSettings):
@@ -98,6 +101,8 @@ class SoftMarginLoss(ScoreLoss):
     Args:
         margin: m.
         top_k: C.
+        reduction: "mean" over the pairs, or their "sum", as printed with eq. 2 and 3 of GVSE, where a clip
+            of the gradients gives the sum a meaning.
 
     Example:
         >>> import torch
@@ -106,18 +111,20 @@ class SoftMarginLoss(ScoreLoss):
         tensor(0.4000)
     """
 
-    def __init__(self, margin: float = 0.5, top_k: int = 5) -> None:
+    def __init__(self, margin: float = 0.5, top_k: int = 5, reduction: Reduction = "mean") -> None:
         super().__init__()
         check_number("margin", margin)
         check_whole(1, top_k=top_k)
-        self.margin, self.top_k = margin, top_k
+        if reduction not in get_args(Reduction):
+            raise SeesayError(f"reduction: wanted 'mean' or 'sum', got {reduction!r}.")
+        self.margin, self.top_k, self.reduction = margin, top_k, reduction
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
         largest = min(self.top_k, len(scores))
         total = by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()
-        return total / max(len(scores), 1)
+        return total if self.reduction == "sum" else total / max(len(scores), 1)
 
 
 @register_loss(HingeRankSettings)

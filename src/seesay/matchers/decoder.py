@@ -1,8 +1,11 @@
 """The generative LSTM of SCO (Huang, Wu, Song, Wang, CVPR 2018), eq. 3: a sentence from an image vector.
 
-The image vector is the initial hidden state; the memory starts at zero. The printed output layer,
-softmax(Fᵀh + b), needs words as wide as the hidden state (the paper has D = 300 and H = 1024): here a
-matrix takes h to R^D first, so that F is word embedding and output layer in one, as printed.
+The image vector v is the initial hidden state; the memory starts at zero. Both are readings. Eq. 2 keeps v
+within the unit ball, where each of its H numbers is about 1/√H and the words of the sentence outweigh it: an
+LSTM that starts from v as printed hardly learns what the image shows. It starts from √H·v here, whose numbers
+are as large as those of later states. The printed output layer, softmax(Fᵀh + b), needs words as wide as
+the hidden state (the paper has D = 300 and H = 1024): here a matrix takes h to R^D first, so that F is word
+embedding and output layer in one, as printed.
 
 Word numbers are the vocabulary's. One mark more, the last row of F, stands before a sentence's first
 word and follows its last. `table` in what follows is Fᵀ, (G, D): the decoder's own embedding, or the
@@ -150,5 +153,6 @@ class Decoder(nn.Module):
 
 
 def _start(images: Tensor) -> State:
-    """The image vectors as hidden state, and a memory of zeros."""
-    return images[None].contiguous(), torch.zeros_like(images[None])
+    """√H times the image vectors (n, H) as hidden state, and a memory of zeros."""
+    hidden = (images * images.shape[1] ** 0.5)[None].contiguous()
+    return hidden, torch.zeros_like(hidden)

@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
-from seesay.matchers.base import EmbeddingMatcher, check_images
+from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
+from seesay.matchers.class_evidence import CLASSES
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
 from seesay.settings import Settings
 
-_AT_ONCE = 512  # images or sentences that a gate sees at a time
+NAME_DIM = 384  # width of the vectors of the classes' names
 
 
 class UncommonVSESettings(MatcherSettings):
@@ -37,6 +38,8 @@ class UncommonVSESettings(MatcherSettings):
     dim: int = Field(1024, gt=0)
     steps: int = Field(3, ge=0)
     attention: int = Field(512, gt=0)
+    dropout: float = Field(0.0, ge=0, lt=1)
+    class_names: bool = False
 
 
 class GateSettings(Settings):
@@ -108,9 +111,11 @@ class AttentionalLSTM(nn.Module):
         nn.init.zeros_(self.lstm.bias_hh)
         self.dim, self.steps = dim, steps
 
-    def forward(self, instances: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the state h_T, (n, H), and the saliencies p, (n, T, I), for instances (n, I, F)."""
-        missing = absent(instances)
+    def forward(self, instances: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the state h_T, (n, H), and the saliencies p, (n, T, I).
+
+        Instances are (n, I, F); `missing`, (n, I), says which are padding.
+        """
         mapped = self.image_map(instances)
         hidden = memory = instances.new_zeros(instances.shape[0], self.dim)
         saliencies = []
@@ -136,6 +141,9 @@ class UncommonVSE(EmbeddingMatcher):
         dim: H.
         steps: T; with 0 the image vector is a linear map of the instances' mean, without relation.
         attention: width of the hidden layer of f (eq. 1).
+        dropout: on the instances and the sentences' vectors while training.
+        class_names: whether an instance, the probabilities of ImageNet's classes, also has the mean of the
+            classes' sentence vectors that they give: what it may be called, also by words never trained on.
 
     Example:
         >>> import torch
@@ -156,6 +164,8 @@ class UncommonVSE(EmbeddingMatcher):
         dim: int = 1024,
         steps: int = 3,
         attention: int = 512,
+        dropout: float = 0.0,
+        class_names: bool = False,
     ) -> None:
         super().__init__()
         check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, instances=instances)
@@ -163,6 +173,9 @@ class UncommonVSE(EmbeddingMatcher):
         check_whole(0, steps=steps)
         self.image_dim, self.instances = image_dim, instances
         width = split_instances(image_dim, instances)
+        self.names = ClassNames(width) if class_names else None
+        width += NAME_DIM if class_names else 0
+        self.dropout = nn.Dropout(dropout)
         self.relation = AttentionalLSTM(width, dim, attention, steps) if steps else None
         self.image_map = None if steps else xavier(width, dim)
         self.sentence_map = xavier(sentence_dim, dim)
@@ -170,29 +183,69 @@ class UncommonVSE(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit image vectors, (n, H), from instances laid end to end, (n, I·F)."""
         instances = self._instances(images)
+        missing = absent(instances)
         if self.relation is not None:
-            return functional.normalize(self.relation(instances)[0], dim=1)
+            return functional.normalize(self.relation(self.dropout(instances), missing)[0], dim=1)
         assert self.image_map is not None
-        there = (~absent(instances)).to(instances.dtype)
-        mean = (instances * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
+        there = (~missing).to(instances.dtype)
+        mean = (self.dropout(instances) * there[..., None]).sum(dim=1) / there.sum(dim=1, keepdim=True)
         return functional.normalize(self.image_map(mean), dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit sentence vectors, (m, H)."""
         vectors = read_vectors(sentences, self.sentence_map.in_features, self.sentence_map.weight)
-        return functional.normalize(self.sentence_map(vectors), dim=1)
+        return functional.normalize(self.sentence_map(self.dropout(vectors)), dim=1)
 
     def saliencies(self, images: Tensor) -> Tensor:
         """Return how much each step attends to each instance, p of eq. 1: (n, T, I); for T > 0 alone."""
         if self.relation is None:
             raise SeesayError("this matcher averages instances; one with matcher.steps attends to them.")
         with torch.inference_mode():
-            found: Tensor = self.relation(self._instances(images))[1]
+            instances = self._instances(images)
+            found: Tensor = self.relation(instances, absent(instances))[1]
         return found
+
+    def prepare(self, pretrained: Pretrained) -> None:
+        """Take the classes' vectors; a saved run carries them."""
+        if self.names is not None:
+            self.names.prepare(torch.from_numpy(pretrained.class_vectors()))
 
     def _instances(self, images: Tensor) -> Tensor:
         check_images(images, self.image_dim)
-        return described(images, self.instances, self.sentence_map.weight.dtype)
+        dtype = self.sentence_map.weight.dtype
+        instances = described(images, self.instances, dtype)
+        if self.names is None:
+            return instances
+        named: Tensor = self.names(images.view(instances.shape).to(dtype), instances)
+        return named
+
+
+class ClassNames(nn.Module):
+    """The names that probabilities of ImageNet's classes give, as vectors: nothing in it is learned.
+
+    ConSE (Norouzi et al. 2014): an instance is the mean of the classes' vectors, weighed by probability.
+    """
+
+    classes: Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        if classes != CLASSES:
+            raise SeesayError(
+                f"matcher.class_names: instances are {classes} numbers, not the probabilities of the "
+                f"{CLASSES} ImageNet classes; leave it out."
+            )
+        self.register_buffer("classes", torch.zeros(CLASSES, NAME_DIM))
+
+    def prepare(self, vectors: Tensor) -> None:
+        """Take the classes' unit vectors, (1000, 384)."""
+        self.classes.copy_(functional.normalize(vectors - vectors.mean(dim=0), dim=1))
+
+    def forward(self, probabilities: Tensor, instances: Tensor) -> Tensor:
+        """Lay the names of probabilities (n, I, 1000) beside instances (n, I, F), in unit length again."""
+        names = functional.normalize(probabilities @ self.classes, dim=2)
+        joined: Tensor = torch.cat([instances, names], dim=2) * 0.5**0.5
+        return joined
 
 
 class Gate(nn.Module):

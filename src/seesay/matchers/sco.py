@@ -57,7 +57,8 @@ class GatedFusion(nn.Module):
     """The gated fusion unit, eq. 2: v = t ⊙ ‖W_l p‖₂ + (1 - t) ⊙ ‖W_g x‖₂ with t = σ(U_l p + U_g x).
 
     `sum` adds the two instead, and where there is only one of them it is all. Context x and concept
-    scores p are brought to unit length first.
+    scores p are brought to unit length first. The gate's are then scaled by the square roots of their widths:
+    of unit vectors, whose numbers are small, t would be 1/2 everywhere and the gate a sum.
 
     Args:
         kind: as `fusion` of `SCO`.
@@ -90,7 +91,8 @@ class GatedFusion(nn.Module):
         concepts, context = _unit(self.concepts, p), _unit(self.context, x)
         if self.context_gate is None or self.concept_gate is None:
             return concepts + context
-        gate = torch.sigmoid(self.concept_gate(p) + self.context_gate(x))
+        of_concepts, of_context = p.shape[1] ** 0.5 * p, x.shape[1] ** 0.5 * x
+        gate = torch.sigmoid(self.concept_gate(of_concepts) + self.context_gate(of_context))
         return gate * concepts + (1 - gate) * context
 
 
@@ -201,12 +203,21 @@ def _unit(matrix: nn.Linear | None, vectors: Tensor) -> Tensor:
 
 
 class ConceptSettings(MatcherSettings):
-    """Settings of `ConceptClassifier`; `count` is how many concepts are wanted at most."""
+    """Settings of `ConceptClassifier`.
+
+    Attributes:
+        count: how many concepts are wanted at most.
+        hidden: width of a layer before the output layer; 0 for none.
+        dropout: before the output layer.
+        folds: into how many the train images are dealt, each scored by a classifier that learned from the
+            others: what a matcher of concepts then learns from. 0 to score them by the classifier itself.
+    """
 
     kind: Literal["concepts"] = "concepts"
     count: int = Field(256, gt=0)
     hidden: int = Field(0, ge=0)
     dropout: float = Field(0.0, ge=0, lt=1)
+    folds: int = Field(0, ge=0)
 
     def build(self, inputs: MatcherInputs) -> ConceptClassifier:
         """Return the classifier of the vocabulary's words, the unknown one left out."""

@@ -18,13 +18,19 @@ AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES
 
 
 class OptimizerSettings(Settings):
-    """Adam (AdamW if `weight_decay` is not zero) or SGD; `grad_clip` is the maximum norm of the gradients."""
+    """Adam (AdamW if `weight_decay` is not zero) or SGD.
+
+    Attributes:
+        grad_clip: the largest gradient that is applied: by `clip`, the norm of all gradients together, or
+            the absolute value of each of their numbers.
+    """
 
     kind: Literal["adam", "sgd"] = "adam"
     lr: float = Field(1e-3, gt=0)
     weight_decay: float = Field(0.0, ge=0)
     momentum: float = Field(0.0, ge=0, lt=1)
     grad_clip: float | None = Field(None, gt=0)
+    clip: Literal["norm", "value"] = "norm"
 
     @field_validator("momentum")
     @classmethod

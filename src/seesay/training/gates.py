@@ -20,7 +20,7 @@ from statistics import fmean
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
@@ -35,7 +35,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.callbacks import Tell
-from seesay.training.loop import lr_factor, new_optimizer
+from seesay.training.loop import clip_gradients, lr_factor, new_optimizer
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
@@ -149,8 +149,7 @@ def train_gate(
                 total += loss.item() / len(steps)
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
-                if recipe.optimizer.grad_clip is not None:
-                    nn.utils.clip_grad_norm_(gate.parameters(), recipe.optimizer.grad_clip)
+                clip_gradients(recipe.optimizer, gate.parameters())
                 optimizer.step()
             of_val = best.look(epoch, gate, val, device)
             if tell is not None:

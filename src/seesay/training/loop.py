@@ -95,8 +95,7 @@ class Loop:
             )
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        if self.recipe.optimizer.grad_clip is not None:
-            nn.utils.clip_grad_norm_(self.matcher.parameters(), self.recipe.optimizer.grad_clip)
+        clip_gradients(self.recipe.optimizer, self.matcher.parameters())
         self.optimizer.step()
         return loss.item() / len(losses)
 
@@ -117,6 +116,16 @@ def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter
         )
     kind = torch.optim.AdamW if settings.weight_decay else torch.optim.Adam
     return kind(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
+
+
+def clip_gradients(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> None:
+    """Clip gradients in place as a recipe says, by their norm or each number by itself."""
+    if settings.grad_clip is None:
+        return
+    if settings.clip == "value":
+        nn.utils.clip_grad_value_(parameters, settings.grad_clip)
+    else:
+        nn.utils.clip_grad_norm_(parameters, settings.grad_clip)
 
 
 def lr_factor(schedule: ScheduleSettings, progress: float) -> float:

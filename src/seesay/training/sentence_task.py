@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from seesay.data.corpus import Corpus
+from seesay.encoders.images.concepts import held_out_scores
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
@@ -90,6 +91,7 @@ class SentenceTask:
     teacher: Teacher | None = None
     class_pairs: ClassPairs | None = None
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
+    kept: Tensor | None = None  # the features of the train split on a GPU
 
     @classmethod
     def from_corpus(
@@ -97,6 +99,7 @@ class SentenceTask:
     ) -> SentenceTask:
         """Make the task of a corpus; images whose features are missing are encoded first."""
         train, val = (split_inputs(recipe, corpus, split, vocabulary, encoder) for split in ("train", "val"))
+        train = _with_held_out_concepts(recipe, train)
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
         return cls(
@@ -122,8 +125,15 @@ class SentenceTask:
 
     def losses(self, matcher: nn.Module, batch: Positions, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, one for each member of an ensemble."""
-        features = torch.from_numpy(self.data.features[batch[0]]).to(device)
-        return self.losses_of(matcher, features, batch, device)
+        return self.losses_of(matcher, self._features_of(batch[0], device), batch, device)
+
+    def _features_of(self, images: NDArray[np.int64], device: str) -> Tensor:
+        """Features (n, d) of train images by position; a GPU keeps those of all, so none travel again."""
+        if device == "cpu":
+            return torch.from_numpy(self.data.features[images])
+        if self.kept is None:
+            self.kept = torch.from_numpy(self.data.features).to(device)
+        return self.kept[torch.from_numpy(images).to(device)]
 
     def losses_of(self, matcher: nn.Module, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
         """Return the same from the images' features, (n, d)."""
@@ -175,6 +185,22 @@ class SentenceTask:
     def broken_images(self) -> tuple[str, ...]:
         """Return the images that cannot be decoded, and why."""
         return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
+
+
+def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:
+    """The train split with the concepts of heads that were not trained on its images, where they are kept."""
+    names = [image.name for image in train.corpus.images]
+    widths = iter(train.image_dims)
+    features, start = train.features, 0
+    for encoder in recipe.encoders:
+        scores = held_out_scores(encoder, names)
+        for array in recipe.arrays:
+            width = next(widths, 0)
+            if scores is not None:
+                features = features if features is not train.features else train.features.copy()
+                features[:, start : start + width] = scores[array]
+            start += width
+    return replace(train, features=features)
 
 
 def _class_pairs(

@@ -40,7 +40,9 @@ from seesay.training import checkpoint
 from seesay.training.callbacks import Callback, told
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
+from seesay.training.concept_folds import score_held_out
 from seesay.training.concept_runs import with_concept_runs
+from seesay.training.concept_task import ConceptTask
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
 from seesay.training.start import copy_weights, recipe_from
@@ -118,6 +120,8 @@ def _train(
             if resume and (out / checkpoint.FILE).is_file():
                 loop.restore()
             best, history = loop.run()
+            if isinstance(task, ConceptTask):
+                score_held_out(task, run, loop.state.best_epoch, out)
     save_weights(out, best, task.image_dims)
     draw_curves(history, out)
     summarize(run, corpus, task, history).save(out)

@@ -16,7 +16,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from seesay.encoders import TunedName, kind_of, register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
@@ -25,11 +25,12 @@ from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
-from seesay.paths import read_small_json, replace_text
+from seesay.paths import read_small_json, replace_text, replacing
 
 CONCEPT_ENCODERS = ("concepts", "concepts-regions")
 REGIONS = 50  # the paper's r, the whole image among them
 HEAD_INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
+_HELD_OUT = "held-out.safetensors"
 _CROPS_AT_ONCE = 32  # that the network sees
 
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and bias (out,)
@@ -79,9 +80,7 @@ class StoredHead(NamedTuple):
 
     def scores(self, arrays: Arrays) -> Arrays:
         """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
-        logits = _apply(self.layers, np.concatenate([arrays[name] for name in self.arrays], axis=1))
-        # tanh does not overflow.
-        return {"pooled": 0.5 + 0.5 * np.tanh(0.5 * logits), "logits": logits}
+        return _scores(_apply(self.layers, np.concatenate([arrays[name] for name in self.arrays], axis=1)))
 
     def fingerprint(self, base: ImageEncoder) -> str:
         """Identify head and base encoder."""
@@ -179,6 +178,44 @@ def keep_concepts(name: str, folder: Path) -> str:
     kept = save_tuned(name, load_file(head.path), folder, about)
     adopt_tuned(kept, folder)
     return kept
+
+
+def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32]) -> None:
+    """Keep in a run's folder the logits (n, K) of train images by heads that were not trained on them."""
+    text = np.frombuffer("\n".join(names).encode(), np.uint8)
+    with replacing(folder / _HELD_OUT) as beside:
+        save_file({"names": text, "logits": logits}, beside)
+
+
+def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
+    """Return the arrays of train images by heads of a run that were not trained on them, n rows each.
+
+    None if the encoder is none of a run's concepts, or its run keeps no such scores.
+
+    Raises:
+        SeesayError: the run is gone, or was trained on other images.
+    """
+    run = encoder.partition(":")[2]
+    if kind_of(encoder) != "concepts" or not run:
+        return None
+    if not (Path(run) / HEAD_INPUTS).is_file():
+        raise SeesayError(f"Encoder '{encoder}': the run {run} is needed for training, and is not there.")
+    if not (path := Path(run) / _HELD_OUT).is_file():
+        return None
+    tensors = load_file(path)
+    row = {name: i for i, name in enumerate(tensors["names"].tobytes().decode().split("\n"))}
+    missing = next((name for name in names if name not in row), None)
+    if missing is not None:
+        raise SeesayError(
+            f"Encoder '{encoder}': {run} was trained on other images ({missing} is not among them); "
+            "train the concepts on this corpus."
+        )
+    return _scores(tensors["logits"][[row[name] for name in names]])
+
+
+def _scores(logits: NDArray[np.float32]) -> Arrays:
+    """Sigmoids and logits, (n, K) each; tanh does not overflow."""
+    return {"pooled": 0.5 + 0.5 * np.tanh(0.5 * logits), "logits": logits}
 
 
 def _layers(path: Path) -> tuple[Layer, ...]:
