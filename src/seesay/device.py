@@ -1,8 +1,13 @@
-"""The device that a user chose for everything: --device, or the environment variable SEESAY_DEVICE."""
+"""Where PyTorch computes: what a user chose (--device, SEESAY_DEVICE), else a GPU if there is one."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from importlib.util import find_spec
+
+from seesay.errors import SeesayError, naming_extras
 
 VARIABLE = "SEESAY_DEVICE"
 
@@ -18,3 +23,33 @@ def choose_device(device: str | None) -> None:
         os.environ.pop(VARIABLE, None)
     else:
         os.environ[VARIABLE] = device
+
+
+def default_device() -> str:
+    """Return what SEESAY_DEVICE names, else "cuda" if PyTorch is installed and sees a GPU, else "cpu"."""
+    if chosen := chosen_device():
+        return checked_device(chosen)
+    if "torch" not in sys.modules and not (find_spec("torch") and _has_gpu_driver()):
+        return "cpu"  # without importing PyTorch, which takes two seconds
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def checked_device(device: str) -> str:
+    """Return the name of a device; raise a SeesayError unless PyTorch has it here."""
+    if device == "cpu":
+        return device  # without importing PyTorch
+    with naming_extras():
+        import torch
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
+        raise SeesayError(
+            f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'
+        ) from failure
+    return device
+
+
+def _has_gpu_driver() -> bool:
+    return bool(shutil.which("nvidia-smi") or shutil.which("rocminfo"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -130,8 +131,12 @@ assert not heavy & set(sys.modules), heavy & set(sys.modules)
 def test_a_search_opens_the_text_tower_alone(clip: Path, scenes: Path, tmp_path: Path) -> None:
     with Index.open_or_create(tmp_path / "index", f"transformers:{clip}") as index:
         index.update_images(scenes / "images")
+    driver = tmp_path / "bin" / "nvidia-smi"  # where there is a GPU, PyTorch is imported to use it
+    driver.parent.mkdir()
+    driver.touch(mode=0o755)
+    environment = os.environ | {"PATH": f"{driver.parent}{os.pathsep}{os.environ['PATH']}"}
     command = [sys.executable, "-c", SEARCH, str(tmp_path / "index")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 10
 

@@ -63,11 +63,11 @@ def test_it_is_exported(run: Run) -> None:
     assert isinstance(matcher, Adapter)
     with torch.inference_mode():
         wanted = (
-            matcher.embed_images(torch.from_numpy(features)),
-            matcher.embed_sentences(run.prepare(texts).to_tensors()),
+            matcher.embed_images(torch.from_numpy(features).to(run.device)),
+            matcher.embed_sentences(run.prepare(texts).to_tensors(run.device)),
         )
     for mine, theirs in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(mine, theirs.numpy(), atol=TOLERANCE)
+        np.testing.assert_allclose(mine, theirs.cpu().numpy(), atol=TOLERANCE)
 
 
 def test_two_models_are_refused(clip: Path, siglip: Path, scenes: Path, tmp_path: Path) -> None:

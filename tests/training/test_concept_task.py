@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus, Sentence
+from seesay.device import default_device
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.concepts import held_out_scores, save_head_inputs, save_held_out
 from seesay.encoders.images.encode import encode_images
@@ -92,7 +93,7 @@ def test_regions_are_measured(run: Run, corpus: Corpus) -> None:
 def test_concepts_of_an_image_are_the_encoders_best(run: Run, corpus: Corpus) -> None:
     data = corpus.images[0].source.read()  # type: ignore[union-attr]
     found = image_concepts(run, data, "a", 3)
-    encoder = load_image_encoder(f"concepts:{run.folder}")
+    encoder = load_image_encoder(f"concepts:{run.folder}", default_device())
     scores = encode_images([encoder], [data], ["a"]).arrays[0]["pooled"][0]
     assert [each.score for each in found] == sorted(scores.tolist(), reverse=True)[:3]
     assert found[0].word == run.vocabulary.words[int(scores.argmax())]

@@ -57,7 +57,7 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     np.testing.assert_allclose(again.scores(inputs.features, inputs.sentences), scores, atol=1e-4)
     assert TrainingSummary.load(tmp_path / "run").train.cut_sentences == 0
     start, known = word_vectors(run.vocabulary.words)
-    table = run.matcher.get_parameter("words.weight").detach().numpy()[1:]
+    table = run.matcher.get_parameter("words.weight").detach().cpu().numpy()[1:]
     tuned = np.linalg.norm(table - start, axis=1)[known]
     assert tuned.max() > 1e-3
     assert tuned.max() < 3  # it began at GloVe, whose vectors are about 5 long

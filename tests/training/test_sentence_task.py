@@ -44,9 +44,8 @@ def test_a_teacher_scores_as_its_run(corpus: Corpus, teacher: Run) -> None:
     loaded = Teacher.from_run(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
     scores = teacher.scores(np.asarray(data.features), data.sentences)
-    assert np.allclose(
-        loaded.scores((images, sentences), "cpu"), scores[np.ix_(images, sentences)], atol=1e-5
-    )
+    found = loaded.scores((images, sentences), teacher.device).cpu()
+    assert np.allclose(found, scores[np.ix_(images, sentences)], atol=1e-5)
 
 
 def test_the_student_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run, tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def features(
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.data.readers import read_corpus
+    from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.encode import fill_stores
-    from seesay.runs.run import default_device
 
     chosen = load_image_encoder(encoder, default_device())
     report = fill_stores([chosen], out, read_corpus(folder, data_format).images)

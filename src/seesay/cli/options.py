@@ -25,8 +25,7 @@ def _print_version(wanted: bool) -> None:
 
 def _choose_device(device: str | None) -> str | None:
     if device is not None:
-        from seesay.device import choose_device
-        from seesay.runs.run import checked_device
+        from seesay.device import checked_device, choose_device
 
         choose_device(checked_device(device))
     return device

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.images import source_size
+from seesay.device import default_device
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import fill_regions
@@ -21,7 +22,7 @@ from seesay.progress import progress
 from seesay.protocols.base import PROTOCOLS, Options, RetrievalResult
 from seesay.protocols.subject import Subject
 from seesay.runs.inputs import split_inputs
-from seesay.runs.run import Run, default_device
+from seesay.runs.run import Run
 from seesay.runs.scores import MatrixScores
 from seesay.runs.sentences import prepare_sentences
 from seesay.text.chunker import noun_phrases

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
+from seesay.device import default_device
 from seesay.encoders import kind_of
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
@@ -23,7 +24,7 @@ from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import histograms
 from seesay.runs.gates import gate_values
 from seesay.runs.inputs import Inputs
-from seesay.runs.run import PRECOMPUTED, Run, default_device, recipe_encoders
+from seesay.runs.run import PRECOMPUTED, Run, recipe_encoders
 from seesay.text.concepts import FILE, ConceptVocabulary, concept_targets
 
 _CONCEPTS = 8  # of an image

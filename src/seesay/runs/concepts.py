@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from seesay.device import default_device
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.matchers.sco import ConceptClassifier
-from seesay.runs.run import Run, default_device
+from seesay.runs.run import Run
 from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import PhraseCorpus
+from seesay.device import default_device
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.regions.base import load_region_encoder, region_features
 from seesay.encoders.regions.store import Regions, fill_regions
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.schema import Recipe
-from seesay.runs.run import default_device
 from seesay.runs.sentences import PreparedSentences, number_words
 from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.vocabulary import Vocabulary

@@ -12,19 +12,16 @@ encoders/*.onnx        packaged encoders, if the run was exported to be used whe
 from __future__ import annotations
 
 import hashlib
-import shutil
-import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.device import chosen_device
+from seesay.device import chosen_device, default_device
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images, read_or_encode
@@ -386,30 +383,6 @@ def check_one_score(run: Run) -> None:
             f"{run.name}: its scores depend on whether the image or the sentence is the query; re-ranking "
             "needs one score a pair. Use the sum of the metrics (recipe gvse-sum), or do not re-rank."
         )
-
-
-def default_device() -> str:
-    """Return what SEESAY_DEVICE names, else "cuda" if PyTorch is installed and sees a GPU, else "cpu"."""
-    if chosen := chosen_device():
-        return checked_device(chosen)
-    if "torch" not in sys.modules and not (find_spec("torch") and _has_gpu_driver()):
-        return "cpu"  # without importing PyTorch, which takes two seconds
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-def checked_device(device: str) -> str:
-    """Return the name of a device; raise a SeesayError unless PyTorch has it here."""
-    if device == "cpu":
-        return device  # without importing PyTorch
-    with naming_extras():
-        from seesay.runs.trained import check_device
-    return check_device(device)
-
-
-def _has_gpu_driver() -> bool:
-    return bool(shutil.which("nvidia-smi") or shutil.which("rocminfo"))
 
 
 def recipe_encoders(facts: RunFacts, device: str | None = None) -> list[ImageEncoder]:

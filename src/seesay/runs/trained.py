@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from seesay.device import checked_device
 from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import SentenceEncoder, save_sentence_encoder
 from seesay.errors import SeesayError
@@ -79,7 +79,7 @@ def load_matcher(run: Run, module: nn.Module | None = None) -> nn.Module:
         raise SeesayError(
             f"{path}: not the weights of {run.folder / RECIPE} ({misfit}); train again."
         ) from failure
-    return matcher.eval().to(check_device(run.device))
+    return matcher.eval().to(checked_device(run.device))
 
 
 def save_inputs(run: Run) -> None:
@@ -98,17 +98,6 @@ def save_weights(folder: Path, weights: Mapping[str, Tensor], image_dims: Sequen
     kept = {key: value.contiguous() for key, value in weights.items()}
     with replacing(folder / WEIGHTS) as beside:
         save_file(kept, beside, {_IMAGE_DIMS: json.dumps(list(image_dims))})
-
-
-def check_device(device: str) -> str:
-    """Return the name of a device; raise a SeesayError unless PyTorch has it here."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
-        raise SeesayError(
-            f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'
-        ) from failure
-    return device
 
 
 def module_device(module: nn.Module) -> str:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.device import checked_device
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.towers import TowerName, load_two_tower
 from seesay.errors import naming_extras
 from seesay.runs.backend import Backend, Rows, Vectors, inner_products
-from seesay.runs.run import Run, checked_device, default_device
+from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
@@ -101,7 +102,7 @@ class TwoTowerRun(Run):
 
     def __init__(self, name: str, device: str | None = None) -> None:
         parsed = TowerName.parse(name)  # absolute: an index records it, and is searched from anywhere
-        device = checked_device(device) if device else default_device()
+        device = checked_device(device) if device else None
         self._towers = load_two_tower(str(parsed), device)
         folder = parsed.export_folder()
         super().__init__(str(parsed), folder, Vocabulary([]), self._towers.text, device=device)

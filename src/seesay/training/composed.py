@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.device import default_device
 from seesay.encoders import untuned
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.errors import SeesayError
@@ -21,7 +22,7 @@ from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
 from seesay.runs.export import try_export
 from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import RECIPE, Run, default_device
+from seesay.runs.run import RECIPE, Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS

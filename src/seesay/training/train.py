@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.device import default_device
 from seesay.encoders.images.concepts import keep_concepts
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
@@ -29,7 +30,6 @@ from seesay.runs.run import (
     TEXT,
     VOCABULARY,
     Run,
-    default_device,
     run_recipe,
 )
 from seesay.runs.text_inputs import fitted_sentence_encoder

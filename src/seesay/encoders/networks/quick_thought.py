@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_sequence
 
+from seesay.device import default_device
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.progress import progress
 
@@ -29,7 +30,7 @@ def train_lstm(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         lstm = nn.LSTM(dim, width)
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        device = default_device()
         lstm.to(device).train()
         vectors, words = torch.from_numpy(bags.vectors).to(device), _sentences(bags)
         optimizer = torch.optim.Adam(lstm.parameters(), lr=_RATE)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from seesay.device import default_device
 from seesay.encoders.towers.names import TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
@@ -45,26 +46,31 @@ class OpenTowers:
     tokens: Callable[[], Tokens] | None
 
 
-def open_towers(name: TowerName, device: str = "cpu") -> OpenTowers:
+def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
     """Open towers; they are exported the first time, and opened from there ever after.
 
-    On a GPU images and many sentences at once are encoded by PyTorch, which is loaded when the first come.
+    On a GPU images and many sentences at once are encoded by PyTorch. It is looked for when the first come,
+    so that a search does not import PyTorch.
     """
     folder = name.export_folder()
     if not ((folder / "tower.json").is_file() or _exported(name, folder)):
-        return _in_pytorch(name, device)
+        return _in_pytorch(name, device or default_device())
     exported = _from_export(folder)
     return exported if device == "cpu" else _on_device(exported, name, device)
 
 
-def _on_device(exported: OpenTowers, name: TowerName, device: str) -> OpenTowers:
+def _on_device(exported: OpenTowers, name: TowerName, device: str | None) -> OpenTowers:
+    def towers() -> OpenTowers:
+        chosen = device or default_device()
+        return exported if chosen == "cpu" else _in_pytorch(name, chosen)
+
     def image(pixels: NDArray[np.uint8]) -> Vectors:
-        return _in_pytorch(name, device).image(pixels)
+        return towers().image(pixels)
 
     def text(ids: Ids, mask: Ids) -> Vectors:
-        towers = exported if len(ids) < _MANY else _in_pytorch(name, device)
-        assert towers.text is not None
-        return towers.text(ids, mask)
+        network = (exported if len(ids) < _MANY else towers()).text
+        assert network is not None
+        return network(ids, mask)
 
     return replace(exported, image=image, text=None if exported.text is None else text)
 

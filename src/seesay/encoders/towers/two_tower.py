@@ -108,7 +108,7 @@ class TwoTower:
         return np.asarray(self.logit_scale * images @ sentences.T + self.logit_bias, np.float32)
 
 
-def load_two_tower(name: str, device: str = "cpu") -> TwoTower:
+def load_two_tower(name: str, device: str | None = None) -> TwoTower:
     """Load a model by its name, LIBRARY:MODEL.
 
     The first load exports both towers, which run in ONNX Runtime; on a GPU images run in PyTorch, and many
@@ -116,7 +116,7 @@ def load_two_tower(name: str, device: str = "cpu") -> TwoTower:
 
     Args:
         name: such as "open_clip:ViT-B-32/laion2b_s34b_b79k" or "transformers:./folder".
-        device: "cpu" or a device of PyTorch.
+        device: "cpu" or a device of PyTorch; by default a GPU if there is one.
 
     Raises:
         SeesayError: there is no such library or model, it has no text tower, its library is not installed,
