@@ -324,3 +324,41 @@ def test_widths_that_are_no_whole_numbers_are_named(kind: str) -> None:
     for dims in ((0, 0), (-6, 0), (2.5, 0)):
         with pytest.raises(SeesayError, match=r"(image_dims?|instances): wanted|image_dim.* wanted"):
             settings_of(kind).build(replace(INPUTS, image_dims=dims))
+
+
+REGULARISED = ["vse++", "sco", "order-embeddings", "embedding-network", "similarity-network"]
+
+
+def _regularised(kind: str, **changes: object) -> Matcher:
+    torch.manual_seed(0)
+    built = settings_of(kind, **changes).build(INPUTS)
+    assert isinstance(built, Matcher)
+    return built
+
+
+@pytest.mark.parametrize("kind", REGULARISED)
+def test_standardised_features_have_no_scale_and_no_mean(kind: str) -> None:
+    built = _regularised(kind, standardise=True, **({"dropout": 0} if "network" in kind else {}))
+    images, sentences = torch.rand(16, sum(DIMS)), _sentences(16)
+    moved = 30 * images + torch.arange(sum(DIMS))
+    built.train()
+    assert torch.allclose(built(images, sentences), built(moved, sentences), atol=1e-3)
+    built.eval()  # the statistics that training saw stay
+    assert not torch.allclose(built(images, sentences), built(moved, sentences), atol=1e-2)
+
+
+@pytest.mark.parametrize("kind", REGULARISED)
+@pytest.mark.parametrize("side", ["image_dropout", "sentence_dropout"])
+def test_dropout_is_for_training(kind: str, side: str) -> None:
+    built = _regularised(kind, **{side: 0.5}, **({"dropout": 0} if "network" in kind else {}))
+    images, sentences = torch.rand(6, sum(DIMS)), _sentences(6)
+    built.train()
+    assert not torch.allclose(built(images, sentences), built(images, sentences))
+    built.eval()
+    assert torch.equal(built(images, sentences), built(images, sentences))
+
+
+def _sentences(count: int) -> Sentences:
+    generator = torch.Generator().manual_seed(5)
+    words = torch.randint(WORDS, (3 * count,), generator=generator)
+    return Sentences(words, torch.full((count,), 3), torch.rand(count, VECTOR, generator=generator))

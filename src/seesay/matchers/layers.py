@@ -22,18 +22,24 @@ class ScoreLayer(nn.Linear):
 
 
 class WordLSTM(nn.Module):
-    """An LSTM over words; its state after the last one is the sentence's vector."""
+    """An LSTM over words; its state after the last one is the sentence's vector.
 
-    def __init__(self, vocabulary_size: int, word_dim: int, dim: int) -> None:
+    Dropout is applied to the words' vectors and to that state.
+    """
+
+    def __init__(self, vocabulary_size: int, word_dim: int, dim: int, dropout: float = 0.0) -> None:
         super().__init__()
         self.embedding = word_embedding(vocabulary_size, word_dim)
         self.lstm = nn.LSTM(word_dim, dim)
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, sentences: Sentences) -> Tensor:
         """Return the states, (m, dim)."""
         if not len(sentences):
             return self.embedding.weight.new_zeros(0, self.lstm.hidden_size)
-        return last_states(self.lstm, sentences, self.embedding(sentences.words))
+        words = self.dropout(self.embedding(sentences.words))
+        state: Tensor = self.dropout(last_states(self.lstm, sentences, words))
+        return state
 
 
 def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) -> Tensor:
@@ -58,6 +64,16 @@ def word_embedding(vocabulary_size: int, word_dim: int) -> nn.Embedding:
     embedding = nn.Embedding(vocabulary_size, word_dim)
     nn.init.uniform_(embedding.weight, -0.1, 0.1)
     return embedding
+
+
+def standardised(width: int, standardise: bool) -> nn.Module:
+    """Return a layer that brings features (n, width) to mean 0 and variance 1, or one that leaves them."""
+    return nn.BatchNorm1d(width, affine=False) if standardise else nn.Identity()
+
+
+def image_input(width: int, standardise: bool, dropout: float) -> nn.Sequential:
+    """Return a layer that standardises features (n, width), if that is wanted, and drops some."""
+    return nn.Sequential(standardised(width, standardise), nn.Dropout(dropout))
 
 
 def xavier(width: int, out: int, kind: type[nn.Linear] = nn.Linear, bias: bool = True) -> nn.Linear:

@@ -30,6 +30,9 @@ class OrderEmbeddingsSettings(MatcherSettings):
     kind: Literal["order-embeddings"] = "order-embeddings"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
+    standardise: bool = False
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
 
 @register_matcher(OrderEmbeddingsSettings)
@@ -41,6 +44,9 @@ class OrderEmbeddings(PairMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        image_dropout: on the image features while training.
+        sentence_dropout: on the words' vectors and on the sentence's while training.
 
     Example:
         >>> import torch
@@ -51,9 +57,19 @@ class OrderEmbeddings(PairMatcher):
         True
     """
 
-    def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        dim: int = 1024,
+        word_dim: int = 300,
+        standardise: bool = False,
+        image_dropout: float = 0.0,
+        sentence_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.maps = VSEPlusPlus(image_dim, vocabulary_size, dim, word_dim)
+        dropouts = (standardise, image_dropout, sentence_dropout)
+        self.maps = VSEPlusPlus(image_dim, vocabulary_size, dim, word_dim, *dropouts)
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Return non-negative unit vectors, (n, dim)."""

@@ -17,7 +17,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.layers import WordLSTM, word_embedding, xavier
+from seesay.matchers.layers import WordLSTM, image_input, word_embedding, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 from seesay.settings import Settings
@@ -44,13 +44,17 @@ class SCOSettings(MatcherSettings):
     max_length: int = Field(50, gt=0)
     fusion: Fusion = "gate"
     generation: GenerationSettings | None = None
+    standardise: bool = False
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
     def build(self, inputs: MatcherInputs) -> SCO:
         """Return the matcher with its initial weights."""
         of = self.generation or GenerationSettings()
         generation = (self.generation is not None, of.weight, of.role, of.sampling, of.shared)
+        inner = (self.standardise, self.image_dropout, self.sentence_dropout)
         dims, words = inputs.image_dims, inputs.vocabulary_size
-        return SCO(dims, words, self.dim, self.word_dim, self.max_length, self.fusion, *generation)
+        return SCO(dims, words, self.dim, self.word_dim, self.max_length, self.fusion, *generation, *inner)
 
 
 class GatedFusion(nn.Module):
@@ -115,6 +119,9 @@ class SCO(EmbeddingMatcher):
         sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
             ones, growing from none in the first epoch to this in the last.
         shared_words: whether LSTM and decoder have one word embedding.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        image_dropout: on the image features while training.
+        sentence_dropout: on the words' vectors and on the sentence's while training.
 
     Example:
         >>> import torch
@@ -140,15 +147,20 @@ class SCO(EmbeddingMatcher):
         generation_role: Role = "supervision",
         sampling: float = 0.0,
         shared_words: bool = False,
+        standardise: bool = False,
+        image_dropout: float = 0.0,
+        sentence_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_whole(1, image_dims=image_dims)
         check_whole(1, dim=dim, word_dim=word_dim, max_length=max_length)
         self.image_dim, self.max_length = sum(image_dims), max_length
         self.generation_weight, self.sampling = generation_weight, sampling
+        self.image_input = image_input(self.image_dim, standardise, image_dropout)
         self.image_map = GatedFusion(fusion, image_dims, dim)
         shared = generates and shared_words
-        self.reader = WordLSTM(vocabulary_size + 1 if shared else vocabulary_size, word_dim, dim)
+        words_read = vocabulary_size + 1 if shared else vocabulary_size
+        self.reader = WordLSTM(words_read, word_dim, dim, sentence_dropout)
         self.decoder = Decoder(vocabulary_size, word_dim, dim) if generates else None
         own_words = generates and not shared
         self.written_words = word_embedding(vocabulary_size + 1, word_dim) if own_words else None
@@ -184,7 +196,7 @@ class SCO(EmbeddingMatcher):
 
     def _image_vectors(self, images: Tensor) -> Tensor:
         check_images(images, self.image_dim, next(self.image_map.parameters()))
-        vectors: Tensor = self.image_map(images)
+        vectors: Tensor = self.image_map(self.image_input(images))
         return vectors
 
     def _read(self, sentences: SentencesLike) -> Sentences:

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
-from seesay.matchers.layers import ScoreLayer, WordLSTM, xavier
+from seesay.matchers.layers import ScoreLayer, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -31,6 +31,9 @@ class BranchSettings(MatcherSettings):
     dropout: float = Field(0.5, ge=0, lt=1)
     lstm: int = Field(0, ge=0)
     word_dim: int = Field(256, gt=0)
+    standardise: bool = False
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
     @property
     def reads_words(self) -> bool:
@@ -71,6 +74,9 @@ class _TwoBranch(Matcher):
         dropout: float = 0.5,
         lstm: int = 0,
         word_dim: int = 256,
+        standardise: bool = False,
+        image_dropout: float = 0.0,
+        sentence_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         check_whole(
@@ -87,14 +93,17 @@ class _TwoBranch(Matcher):
                 f"must be equal, got {image_hidden} and {sentence_hidden}."
             )
         self.image_dim, self.sentence_dim, self.vocabulary_size = image_dim, sentence_dim, vocabulary_size
-        self.branches = nn.ModuleDict({"lstm": WordLSTM(vocabulary_size, word_dim, lstm)} if lstm else {})
+        reader = WordLSTM(vocabulary_size, word_dim, lstm, sentence_dropout) if lstm else None
+        self.branches = nn.ModuleDict({"lstm": reader} if reader is not None else {})
+        self.image_input = image_input(image_dim, standardise, image_dropout)
+        self.sentence_dropout = nn.Dropout(sentence_dropout)
         self.branches["image_map"] = _branch(image_dim, image_hidden, dim, dropout, linear)
         self.branches["sentence_map"] = _branch(lstm or sentence_dim, sentence_hidden, dim, dropout, linear)
 
     def image_vectors(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim)."""
         check_images(images, self.image_dim, next(self.branches["image_map"].parameters()))
-        return functional.normalize(self.branches["image_map"](images), dim=1)
+        return functional.normalize(self.branches["image_map"](self.image_input(images)), dim=1)
 
     def sentence_vectors(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
@@ -102,7 +111,7 @@ class _TwoBranch(Matcher):
             read = self.branches["lstm"](read_words(sentences, self.vocabulary_size))
         else:
             like = next(self.branches["sentence_map"].parameters())
-            read = read_vectors(sentences, self.sentence_dim, like)
+            read = self.sentence_dropout(read_vectors(sentences, self.sentence_dim, like))
         return functional.normalize(self.branches["sentence_map"](read), dim=1)
 
 
@@ -121,6 +130,9 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
         dropout: after the hidden layers.
         lstm: width of the LSTM; 0 for none.
         word_dim: width of its word embedding.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        image_dropout: on the image features while training.
+        sentence_dropout: on the LSTM's words and state, or on the sentence encoder's vectors, while training.
 
     Example:
         >>> import torch
@@ -168,10 +180,14 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
         dropout: float = 0.5,
         lstm: int = 0,
         word_dim: int = 256,
+        standardise: bool = False,
+        image_dropout: float = 0.0,
+        sentence_dropout: float = 0.0,
         head: Sequence[int] = (512, 256),
     ) -> None:
         sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
-        super().__init__(*sides, *widths, linear, dropout, lstm, word_dim)
+        inputs = (standardise, image_dropout, sentence_dropout)
+        super().__init__(*sides, *widths, linear, dropout, lstm, word_dim, *inputs)
         width = image_hidden if linear else dim
         layers: list[nn.Module] = []
         for out in head:

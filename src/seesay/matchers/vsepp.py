@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import last_states, word_embedding, xavier
+from seesay.matchers.layers import image_input, last_states, word_embedding, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -21,6 +21,9 @@ class VSEPlusPlusSettings(MatcherSettings):
     kind: Literal["vse++"] = "vse++"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
+    standardise: bool = False
+    image_dropout: float = Field(0.0, ge=0, lt=1)
+    sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
 
 @register_matcher(VSEPlusPlusSettings)
@@ -32,6 +35,9 @@ class VSEPlusPlus(EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        image_dropout: on the image features while training.
+        sentence_dropout: on the words' vectors and on the sentence's while training.
 
     Example:
         >>> import torch
@@ -44,9 +50,20 @@ class VSEPlusPlus(EmbeddingMatcher):
 
     tunable = True
 
-    def __init__(self, image_dim: int, vocabulary_size: int, dim: int = 1024, word_dim: int = 300) -> None:
+    def __init__(
+        self,
+        image_dim: int,
+        vocabulary_size: int,
+        dim: int = 1024,
+        word_dim: int = 300,
+        standardise: bool = False,
+        image_dropout: float = 0.0,
+        sentence_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         check_whole(1, image_dim=image_dim, dim=dim, word_dim=word_dim)
+        self.image_input = image_input(image_dim, standardise, image_dropout)
+        self.dropout = nn.Dropout(sentence_dropout)
         self.image_map = xavier(image_dim, dim)
         self.embedding = word_embedding(vocabulary_size, word_dim)
         self.gru = nn.GRU(word_dim, dim)
@@ -54,11 +71,14 @@ class VSEPlusPlus(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, dim); features are brought to unit length first, as its authors do."""
         check_images(images, self.image_map.in_features, self.image_map.weight)
-        return functional.normalize(self.image_map(functional.normalize(images, dim=1)), dim=1)
+        return functional.normalize(
+            self.image_map(functional.normalize(self.image_input(images), dim=1)), dim=1
+        )
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors, (m, dim)."""
         read = read_words(sentences, self.embedding.num_embeddings)
         if not len(read):
             return self.embedding.weight.new_zeros(0, self.gru.hidden_size)
-        return functional.normalize(last_states(self.gru, read, self.embedding(read.words)), dim=1)
+        words = self.dropout(self.embedding(read.words))
+        return functional.normalize(self.dropout(last_states(self.gru, read, words)), dim=1)
