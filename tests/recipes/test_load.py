@@ -260,6 +260,7 @@ def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:
         "weight_decay": 0.0,
         "momentum": 0.0,
         "grad_clip": None,
+        "clip": "norm",
     }
     path = tmp_path / "resolved.yaml"
     path.write_text(dump_recipe(recipe), encoding="utf-8")
