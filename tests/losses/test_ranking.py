@@ -7,8 +7,15 @@ from scipy.optimize import linprog
 from scipy.stats import entropy
 from torch import Tensor
 
+from seesay.errors import SeesayError
 from seesay.losses.pairs import PairMarginLoss
-from seesay.losses.ranking import ContrastiveLoss, DistillationLoss, MarginLoss, SoftMarginLoss
+from seesay.losses.ranking import (
+    ContrastiveLoss,
+    DistillationLoss,
+    HingeRankLoss,
+    MarginLoss,
+    SoftMarginLoss,
+)
 
 MARGIN = 0.5
 
@@ -125,3 +132,48 @@ def test_sentences_of_one_image_are_not_negatives(loss) -> None:
     value.backward()
     assert value.item() == 0.0
     assert not scores.grad.any()
+
+
+@settings(deadline=None, max_examples=30)
+@given(BATCHES, st.integers(1, 8))
+def test_a_slack_of_each_negative_keeps_its_largest_violations(
+    drawn: tuple[Tensor, Tensor], price: int
+) -> None:
+    scores, images = drawn
+    n, total = len(scores), 0.0
+    for j in range(n):  # as a negative sentence of every image, and a negative image of every sentence
+        others = [i for i in range(n) if images[i] != images[j]]
+        for column in (scores[:, j], scores[j, :]):
+            violations = sorted(
+                (max(0.0, MARGIN - float(scores[i, i] - column[i])) for i in others), reverse=True
+            )
+            total += sum(violations[:price])
+    loss = SoftMarginLoss(MARGIN, price, slack="negative")
+    assert loss(scores, images).item() == pytest.approx(total / n, abs=1e-7)
+
+
+def test_an_unknown_slack_is_refused() -> None:
+    with pytest.raises(SeesayError, match="slack: wanted 'query' or 'negative', got 'pair'"):
+        SoftMarginLoss(slack="pair")  # type: ignore[arg-type]
+
+
+@given(BATCHES)
+def test_active_hinges_are_counted(drawn: tuple[Tensor, Tensor]) -> None:
+    scores, images = drawn
+    both = [MARGIN - s + t > 0 for s, negatives in queries(scores, images) for t in negatives]
+    by_image = [MARGIN - s + t > 0 for s, negatives in queries(scores, images)[::2] for t in negatives]
+    for loss, above in (
+        (MarginLoss(MARGIN), both),
+        (SoftMarginLoss(MARGIN, 2), both),
+        (HingeRankLoss(MARGIN), by_image),
+    ):
+        assert loss.active_share is None
+        loss(scores, images)
+        assert loss.active_share is not None
+        assert loss.active_share.item() == pytest.approx(np.mean(above) if above else 0)
+
+
+def test_a_loss_without_hinges_has_no_active_ones() -> None:
+    loss = ContrastiveLoss()
+    loss(torch.eye(3), torch.arange(3))
+    assert loss.active_share is None

@@ -300,5 +300,7 @@ def test_an_empty_batch_costs_nothing(loss: Loss, shape: tuple[int, ...], others
 
 
 def test_a_loss_prints_its_scalars() -> None:
-    assert repr(SoftMarginLoss(0.2, 1)) == "SoftMarginLoss(margin=0.2, top_k=1, reduction='mean')"
+    assert repr(SoftMarginLoss(0.2, 1)) == (
+        "SoftMarginLoss(margin=0.2, top_k=1, reduction='mean', slack='query')"
+    )
     assert repr(TripletLoss()) == "TripletLoss(margin=0.05, top_k=10, weights=(1, 1.5, 0, 0))"

@@ -193,7 +193,7 @@ def test_the_later_of_two_changes_counts() -> None:
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
         ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'epochs'\?"),
         ("epochs=5", r"key 'epochs': no such key; did you mean 'schedule\.epochs'\?"),
-        ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch\."),
+        ("schedule.zeal=5", r"no such key; there are: epochs, patience, shape, step_epoch, average\."),
         ("schedule.epochs=0", r"key 'schedule\.epochs': input should be greater than 0"),
         ("schedule.epochs=many", r"key 'schedule\.epochs': input should be a valid integer"),
         ("schedule.shape=zigzag", r"key 'schedule\.shape'.*'constant', 'cosine' or 'step'"),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
@@ -69,6 +70,18 @@ class Loss(nn.Module):
     learns_concepts: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
     full_batches: ClassVar[bool] = False
+    _active_share: Tensor | None = None
+
+    @property
+    def active_share(self) -> Tensor | None:
+        """The share of hinges above zero, of those that the last loss compared; None for other losses."""
+        return self._active_share
+
+    def note_hinges(self, *hinges: Tensor, count: Tensor | int | None = None) -> None:
+        """Remember how many hinges are above zero, of `count`, or of all that are given."""
+        above = torch.stack([(hinge > 0).sum() for hinge in hinges]).sum()
+        total = sum(hinge.numel() for hinge in hinges) if count is None else count
+        self._active_share = (above / total).nan_to_num()  # there may be no hinge
 
     def extra_repr(self) -> str:
         """Return the loss's numbers by name, for its `repr`."""

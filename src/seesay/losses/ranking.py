@@ -14,6 +14,7 @@ from seesay.losses.base import Batch, ScoreLoss, check_equal_shapes, check_numbe
 from seesay.losses.settings import LossSettings, register_loss
 
 Reduction = Literal["mean", "sum"]
+Slack = Literal["query", "negative"]
 
 _NEVER = -1e4  # a score whose share of any batch is zero
 
@@ -32,6 +33,7 @@ class SoftMarginSettings(LossSettings):
     margin: float = Field(0.5, gt=0)
     top_k: int = Field(5, gt=0)
     reduction: Reduction = "mean"
+    slack: Slack = "query"
 
 
 class HingeRankSettings(LossSettings):
@@ -88,6 +90,7 @@ class MarginLoss(ScoreLoss):
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
+        self.note_hinges(by_image, by_sentence, count=2 * _negatives(image_ids).sum())
         return (by_image.sum() + by_sentence.sum()) / max(len(scores), 1)
 
 
@@ -103,6 +106,8 @@ class SoftMarginLoss(ScoreLoss):
         top_k: C.
         reduction: "mean" over the pairs, or their "sum", as printed with eq. 2 and 3 of GVSE, where a clip
             of the gradients gives the sum a meaning.
+        slack: what has a slack of its own: each "query", or, as the paper's index says, each "negative", of
+            whose violations then the `top_k` largest count.
 
     Example:
         >>> import torch
@@ -111,19 +116,29 @@ class SoftMarginLoss(ScoreLoss):
         tensor(0.4000)
     """
 
-    def __init__(self, margin: float = 0.5, top_k: int = 5, reduction: Reduction = "mean") -> None:
+    def __init__(
+        self,
+        margin: float = 0.5,
+        top_k: int = 5,
+        reduction: Reduction = "mean",
+        slack: Slack = "query",
+    ) -> None:
         super().__init__()
         check_number("margin", margin)
         check_whole(1, top_k=top_k)
         if reduction not in get_args(Reduction):
             raise SeesayError(f"reduction: wanted 'mean' or 'sum', got {reduction!r}.")
-        self.margin, self.top_k, self.reduction = margin, top_k, reduction
+        if slack not in get_args(Slack):
+            raise SeesayError(f"slack: wanted 'query' or 'negative', got {slack!r}.")
+        self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
-        largest = min(self.top_k, len(scores))
-        total = by_image.topk(largest).values.sum() + by_sentence.topk(largest).values.sum()
+        self.note_hinges(by_image, by_sentence, count=2 * _negatives(image_ids).sum())
+        largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
+        total = by_image.topk(largest, dim=along).values.sum()
+        total = total + by_sentence.topk(largest, dim=along).values.sum()
         return total if self.reduction == "sum" else total / max(len(scores), 1)
 
 
@@ -148,7 +163,9 @@ class HingeRankLoss(ScoreLoss):
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
-        return violations(scores, image_ids, self.margin)[0].sum() / max(len(scores), 1)
+        by_image, _ = violations(scores, image_ids, self.margin)
+        self.note_hinges(by_image, count=_negatives(image_ids).sum())
+        return by_image.sum() / max(len(scores), 1)
 
 
 @register_loss(ContrastiveSettings)
@@ -235,11 +252,16 @@ def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor
         sentence (row j: the query is sentence j).
     """
     check_scores(scores, image_ids)
-    negative = image_ids[:, None] != image_ids[None, :]
+    negative = _negatives(image_ids)
     matching = scores.diagonal()
     by_image = functional.relu(margin - matching[:, None] + scores) * negative
     by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative
     return by_image, by_sentence
+
+
+def _negatives(image_ids: Tensor) -> Tensor:
+    """Which pairs are of different images, (n, n)."""
+    return image_ids[:, None] != image_ids[None, :]
 
 
 def _same_image(scores: Tensor, image_ids: Tensor) -> Tensor:

@@ -123,8 +123,15 @@ class EmbeddingMatcher(Matcher):
         return self.embed_sentences(sentences)
 
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
-        """Return the inner products (n, m): cosines, where embeddings have unit length."""
-        return self.embed_images(images) @ self.embed_sentences(sentences).T
+        """Return the inner products (n, m): cosines, where embeddings have unit length.
+
+        They are in single precision under autocast too: half precision would tie scores.
+        """
+        rows, columns = self.embed_images(images), self.embed_sentences(sentences)
+        if not torch.is_autocast_enabled(rows.device.type):
+            return rows @ columns.T
+        with torch.autocast(rows.device.type, enabled=False):
+            return rows.float() @ columns.float().T
 
 
 class PairMatcher(Matcher):

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import word_embedding
+from seesay.matchers.layers import standardised, word_embedding
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -28,6 +28,7 @@ class IRMatchSettings(MatcherSettings):
     word_dim: int = Field(300, gt=0)
     widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
     dropout: float = Field(0.0, ge=0, lt=1)
+    standardise: bool = False
 
 
 class SentenceCNN(nn.Module):
@@ -126,6 +127,7 @@ class IRMatch(EmbeddingMatcher):
         word_dim: width of the word embedding.
         widths: of the convolution's windows; they share `dim` evenly.
         dropout: on both sides while training.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them.
 
     Example:
         >>> import torch
@@ -146,11 +148,13 @@ class IRMatch(EmbeddingMatcher):
         word_dim: int = 300,
         widths: Sequence[int] = (1, 2, 3, 4, 5, 6),
         dropout: float = 0.0,
+        standardise: bool = False,
     ) -> None:
         super().__init__()
         if not widths:
             raise SeesayError("widths: wanted at least one, got none.")
         check_whole(1, image_dim=image_dim, dim=dim, word_dim=word_dim, widths=widths)
+        self.standard = standardised(image_dim, standardise)
         self.image_map = nn.Linear(image_dim, dim)
         self.sentence_cnn = SentenceCNN(vocabulary_size, word_dim, dim, widths)
         self.dropout = nn.Dropout(dropout)
@@ -158,7 +162,7 @@ class IRMatch(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors by eq. 1, (n, dim)."""
         check_images(images, self.image_map.in_features, self.image_map.weight)
-        return functional.normalize(self.image_map(self.dropout(images)), dim=1)
+        return functional.normalize(self.image_map(self.dropout(self.standard(images))), dim=1)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
         """Return unit vectors by eq. 2, (m, dim)."""

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.matchers.sentences import Sentences, check_vocabulary, word_places
+from seesay.matchers.sentences import UNKNOWN, Sentences, check_vocabulary, word_places
 
 
 class ScoreLayer(nn.Linear):
@@ -58,12 +58,46 @@ def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) 
     return state[0]
 
 
-def word_embedding(vocabulary_size: int, word_dim: int) -> nn.Embedding:
+class WordEmbedding(nn.Embedding):
+    """An embedding of a vocabulary's words, row 0 the unknown word's, with small uniform weights.
+
+    Training finds embeddings by this class when a recipe names the vectors that they start from.
+    """
+
+    def __init__(self, vocabulary_size: int, word_dim: int) -> None:
+        check_vocabulary(vocabulary_size)
+        super().__init__(vocabulary_size, word_dim)
+        nn.init.uniform_(self.weight, -0.1, 0.1)
+
+    @torch.no_grad()
+    def start_from(self, vectors: Tensor, known: Tensor, std: float) -> None:
+        """Start words from pretrained vectors; the unknown word starts at zero, others stay random.
+
+        The vectors are centred, turned to their principal components, of which the first are kept if they are
+        wider than the embedding, and scaled. Components that narrower ones lack stay random.
+
+        Args:
+            vectors: of all words but the unknown one, (V - 1, d); the embedding may have further rows.
+            known: which of them are words' vectors, (V - 1,) boolean.
+            std: of the numbers that they are scaled to.
+        """
+        given = vectors[known].double()
+        if not len(given):
+            return
+        centred = given - given.mean(dim=0)
+        _, axes = torch.linalg.eigh(centred.T @ centred)
+        components = centred @ axes.flip(1)[:, : self.embedding_dim]
+        # An axis has no sign of its own; this one does not depend on the machine.
+        components *= components.gather(0, components.abs().argmax(dim=0, keepdim=True)).sign()
+        components *= std / components.std().clamp_min(torch.finfo(components.dtype).tiny)
+        rows = 1 + known.nonzero()[:, 0]
+        self.weight[rows, : components.shape[1]] = components.to(self.weight)
+        self.weight[UNKNOWN] = 0
+
+
+def word_embedding(vocabulary_size: int, word_dim: int) -> WordEmbedding:
     """Return an embedding of words with small uniform weights."""
-    check_vocabulary(vocabulary_size)
-    embedding = nn.Embedding(vocabulary_size, word_dim)
-    nn.init.uniform_(embedding.weight, -0.1, 0.1)
-    return embedding
+    return WordEmbedding(vocabulary_size, word_dim)
 
 
 def standardised(width: int, standardise: bool) -> nn.Module:

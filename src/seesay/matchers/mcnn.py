@@ -37,7 +37,7 @@ from torch.nn import functional
 
 from seesay.errors import check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
-from seesay.matchers.layers import ScoreLayer
+from seesay.matchers.layers import ScoreLayer, standardised
 from seesay.matchers.sentences import (
     UNKNOWN,
     WORD_VECTOR_DIMS,
@@ -142,7 +142,7 @@ class MatchingCNN(PairMatcher):
         self.layers = nn.ModuleList(map(rectified, inputs, (*maps, hidden)))
         self.score_map = ScoreLayer(hidden, 1)
         self.dropout = nn.Dropout(dropout)
-        self.standard = nn.BatchNorm1d(image_dim, affine=False) if standardise else nn.Identity()
+        self.standard = standardised(image_dim, standardise)
         self.image_dropout = nn.Dropout(image_dropout)
 
     def prepare(self, pretrained: Pretrained) -> None:

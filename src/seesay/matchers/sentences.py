@@ -113,6 +113,13 @@ class Sentences:
         places = torch.arange(int(lengths.sum()), device=lengths.device) + shift
         return Sentences(self.words[places], lengths, self.vectors[chosen])
 
+    def with_unknown(self, share: float) -> Sentences:
+        """Return the sentences with a random share of their words replaced by the unknown word."""
+        if not share or not self.words.numel():
+            return self
+        kept = torch.rand(self.words.shape, device=self.words.device) >= share
+        return Sentences(torch.where(kept, self.words, UNKNOWN), self.lengths, self.vectors)
+
     def truncated(self, max_length: int) -> Sentences:
         """Return the sentences without what follows their first `max_length` words."""
         lengths = self.lengths
@@ -176,7 +183,8 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
         tensor([2])
     """
     read = as_sentences(sentences)
-    if vocabulary_size is not None and len(read.words):
+    # On a GPU reading two numbers would wait for all that is under way there; an index fails there anyway.
+    if vocabulary_size is not None and len(read.words) and not read.words.is_cuda:
         least, most = (int(number) for number in read.words.aminmax())
         if least < 0 or most >= vocabulary_size:
             raise SeesayError(

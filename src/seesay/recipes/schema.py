@@ -41,12 +41,29 @@ class OptimizerSettings(Settings):
 
 
 class ScheduleSettings(Settings):
-    """Epochs, early stopping after `patience` epochs without a better val mR, and the shape of the rate."""
+    """Epochs, early stopping after `patience` epochs without a better val mR, and the shape of the rate.
+
+    With `average`, such as 0.99, an exponential moving average of the weights is measured and kept instead of
+    the weights themselves: after each step that share of it stays.
+    """
 
     epochs: int = Field(30, gt=0)
     patience: int | None = Field(None, gt=0)
     shape: Literal["constant", "cosine", "step"] = "constant"
     step_epoch: int = Field(15, gt=0)
+    average: float | None = Field(None, gt=0, lt=1)
+
+
+class WordSettings(Settings):
+    """Pretrained vectors that a matcher's word embedding starts from.
+
+    Attributes:
+        vectors: `glove`, or a sentence encoder that reads each word as a sentence.
+        std: the standard deviation of the numbers that they are scaled to.
+    """
+
+    vectors: Literal["glove", "minilm", "minilm-int8"]
+    std: float = Field(0.1, gt=0)
 
 
 class RegionSettings(Settings):
@@ -76,6 +93,10 @@ class Recipe(Settings):
         sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
         sentence_dim: to how many principal components a fitted one is reduced, at most.
         min_count: how often a word must occur in the train split to be in the vocabulary.
+        words: what the matcher's word embedding starts from; None for random numbers.
+        word_dropout: the share of words that training reads as the unknown word, drawn anew each time.
+        crops: whether training sees one of an image's ten crops at a time, and not their mean, which is what
+            encoders with `:ten` give and everything else sees.
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
             `neighbourhood` shuffles them and adds a second sentence of each image in the batch.
         class_pairs: how many images of ImageNet classes, made from a mini-batch's photographs, are added to
@@ -95,6 +116,9 @@ class Recipe(Settings):
     sentence_encoder: str | None = None
     sentence_dim: int = Field(6000, gt=0)
     min_count: int = Field(1, gt=0)
+    words: WordSettings | None = None
+    word_dropout: float = Field(0.0, ge=0, lt=1)
+    crops: bool = False
     matcher: AnyMatcherSettings
     loss: AnyLossSettings
     optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
@@ -122,6 +146,13 @@ class Recipe(Settings):
             what = str(info.field_name).replace("_", " ")
             raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")
         return name if name is None else absolute_name(name)
+
+    @field_validator("crops")
+    @classmethod
+    def _are_ten(cls, crops: bool, info: ValidationInfo) -> bool:
+        if crops and not any(name.endswith(":ten") for name in info.data.get("encoders", ())):
+            raise ValueError("single crops are those of encoders with ':ten'; name one, or set crops: false")
+        return crops
 
     @field_validator("matcher")
     @classmethod

@@ -36,6 +36,7 @@ _CROPS = {
     "": "squash",
     "mirror": "squash and mirror",
     "ten": "ten crops",
+    "each": "ten crops end to end",
     "roi": "pooled regions",
     "crops": "cropped regions",
 }

@@ -28,7 +28,7 @@ class Callback:
         >>> write_scenes(f"{folder}/scenes", images=30, seed=1)
         >>> run = seesay.train("irmatch-s", f"{folder}/scenes", out=f"{folder}/run", epochs=1,
         ...     encoders=["efficientnet-lite0"], matcher={"dim": 24}, callbacks=[Printed()])
-        1 ['loss', 'lr', 'seconds']
+        1 ['active', 'loss', 'lr']
     """
 
     def on_train_start(self, name: str, folder: Path, recipe: Mapping[str, Any]) -> None:
@@ -37,9 +37,10 @@ class Callback:
     def on_epoch_end(self, epoch: int, figures: Mapping[str, float]) -> None:
         """End an epoch, counted from 1.
 
-        `figures` are `loss`, `seconds`, `lr` where there is one, and the measures of the val split, such as
-        `val/mR` and `val/S R@1`. The gates of a fusion have `image gate/loss`, `image gate/val loss` and the
-        same of the sentence gate, whose epochs are counted on.
+        `figures` are `loss`, `seconds`, `lr` where there is one, `active` (the share of hinges above zero) if
+        the loss has hinges, and the measures of the val split, such as `val/mR` and `val/S R@1`.
+        The gates of a fusion have `image gate/loss`, `image gate/val loss` and the same of the sentence
+        gate, whose epochs are counted on.
         """
 
     def on_train_end(self) -> None:

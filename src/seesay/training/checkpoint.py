@@ -24,10 +24,15 @@ def save_checkpoint(
     optimizer: Optimizer,
     best: dict[str, Tensor],
     state: str,
+    average: Mapping[str, Tensor],
 ) -> None:
-    """Write weights, optimizer, best weights so far, random state and `state`, as JSON, to one file."""
+    """Write weights, optimizer, best weights so far, random state, `state` and averages to one file.
+
+    `state` is JSON.
+    """
     tensors = {f"matcher.{key}": value for key, value in matcher.state_dict().items()}
     tensors |= {f"best.{key}": value for key, value in best.items()}
+    tensors |= {f"average.{key}": value for key, value in average.items()}
     for number, moments in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{key}": torch.as_tensor(value) for key, value in moments.items()}
     tensors["random"] = torch.get_rng_state()
@@ -43,8 +48,10 @@ def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {key: value.detach().cpu().clone() for key, value in tensors.items()}
 
 
-def load_checkpoint(run: Path, matcher: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Tensor], str]:
-    """Restore matcher, optimizer and random state; return the best weights so far and `state`.
+def load_checkpoint(
+    run: Path, matcher: nn.Module, optimizer: Optimizer
+) -> tuple[dict[str, Tensor], dict[str, Tensor], str]:
+    """Restore matcher, optimizer and random state; return the best weights so far, the averages and `state`.
 
     Raises:
         SeesayError: the file is damaged or of another recipe.
@@ -63,7 +70,7 @@ def load_checkpoint(run: Path, matcher: nn.Module, optimizer: Optimizer) -> tupl
     torch.set_rng_state(tensors["random"])
     if torch.cuda.is_available() and "random.cuda" in tensors:
         torch.cuda.set_rng_state(tensors["random.cuda"])
-    return _under(tensors, "best."), metadata["state"]
+    return _under(tensors, "best."), _under(tensors, "average."), metadata["state"]
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

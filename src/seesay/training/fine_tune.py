@@ -27,7 +27,7 @@ from seesay.encoders.images.encode import bytes_of, encode_images, in_threads
 from seesay.encoders.images.tuned import save_tuned
 from seesay.encoders.networks.lite import PixelsToFeatures, load_lite
 from seesay.errors import SeesayError
-from seesay.losses.base import ScoreLoss
+from seesay.losses.base import Loss, ScoreLoss
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
@@ -92,6 +92,11 @@ class FineTuneTask:
     task: TunableTask
     encoder: str
     epoch: int = 0
+
+    @property
+    def loss(self) -> Loss:
+        """The task's."""
+        return self.task.loss
 
     @property
     def image_dims(self) -> tuple[int, ...]:

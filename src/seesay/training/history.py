@@ -17,11 +17,13 @@ METRICS = "metrics.jsonl"
 class Epoch(BaseModel):
     """An epoch: its mean loss, its seconds and the measures of the val split.
 
-    CCA has none: a ridge stands for an epoch there.
+    `active` is the share of hinges above zero, if the loss has hinges: what is left to learn from. CCA has
+    no epochs: a ridge stands for one there.
     """
 
     epoch: int
     loss: float
+    active: float | None = None
     seconds: float
     val: dict[str, JsonValue]
     ridge: float | None = None
@@ -29,7 +31,13 @@ class Epoch(BaseModel):
 
 def figures_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[str, float]:
     """Return an epoch's figures as callbacks see them: the measures of the val split begin with `val/`."""
-    own = {"loss": epoch.loss, "seconds": epoch.seconds, "lr": lr, "ridge": epoch.ridge}
+    own = {
+        "loss": epoch.loss,
+        "active": epoch.active,
+        "seconds": epoch.seconds,
+        "lr": lr,
+        "ridge": epoch.ridge,
+    }
     val = {f"val/{column}": value for column, value in measured.columns().items()}
     return {name: value for name, value in (own | val).items() if value is not None}
 

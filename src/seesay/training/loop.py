@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from seesay.progress import progress
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.runs.run import Run
 from seesay.training import checkpoint
+from seesay.training.average import AveragedWeights
 from seesay.training.callbacks import Tell
 from seesay.training.history import Epoch, figures_of, write_history
 from seesay.training.task import Task
@@ -28,6 +30,7 @@ class State(BaseModel):
     history: list[Epoch] = []
     best_epoch: int = 0
     best_measure: float = -1.0
+    steps: int = 0
 
 
 class Loop:
@@ -38,13 +41,17 @@ class Loop:
         self.task, self.view, self.recipe, self.out = task, run, run.recipe, run.folder
         self.matcher, self.device = run.matcher, run.device
         self.optimizer = new_optimizer(self.recipe.optimizer, self.matcher.parameters())
+        share = self.recipe.schedule.average
+        self.average = AveragedWeights(self.matcher, share) if share is not None else None
         self.state = State()
         self.best: dict[str, Tensor] = {}
 
     def restore(self) -> None:
         """Continue after the last epoch that the checkpoint in the run's folder holds."""
-        self.best, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
+        self.best, average, state = checkpoint.load_checkpoint(self.out, self.matcher, self.optimizer)
         self.state = State.model_validate_json(state)
+        if self.average is not None:
+            self.average.restore(average, self.state.steps)
         write_history(self.out, self.state.history)
 
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
@@ -57,47 +64,62 @@ class Loop:
 
     def _epoch(self, epoch: int) -> None:
         start = time.monotonic()
-        loss = self._learn(epoch)
-        measured = self.task.measure(self.view)
-        if measured.monitor > self.state.best_measure:
-            self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
-            self.best = checkpoint.copied(self.matcher.state_dict())
+        loss, active = self._learn(epoch)
+        with self.average.in_place() if self.average is not None else nullcontext():
+            measured = self.task.measure(self.view)
+            if measured.monitor > self.state.best_measure:
+                self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
+                self.best = checkpoint.copied(self.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
-        done = Epoch(epoch=epoch, loss=loss, seconds=seconds, val=measured.to_dict())
+        done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=measured.to_dict())
         self.state.history.append(done)
         state = self.state.model_dump_json(exclude_none=True)
-        checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state)
+        average = {} if self.average is None else self.average.weights
+        checkpoint.save_checkpoint(self.out, self.matcher, self.optimizer, self.best, state, average)
         write_history(self.out, self.state.history)
         if self._tell is not None:
             self._tell(epoch, figures_of(done, measured, self.optimizer.param_groups[0]["lr"]))
 
-    def _learn(self, epoch: int) -> float:
+    def _learn(self, epoch: int) -> tuple[float, float | None]:
+        """Train for one epoch; return the mean loss and, if it has hinges, the mean share above zero.
+
+        Both are summed on the device, because reading a number waits for it.
+        """
         schedule = self.recipe.schedule
         batches = self.task.batches(epoch)
         self.matcher.train()
-        total = 0.0
+        totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
                 self._set_lr(lr_factor(schedule, (epoch - 1 + step / len(batches)) / schedule.epochs))
-                total += self._step(batch)
+                totals += self._step(batch)
                 advance(1)
         self.matcher.eval()
-        return total / max(len(batches), 1)
+        self.state.steps += len(batches)
+        loss, active = (totals / max(len(batches), 1)).tolist()
+        self._check(loss)
+        return loss, active if self.task.loss.active_share is not None else None
 
-    def _step(self, batch: Any) -> float:
+    def _step(self, batch: Any) -> Tensor:
+        """Take one step; return the batch's loss and the share of its hinges above zero, (2,)."""
         kind = torch.device(self.device).type  # autocast takes "cuda", not "cuda:1"
         with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
             losses = self.task.losses(self.matcher, batch, self.device)
         loss = torch.stack(losses).sum()
-        if not torch.isfinite(loss):
-            raise SeesayError(
-                f"{self.out}: the loss is {loss.item()}; lower optimizer.lr or optimizer.grad_clip."
-            )
+        if kind == "cpu":  # elsewhere it is looked at after the epoch
+            self._check(loss.item())
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         clip_gradients(self.recipe.optimizer, self.matcher.parameters())
         self.optimizer.step()
-        return loss.item() / len(losses)
+        if self.average is not None:
+            self.average.update()
+        active = self.task.loss.active_share
+        return torch.stack([loss.detach() / len(losses), loss.new_zeros(()) if active is None else active])
+
+    def _check(self, loss: float) -> None:
+        if not math.isfinite(loss):
+            raise SeesayError(f"{self.out}: the loss is {loss}; lower optimizer.lr or optimizer.grad_clip.")
 
     def _set_lr(self, factor: float) -> None:
         for group in self.optimizer.param_groups:

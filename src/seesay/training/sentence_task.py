@@ -31,6 +31,7 @@ from seesay.runs.two_tower import TwoTowerRun
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.class_pairs import WEIGHT, ClassPairs
+from seesay.training.images import TrainImages, single_crops
 from seesay.training.words import learned_from
 
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images and their sentences
@@ -45,6 +46,7 @@ class Teacher:
 
     matcher: EmbeddingMatcher
     data: Inputs
+    images: TrainImages
 
     @classmethod
     def from_run(cls, name: str, corpus: Corpus, student: Inputs) -> Teacher:
@@ -69,14 +71,14 @@ class Teacher:
             raise SeesayError(
                 f"Teacher '{run.name}' reads other images of {corpus.root} than the student does."
             )
-        return cls(matcher, data)
+        return cls(matcher, data, TrainImages(data.features))
 
     @torch.no_grad()
     def scores(self, batch: Positions, device: str) -> Tensor:
         """Score the images (n,) and sentences (m,) at those positions, (n, m)."""
         images, sentences = batch
         texts = self.data.sentences.take(sentences).to_tensors(device)
-        scores: Tensor = self.matcher(torch.from_numpy(self.data.features[images]).to(device), texts)
+        scores: Tensor = self.matcher(self.images.take(images, device), texts)
         return scores.float()
 
 
@@ -88,10 +90,10 @@ class SentenceTask:
     loss: Loss
     data: Inputs
     val: Inputs
+    images: TrainImages
     teacher: Teacher | None = None
     class_pairs: ClassPairs | None = None
     progress: float = 0.0  # 0 in the first epoch, 1 in the last
-    kept: Tensor | None = None  # the features of the train split on a GPU
 
     @classmethod
     def from_corpus(
@@ -102,9 +104,9 @@ class SentenceTask:
         train = _with_held_out_concepts(recipe, train)
         name = recipe.loss.teacher_run
         teacher = Teacher.from_run(name, corpus, train) if name is not None else None
-        return cls(
-            recipe, recipe.loss.build(), train, val, teacher, _class_pairs(recipe, train, vocabulary, encoder)
-        )
+        images = TrainImages(train.features, single_crops(recipe, train.corpus) if recipe.crops else ())
+        pairs = _class_pairs(recipe, train, vocabulary, encoder)
+        return cls(recipe, recipe.loss.build(), train, val, images, teacher, pairs)
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -125,22 +127,15 @@ class SentenceTask:
 
     def losses(self, matcher: nn.Module, batch: Positions, device: str) -> list[Tensor]:
         """Return the loss of a mini-batch, one for each member of an ensemble."""
-        return self.losses_of(matcher, self._features_of(batch[0], device), batch, device)
-
-    def _features_of(self, images: NDArray[np.int64], device: str) -> Tensor:
-        """Features (n, d) of train images by position; a GPU keeps those of all, so none travel again."""
-        if device == "cpu":
-            return torch.from_numpy(self.data.features[images])
-        if self.kept is None:
-            self.kept = torch.from_numpy(self.data.features).to(device)
-        return self.kept[torch.from_numpy(images).to(device)]
+        return self.losses_of(matcher, self.images.take(batch[0], device), batch, device)
 
     def losses_of(self, matcher: nn.Module, features: Tensor, batch: Positions, device: str) -> list[Tensor]:
         """Return the same from the images' features, (n, d)."""
         sentences = self.data.sentences.take(batch[1]).to_tensors(device)
+        read = sentences.with_unknown(self.recipe.word_dropout)
         teacher_scores = self.teacher.scores(batch, device) if self.teacher else None
         image_ids = torch.from_numpy(batch[0]).to(device)
-        losses = self.loss.batch_losses(matcher, Batch(features, sentences, image_ids, teacher_scores))
+        losses = self.loss.batch_losses(matcher, Batch(features, read, image_ids, teacher_scores))
         if self.class_pairs is not None:
             drawn = self.class_pairs.draw(features)
             share = WEIGHT * len(drawn.image_ids) / len(features)
@@ -158,12 +153,12 @@ class SentenceTask:
             yield torch.from_numpy(self.data.features[images]), self.data.sentences.take(chosen).to_tensors()
 
     def measure(self, run: Run) -> Result:
-        """Measure the val split, of which a pair matcher sees the first 300 images only.
+        """Measure the val split, of which a pair matcher on a CPU sees the first 300 images only.
 
-        All its pairs would take longer than the epoch.
+        There all its pairs would take longer than the epoch.
         """
         self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
-        few = isinstance(run.matcher, PairMatcher)
+        few = isinstance(run.matcher, PairMatcher) and torch.device(run.device).type == "cpu"
         val = self.val.of_first_images(_PAIRED) if few else self.val
         if isinstance(run.matcher, Matcher):
             run.matcher.calibrate(lambda: measure_inputs(run, val, "val").monitor)

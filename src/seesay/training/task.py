@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.encoders.sentences.base import SentenceEncoder
+from seesay.losses.base import Loss
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
@@ -22,6 +23,11 @@ from seesay.training.sentence_task import SentenceTask
 
 class Task(Protocol):
     """Image-sentence retrieval, phrase localization or concept prediction on a corpus."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of its mini-batches."""
+        ...
 
     @property
     def image_dims(self) -> tuple[int, ...]:

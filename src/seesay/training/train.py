@@ -48,7 +48,7 @@ from seesay.training.loop import Loop
 from seesay.training.start import copy_weights, recipe_from
 from seesay.training.summarize import summarize
 from seesay.training.task import Task, task_for
-from seesay.training.words import PretrainedVectors, learned_words
+from seesay.training.words import PretrainedVectors, learned_words, start_words
 
 
 def train(
@@ -173,7 +173,9 @@ def _begin(
     if start_from is not None:
         copy_weights(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
-        matcher.prepare(PretrainedVectors(vocabulary))
+        vectors = PretrainedVectors(vocabulary)
+        matcher.prepare(vectors)
+        start_words(matcher, recipe, vectors)
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}

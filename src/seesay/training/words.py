@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
-from seesay.encoders.sentences.minilm import minilm_vectors
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
+from seesay.matchers.layers import WordEmbedding
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
+from seesay.runs.text_inputs import sentence_vectors
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 
@@ -31,6 +35,25 @@ def learned_from(run: Run, texts: Sequence[str]) -> bool:
     return learned_words(run.recipe, texts)[0].words == run.vocabulary.words
 
 
+def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) -> None:
+    """Start the matcher's word embeddings from the vectors that the recipe names, if it names any.
+
+    Raises:
+        SeesayError: the matcher has no word embedding.
+    """
+    if recipe.words is None:
+        return
+    embeddings = [module for module in matcher.modules() if isinstance(module, WordEmbedding)]
+    if not embeddings:
+        raise SeesayError(
+            f"Recipe '{recipe.name}': words.vectors is set, and matcher {recipe.matcher.kind} has no word "
+            "embedding that could start from them; leave out words."
+        )
+    found, known = (torch.from_numpy(np.array(each)) for each in vectors.word_vectors(recipe.words.vectors))
+    for embedding in embeddings:
+        embedding.start_from(found, known, recipe.words.std)
+
+
 @dataclass(frozen=True)
 class PretrainedVectors:
     """The packaged vectors of a vocabulary's words, which matchers ask for before training."""
@@ -38,13 +61,17 @@ class PretrainedVectors:
     vocabulary: Vocabulary
 
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return vectors (V - 1, d) of the words, `glove` or `minilm`, and which are known, (V - 1,)."""
+        """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
+
+        By `minilm` and `minilm-int8` a word is a sentence; their vectors are cached.
+        """
         words = self.vocabulary.words
         if name == "glove":
             return word_vectors(words)
-        if name == "minilm":
-            return minilm_vectors(words), np.ones(len(words), bool)
-        raise SeesayError(f"No word vectors '{name}'; there are glove and minilm.")
+        if name in ("minilm", "minilm-int8"):
+            encoder = load_sentence_encoder(name)
+            return sentence_vectors(encoder, words), np.ones(len(words), bool)
+        raise SeesayError(f"No word vectors '{name}'; there are glove, minilm and minilm-int8.")
 
     def class_vectors(self) -> NDArray[np.float32]:
         """Return unit vectors (1000, 384) of the ImageNet classes, by their names and descriptions."""

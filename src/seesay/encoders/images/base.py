@@ -20,12 +20,13 @@ Pixels = NDArray[np.uint8]
 _SHARED = 260  # pixels
 _last = threading.local()  # the image that a thread has squashed last, and its square
 
-CROPS = ("squash", "mirror", "ten")
+EACH = "each"  # ten crops whose features are not averaged
+CROPS = ("squash", "mirror", "ten", EACH)
 
 
 def crops_of(pixels: Pixels, size: int, kind: str) -> Pixels:
     """Crop one image (h, w, 3) to (c, size, size, 3) uint8: c is 1, 2 or 10."""
-    if kind == "ten":
+    if kind in ("ten", EACH):
         return ten_crops(pixels, size)
     whole = squash(pixels, size)
     if kind == "mirror":
@@ -121,7 +122,8 @@ class ImageEncoder(Described):
         size: side in pixels of the squares that the network takes.
         dims: width of each array that it returns, such as {"pooled": 1280, "logits": 1000}.
         network: maps pixels (n, size, size, 3) uint8 to those arrays.
-        crop: "squash", "mirror" or "ten"; features are averaged over the crops of an image.
+        crop: "squash", "mirror" or "ten", features are averaged over the crops of an image; or "each", the
+            features of the ten crops one behind the other.
 
     Attributes:
         fingerprint: changes with the weights or the preprocessing; the key of the feature store.
@@ -145,7 +147,7 @@ class ImageEncoder(Described):
     ) -> None:
         self.name, self.size, self.dims, self.crop = name, size, dims, crop
         self._network = network
-        what = f"{name} {weights} size={size} bicubic v{1 if crop == 'ten' else 2}"
+        what = f"{name} {weights} size={size} bicubic v{1 if crop in ('ten', EACH) else 2}"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()
 
     @classmethod
@@ -180,9 +182,14 @@ class ImageEncoder(Described):
         return self.encode(np.stack(images))
 
     def encode(self, crops: Pixels) -> Arrays:
-        """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops."""
+        """Encode crops (n, c, size, size, 3) uint8 to arrays (n, width), averaged over each image's crops.
+
+        With the crop "each" they are laid end to end instead.
+        """
         n, c = crops.shape[:2]
         flat = self._network(crops.reshape(n * c, *crops.shape[2:]))
+        if self.crop == EACH:
+            return {name: rows.reshape(n, -1) for name, rows in flat.items()}
         return {name: rows.reshape(n, c, -1).mean(axis=1) for name, rows in flat.items()}
 
 

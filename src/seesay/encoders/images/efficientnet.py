@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders import TunedName, register_image_encoder, shipped_file
-from seesay.encoders.images.base import CROPS, ImageEncoder, Network, Pixels
+from seesay.encoders.images.base import CROPS, EACH, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.errors import SeesayError, did_you_mean
 from seesay.onnx import Session, exported
@@ -72,6 +72,7 @@ class LiteEncoder(ImageEncoder):
         "": "ImageNet CNN, 1280-d pooled features, 1000 class logits",
         ":ten": "the same, ten crops averaged (the papers' protocol)",
         ":mirror": "the same, image and mirror image averaged",
+        ":each": "the same, ten crops laid end to end",
     }
 
     @classmethod
@@ -84,7 +85,8 @@ class LiteEncoder(ImageEncoder):
         lite = LITE[network.removesuffix(EIGHT_BITS)]
         side = side or lite.size
         run = lite_network(where, device, side)
-        dims = {"pooled": lite.dim, "logits": 1000}
+        crops = 10 if crop == EACH else 1
+        dims = {"pooled": crops * lite.dim, "logits": crops * 1000}
         return cls(name, tuned or weights_of(network), side, dims, run, crop or "squash")
 
 
@@ -98,6 +100,7 @@ class EightBitLiteEncoder(LiteEncoder):
         "": "the same network in 8 bits: shipped, and more than twice as fast on a CPU",
         ":ten": "the same, ten crops averaged",
         ":mirror": "the same, image and mirror image averaged",
+        ":each": "the same, ten crops laid end to end",
     }
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
-from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels
+from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels
 from seesay.encoders.images.stored import Stores, one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
@@ -276,7 +276,7 @@ def bytes_of(image: CorpusImage) -> bytes:
 
 def _decoded_side(encoders: Sequence[ImageEncoder]) -> int:
     """Compute the side down to which JPEGs may be decoded; ten crops come from an image 256/224 larger."""
-    sides = [round(e.size * 256 / 224) if e.crop == "ten" else e.size for e in encoders]
+    sides = [round(e.size * 256 / 224) if e.crop in ("ten", EACH) else e.size for e in encoders]
     return max(SHARED_SIDE, *sides)
 
 

@@ -1,0 +1,62 @@
+"""The moving average of weights, against the sum that defines it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from seesay.data.corpus import Corpus
+from seesay.recipes.load import load_recipe
+from seesay.training.average import AveragedWeights
+from seesay.training.callbacks import Callback
+from seesay.training.train import train
+
+SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")
+
+
+def test_it_is_the_mean_at_first_and_then_decays() -> None:
+    layer = nn.Linear(1, 1, bias=False)
+    average = AveragedWeights(layer, 0.75)
+    values = [3.0, 1.0, 8.0, 2.0, 6.0]
+    for value in values:
+        nn.init.constant_(layer.weight, value)
+        average.update()
+    expected = sum(values[:4]) / 4  # until a quarter is taken of each new one
+    expected = 0.75 * expected + 0.25 * values[4]
+    assert average.weights["weight"].item() == pytest.approx(expected)
+
+
+def test_it_is_in_place_for_a_while_only() -> None:
+    layer = nn.Linear(2, 2)
+    average = AveragedWeights(layer, 0.9)
+    average.update()
+    averaged = layer.weight.detach().clone()
+    nn.init.zeros_(layer.weight)
+    with average.in_place():
+        assert torch.equal(layer.weight, averaged)
+    assert not layer.weight.any()
+
+
+def test_training_keeps_the_average_and_resumes_with_it(corpus: Corpus, tmp_path: Path) -> None:
+    changes = [*SMALL, "schedule={epochs: 4, average: 0.9}"]
+    whole = train(load_recipe("irmatch-s", changes=changes), corpus, tmp_path / "whole")
+    plain = train(
+        load_recipe("irmatch-s", changes=[*SMALL, "schedule={epochs: 4}"]), corpus, tmp_path / "plain"
+    )
+    name = "image_map.weight"
+    assert not torch.equal(whole.matcher.state_dict()[name], plain.matcher.state_dict()[name])
+    stopped = tmp_path / "stopped"
+    with pytest.raises(KeyboardInterrupt):
+        train(load_recipe("irmatch-s", changes=changes), corpus, stopped, callbacks=[_StopsAfterTwo()])
+    resumed = train(load_recipe("irmatch-s", changes=changes), corpus, stopped, resume=True)
+    for name, weights in whole.matcher.state_dict().items():
+        assert torch.equal(resumed.matcher.state_dict()[name], weights)
+
+
+class _StopsAfterTwo(Callback):
+    def on_epoch_end(self, epoch, figures) -> None:  # type: ignore[no-untyped-def]
+        if epoch == 2:
+            raise KeyboardInterrupt
