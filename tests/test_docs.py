@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from seesay.cli import app
+from seesay.cli import with_all_commands
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -72,7 +72,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", SHOWING_COMMANDS, ids=lambda path: path.name)
 def test_commands_have_the_options_shown(page: Path) -> None:
-    commands = typer.main.get_command(app).commands
+    commands = typer.main.get_command(with_all_commands()).commands
     for name, arguments in COMMAND.findall(page.read_text(encoding="utf-8")):
         known = {option for part in commands[name].params for option in (*part.opts, *part.secondary_opts)}
         shown = set(re.findall(r"(?<=\s)--?[a-z][\w-]*", arguments.partition("#")[0]))

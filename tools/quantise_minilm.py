@@ -31,6 +31,7 @@ from tools.onnx_graph import (
     GraphWriter,
     constants_of,
     eight_bits,
+    optimise,
     session_with_outputs,
 )
 
@@ -57,6 +58,7 @@ def export_minilm() -> Any:
 def quantise_minilm(model: Any, tokenizer: Tokenizer, sentences: Sequence[str], path: Path) -> None:
     """Write the 8-bit form of the exported network, calibrated on sentences."""
     _Quantiser(model, tokenizer, sentences).save(model.graph, path)
+    optimise(path)
 
 
 class _Quantiser(GraphWriter):
