@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from seesay.search import Index
-from seesay.web.app import create_app
+from seesay.web.app import Options, create_app
 from tests.end_to_end.command import seesay
 
 # Slow: every command is a process that imports a library of models.
@@ -49,11 +49,11 @@ def test_index_and_searches(index: Path, scenes: Path, towers: tuple[str, str]) 
 
 
 def test_serve(index: Path, towers: tuple[str, str]) -> None:
-    app = create_app(Index.open(index), rerank_run=towers[1])
+    app = create_app(Index.open(index), Options(rerank_run=towers[1]))
     with TestClient(app, base_url="http://127.0.0.1:8000") as client:
-        answer = client.get("/api/search", params={"q": "a red circle", "rerank": True}).json()
+        answer = client.get("/api/v1/search", params={"q": "a red circle", "rerank": True}).json()
         assert answer["results"]
-        assert towers[0] in json.dumps(client.get("/api/status").json())
+        assert towers[0] in json.dumps(client.get("/api/v1/status").json())
 
 
 @pytest.mark.parametrize("protocol", RETRIEVAL)

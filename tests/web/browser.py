@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from seesay.web.app import create_app
+from seesay.web.app import Options, create_app
 from tests.search.colours import opened
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")
@@ -39,7 +39,7 @@ def chromium() -> Iterator:
 
 
 def served(index: Path, ground_run: str = "none", rerank_run: str | None = None) -> Iterator[str]:
-    app = create_app(opened(index), ground_run=ground_run, rerank_run=rerank_run)
+    app = create_app(opened(index), Options(ground_run=ground_run, rerank_run=rerank_run))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

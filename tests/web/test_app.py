@@ -9,38 +9,38 @@ from fastapi.testclient import TestClient
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.app import create_app
+from seesay.web.app import Options, create_app
 from seesay.web.limits import Limits
 from tests.search.colours import Colours, gallery, opened, picture
 
 
 def test_search(client: TestClient) -> None:
-    answer = client.get("/api/search", params={"q": "something green", "k": 2}).json()
+    answer = client.get("/api/v1/search", params={"q": "something green", "limit": 2}).json()
     assert answer["results"][0]["path"] == "sub/green.png"
     assert len(answer["results"]) == 2
     first = answer["results"][0]
     assert first["score"] == pytest.approx(1, abs=1e-3)
     assert (first["width"], first["height"]) == (60, 40)
     assert answer["milliseconds"] >= 0
-    assert client.get(first["thumbnail"]).headers["content-type"] == "image/jpeg"
+    assert client.get(f"/api/v1/images/{first['id']}/thumbnail").headers["content-type"] == "image/jpeg"
 
 
 def test_uploads_find_images_and_sentences(client: TestClient) -> None:
     files = {"image": ("mine.png", picture("red"))}
-    images = client.post("/api/similar", params={"k": 1}, files=files).json()["results"]
+    images = client.post("/api/v1/search", params={"limit": 1}, files=files).json()["results"]
     assert [image["path"] for image in images] == ["red.png"]
-    sentences = client.post("/api/sentences", params={"k": 1}, files=files).json()["results"]
+    sentences = client.post("/api/v1/sentences", params={"limit": 1}, files=files).json()["results"]
     assert [sentence["text"] for sentence in sentences] == ["something red"]
 
 
 def test_queries_of_several_parts(client: TestClient) -> None:
-    answer = client.get("/api/search", params={"q": "red - 0.7*blue"}).json()
+    answer = client.get("/api/v1/search", params={"q": "red - 0.7*blue"}).json()
     assert answer["query"] == [
         {"text": "+ red", "weight": 1, "id": None},
         {"text": "- 0.7*blue", "weight": -0.7, "id": None},
     ]
     assert [hit["path"] for hit in answer["results"]][::4] == ["red.png", "blue.png"]
-    like = client.get("/api/search", params={"q": f"id:{answer['results'][0]['id']}"}).json()
+    like = client.get("/api/v1/search", params={"q": f"id:{answer['results'][0]['id']}"}).json()
     assert like["results"][0]["path"] == "red-blue.png"
     assert len(like["results"]) == 4
     assert like["unknown_words"] == []
@@ -50,7 +50,7 @@ def test_uploads_among_other_parts(client: TestClient) -> None:
     files = [("image", ("a.png", picture("red"))), ("image", ("b.png", picture("blue")))]
 
     def first(q: str) -> str:
-        return client.post("/api/search", params={"q": q}, files=files).json()["results"][0]["path"]
+        return client.post("/api/v1/search", params={"q": q}, files=files).json()["results"][0]["path"]
 
     assert first("") == "red-blue.png"
     assert first("image:1 - image:2") == "red.png"
@@ -64,39 +64,39 @@ def test_uploads_among_other_parts(client: TestClient) -> None:
 def test_a_query_over_http_opens_no_file(client: TestClient, q: str) -> None:
     files = [("image", ("a.png", picture("red")))] * 2
     for response in (
-        client.get("/api/search", params={"q": q}),
-        client.post("/api/search", params={"q": q}, files=files),
+        client.get("/api/v1/search", params={"q": q}),
+        client.post("/api/v1/search", params={"q": q}, files=files),
     ):
         assert response.status_code == 422
-        assert "opens no files" in response.json()["error"]
+        assert "opens no files" in response.json()["detail"]
 
 
 @pytest.mark.parametrize("q", ["- red", "red + ", "id:99", "red - 1*red", "1000*red", " + ".join(["a"] * 17)])
 def test_a_wrong_query_is_told_in_one_line(client: TestClient, q: str) -> None:
-    response = client.get("/api/search", params={"q": q})
+    response = client.get("/api/v1/search", params={"q": q})
     assert response.status_code == 422
-    assert len(response.json()["error"].splitlines()) == 1
+    assert len(response.json()["detail"].splitlines()) == 1
 
 
 def test_filters(client: TestClient) -> None:
     def paths(where: str) -> list[str]:
-        answer = client.get("/api/search", params={"q": "red", "where": where}).json()
+        answer = client.get("/api/v1/search", params={"q": "red", "where": where}).json()
         return [hit["path"] for hit in answer["results"]]
 
     assert paths("folder:sub") == ["sub/green.png"]
     assert paths("width:<10") == []
-    response = client.get("/api/search", params={"q": "red", "where": "taken:soon"})
+    response = client.get("/api/v1/search", params={"q": "red", "where": "taken:soon"})
     assert response.status_code == 422
-    assert "no date" in response.json()["error"]
+    assert "no date" in response.json()["detail"]
 
 
 def test_too_many_uploads_are_refused(client: TestClient) -> None:
     files = [("image", ("a.png", picture("red")))] * 5
-    assert "at most 4" in client.post("/api/search", files=files).json()["error"]
+    assert "at most 4" in client.post("/api/v1/search", files=files).json()["detail"]
 
 
 def test_status(client: TestClient) -> None:
-    status = client.get("/api/status").json()
+    status = client.get("/api/v1/status").json()
     assert (status["images"], status["sentences"], status["matcher"]) == (5, 6, "colours")
     assert status["generation"] >= 1
     assert status["not_read"] == []
@@ -105,7 +105,7 @@ def test_status(client: TestClient) -> None:
 def test_status_tells_what_was_not_read(client: TestClient, photos: Path, index_path: Path) -> None:
     (photos / "film.mp4").write_bytes(b"")
     opened(index_path).update_images(photos)
-    assert client.get("/api/status").json()["not_read"] == ["1 video file: only images are searched"]
+    assert client.get("/api/v1/status").json()["not_read"] == ["1 video file: only images are searched"]
 
 
 def test_originals_come_unchanged_with_their_type_by_content(
@@ -113,8 +113,8 @@ def test_originals_come_unchanged_with_their_type_by_content(
 ) -> None:
     (photos / "really a.png").write_bytes(picture("white", format="JPEG"))
     opened(index_path).update_images(photos)
-    first = client.get("/api/search", params={"q": "white"}).json()["results"][0]
-    response = client.get(first["image"])
+    first = client.get("/api/v1/search", params={"q": "white"}).json()["results"][0]
+    response = client.get(f"/api/v1/images/{first['id']}/original")
     assert response.content == (photos / "really a.png").read_bytes()
     assert response.headers["content-type"] == "image/jpeg"
     assert response.headers["content-disposition"].startswith("inline")
@@ -122,16 +122,16 @@ def test_originals_come_unchanged_with_their_type_by_content(
 
 
 def test_a_thumbnail_is_sent_once(client: TestClient) -> None:
-    first = client.get("/api/images/1/thumbnail")
-    again = client.get("/api/images/1/thumbnail", headers={"If-None-Match": first.headers["etag"]})
+    first = client.get("/api/v1/images/1/thumbnail")
+    again = client.get("/api/v1/images/1/thumbnail", headers={"If-None-Match": first.headers["etag"]})
     assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
 
 
 def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_path: Path) -> None:
-    assert len(client.get("/api/search", params={"q": "white"}).json()["results"]) == 5
+    assert len(client.get("/api/v1/search", params={"q": "white"}).json()["results"]) == 5
     gallery(photos, "white.png")
     opened(index_path).update_images(photos)
-    results = client.get("/api/search", params={"q": "white"}).json()["results"]
+    results = client.get("/api/v1/search", params={"q": "white"}).json()["results"]
     assert results[0]["path"] == "white.png"
     assert len(results) == 6
 
@@ -139,20 +139,20 @@ def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_pat
 @pytest.mark.parametrize(
     ("address", "status"),
     [
-        ("/api/search", 422),
-        ("/api/search?q=", 422),
-        ("/api/search?q=%20%20", 422),
-        ("/api/search?q=red&k=0", 422),
-        ("/api/search?q=red&k=201", 422),
-        ("/api/search?q=red&k=many", 422),
-        ("/api/search?q=" + "a" * 501, 422),
-        ("/api/images/999", 404),
-        ("/api/images/0", 422),
-        ("/api/images/99999999999999999999999", 422),
-        ("/api/images/6", 404),  # a sentence
-        ("/api/images/..%2F..%2Fetc%2Fpasswd", 404),
-        ("/api/images/../../../etc/passwd", 404),
-        ("/api/nothing", 404),
+        ("/api/v1/search", 422),
+        ("/api/v1/search?q=", 422),
+        ("/api/v1/search?q=%20%20", 422),
+        ("/api/v1/search?q=red&limit=0", 422),
+        ("/api/v1/search?q=red&limit=201", 422),
+        ("/api/v1/search?q=red&limit=many", 422),
+        ("/api/v1/search?q=" + "a" * 501, 422),
+        ("/api/v1/images/999", 404),
+        ("/api/v1/images/0", 422),
+        ("/api/v1/images/99999999999999999999999", 422),
+        ("/api/v1/images/6", 404),  # a sentence
+        ("/api/v1/images/..%2F..%2Fetc%2Fpasswd", 404),
+        ("/api/v1/images/../../../etc/passwd", 404),
+        ("/api/v1/nothing", 404),
         ("/nothing", 404),
         ("/static/..%2fapp.py", 404),
     ],
@@ -160,21 +160,24 @@ def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_pat
 def test_failures_are_json_with_their_status(client: TestClient, address: str, status: int) -> None:
     response = client.get(address)
     assert response.status_code == status
-    assert list(response.json()) == ["error"]
-    assert response.json()["error"]
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert (body["type"], body["status"]) == ("about:blank", status)
+    assert body["title"]
+    assert body["detail"]
 
 
 def test_uploads_that_are_no_images(client: TestClient) -> None:
-    response = client.post("/api/similar", files={"image": ("x.jpg", b"no image")})
+    response = client.post("/api/v1/search", files={"image": ("x.jpg", b"no image")})
     assert response.status_code == 422
-    assert response.json()["error"].startswith("the image: ")
-    assert client.post("/api/similar").status_code == 422
-    assert client.post("/api/similar", data={"image": "/etc/passwd"}).status_code == 422
-    assert client.get("/api/similar").status_code == 405
+    assert response.json()["detail"].startswith("the image: ")
+    assert client.post("/api/v1/search").status_code == 422
+    assert client.post("/api/v1/search", data={"image": "/etc/passwd"}).status_code == 422
+    assert client.get("/api/v1/sentences").status_code == 405
 
 
 def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> None:
-    app = create_app(opened(index_path), limits=Limits(upload_bytes=100_000))
+    app = create_app(opened(index_path), Options(limits=Limits(upload_bytes=100_000)))
     sent = 0
 
     def endless():
@@ -185,13 +188,13 @@ def test_large_uploads_are_refused_announced_or_streamed(index_path: Path) -> No
             yield bytes(10_000)
 
     with TestClient(app, base_url="http://localhost") as client:
-        announced = client.post("/api/similar", files={"image": ("x.jpg", bytes(200_000))})
-        inside = client.post("/api/similar", files={"image": ("x.jpg", bytes(120_000))})
+        announced = client.post("/api/v1/search", files={"image": ("x.jpg", bytes(200_000))})
+        inside = client.post("/api/v1/search", files={"image": ("x.jpg", bytes(120_000))})
         headers = {"Content-Type": "multipart/form-data; boundary=x"}
-        streamed = client.post("/api/sentences", content=endless(), headers=headers)
+        streamed = client.post("/api/v1/sentences", content=endless(), headers=headers)
     for response in (announced, inside, streamed):
         assert response.status_code == 413
-        assert "smaller" in response.json()["error"]
+        assert "smaller" in response.json()["detail"]
 
 
 def test_a_request_that_takes_too_long_is_ended(index_path: Path) -> None:
@@ -200,12 +203,12 @@ def test_a_request_that_takes_too_long_is_ended(index_path: Path) -> None:
             time.sleep(3.0)
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), limits=Limits(seconds=0.2))
+    app = create_app(Index.open(index_path, Slow()), Options(limits=Limits(seconds=0.2)))
     with TestClient(app, base_url="http://localhost") as client:
         started = time.monotonic()
-        response = client.get("/api/search?q=red")
+        response = client.get("/api/v1/search?q=red")
         assert response.status_code == 503
-        assert "too long" in response.json()["error"].lower()
+        assert "too long" in response.json()["detail"].lower()
         assert time.monotonic() - started < 2.5
 
 
@@ -223,7 +226,7 @@ def test_a_request_that_takes_too_long_is_ended(index_path: Path) -> None:
     ],
 )
 def test_the_server_answers_to_its_own_names_only(client: TestClient, host: str, status: int) -> None:
-    response = client.get("/api/status", headers={"Host": host})
+    response = client.get("/api/v1/status", headers={"Host": host})
     assert response.status_code == status
     assert "content-security-policy" in response.headers
 
@@ -232,25 +235,31 @@ def test_files_outside_the_root_are_never_sent(client, photos: Path, tmp_path: P
     (tmp_path / "secret.png").write_bytes(picture("black"))
     (photos / "red.png").unlink()
     (photos / "red.png").symlink_to(tmp_path / "secret.png")
-    ids = {image["path"]: image["id"] for image in client.get("/api/search?q=red").json()["results"]}
-    for address in (f"/api/images/{ids['red.png']}", f"/api/images/{ids['red.png']}/thumbnail"):
+    ids = {image["path"]: image["id"] for image in client.get("/api/v1/search?q=red").json()["results"]}
+    for address in (
+        f"/api/v1/images/{ids['red.png']}/original",
+        f"/api/v1/images/{ids['red.png']}/thumbnail",
+    ):
         response = client.get(address)
         assert response.status_code == 404
         assert str(tmp_path) not in response.text
 
 
 def test_what_is_no_image_by_its_content_is_never_sent(client, photos: Path) -> None:
-    ids = {image["path"]: image["id"] for image in client.get("/api/search?q=red").json()["results"]}
+    ids = {image["path"]: image["id"] for image in client.get("/api/v1/search?q=red").json()["results"]}
     (photos / "red.png").write_text("root:x:0:0:root:/root:/bin/bash\n")
-    for address in (f"/api/images/{ids['red.png']}", f"/api/images/{ids['red.png']}/thumbnail"):
+    for address in (
+        f"/api/v1/images/{ids['red.png']}/original",
+        f"/api/v1/images/{ids['red.png']}/thumbnail",
+    ):
         response = client.get(address)
         assert response.status_code in (404, 422)
         assert "bash" not in response.text
-    assert client.get(f"/api/images/{ids['red.png']}").status_code == 404
+    assert client.get(f"/api/v1/images/{ids['red.png']}/original").status_code == 404
     (photos / "red.png").write_bytes(
         picture("red", format="PPM")
     )  # browsers do not show it, but it is an image
-    response = client.get(f"/api/images/{ids['red.png']}")
+    response = client.get(f"/api/v1/images/{ids['red.png']}/original")
     assert (response.status_code, response.headers["content-type"]) == (200, "application/octet-stream")
     assert response.headers["content-disposition"].startswith("attachment")
 
@@ -269,29 +278,30 @@ def test_an_index_made_elsewhere_is_served_from_a_confirmed_folder_only(
         create_app(Index.open(index_path, Colours(), root=copied)), base_url="http://a"
     ) as client:
         client.headers["Host"] = "localhost"
-        assert client.get("/api/images/1").status_code == 200
+        assert client.get("/api/v1/images/1/original").status_code == 200
     with Index.open(index_path, Colours()) as mine:
         mine.update_images(copied)
     create_app(opened(index_path))
 
 
 def test_a_range_outside_of_the_file_is_answered_like_every_failure(client: TestClient) -> None:
-    response = client.get("/api/images/1", headers={"Range": "bytes=99999999-"})
+    response = client.get("/api/v1/images/1/original", headers={"Range": "bytes=99999999-"})
     assert response.status_code == 416
-    assert response.json()["error"]
+    assert response.json()["detail"]
     assert response.headers["content-range"].startswith("bytes */")
     for malformed in ("bytes=a-b", "lines=1-2"):
-        response = client.get("/api/images/1", headers={"Range": malformed})
-        assert (response.status_code, list(response.json())) == (400, ["error"])
-    assert client.get("/api/images/1", headers={"Range": "bytes=0-3"}).status_code == 206
+        response = client.get("/api/v1/images/1/original", headers={"Range": malformed})
+        assert (response.status_code, response.json()["status"]) == (400, 400)
+    assert client.get("/api/v1/images/1/original", headers={"Range": "bytes=0-3"}).status_code == 206
 
 
 def test_every_route_documents_its_failures(client: TestClient) -> None:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         for operation in operations.values():
             assert {"400", "503"} <= set(operation["responses"]), path
-    answers = client.get("/openapi.json").json()["paths"]["/api/images/{id}"]["get"]["responses"]
-    assert set(answers) == {"200", "400", "404", "416", "422", "503"}
+    answers = client.get("/openapi.json").json()["paths"]["/api/v1/images/{id}/original"]["get"]
+    assert set(answers["responses"]) == {"200", "400", "401", "404", "416", "422", "503"}
+    assert list(answers["responses"]["404"]["content"]) == ["application/problem+json"]
 
 
 def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> None:
@@ -305,24 +315,26 @@ def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> Non
             Slow.working -= 1
             return super().embed_sentences(sentences)
 
-    app = create_app(Index.open(index_path, Slow()), limits=Limits(seconds=0.05))
+    app = create_app(Index.open(index_path, Slow()), Options(limits=Limits(seconds=0.05)))
     with TestClient(app, base_url="http://localhost") as client:
         for _ in range(3 * (os.cpu_count() or 1)):
-            assert client.get("/api/search?q=red").status_code == 503
+            assert client.get("/api/v1/search?q=red").status_code == 503
     assert 0 < Slow.most <= (os.cpu_count() or 1)
 
 
 def test_uploads_of_too_many_pixels_or_too_long_to_decode_are_refused(index_path: Path) -> None:
     limits = Limits(upload_pixels=1000, decode_seconds=5)
-    with TestClient(create_app(opened(index_path), limits=limits), base_url="http://localhost") as client:
-        response = client.post("/api/similar", files={"image": ("a.png", picture("red"))})
+    with TestClient(
+        create_app(opened(index_path), Options(limits=limits)), base_url="http://localhost"
+    ) as client:
+        response = client.post("/api/v1/search", files={"image": ("a.png", picture("red"))})
     assert response.status_code == 422
-    assert "60×40, more than 1000 pixels" in response.json()["error"]
+    assert "60×40, more than 1000 pixels" in response.json()["detail"]
 
 
 def test_an_upload_is_scored_as_the_file_would_be(client: TestClient, index_path: Path) -> None:
     photo = picture("red", "blue", size=(2000, 1500), format="JPEG")
-    found = client.post("/api/similar", files={"image": ("a.jpg", photo)}).json()["results"]
+    found = client.post("/api/v1/search", files={"image": ("a.jpg", photo)}).json()["results"]
     with opened(index_path) as index:
         assert [hit["path"] for hit in found[:1]] == [index.similar(photo, 1)[0].path]
 
@@ -334,9 +346,9 @@ def test_an_internal_error_is_json_without_details(index_path: Path) -> None:
 
     app = create_app(Index.open(index_path, Broken()))
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
-        response = client.get("/api/search?q=red")
+        response = client.get("/api/v1/search?q=red")
         assert response.status_code == 500
-        assert "secret" not in response.json()["error"]
+        assert "secret" not in response.json()["detail"]
 
 
 def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
@@ -355,5 +367,10 @@ def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
 def test_the_documentation_names_every_route(client: TestClient) -> None:
     docs = client.get("/docs").text
     paths = client.get("/openapi.json").json()["paths"]
-    assert set(paths) >= {"/api/search", "/api/similar", "/api/sentences", "/api/status", "/api/images/{id}"}
+    assert set(paths) >= {
+        "/api/v1/search",
+        "/api/v1/sentences",
+        "/api/v1/status",
+        "/api/v1/images/{id}",
+    }
     assert all(path in docs for path in paths)

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from seesay.grounding.ground import COLOURS, Grounder
 from seesay.runs.run import Run
 from seesay.search import Index
-from seesay.web.app import create_app
+from seesay.web.app import Options, create_app
 from seesay.web.limits import Limits
 from tests.search.colours import Colours, opened
 
@@ -39,7 +39,7 @@ def folder(scene: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(folder: Path, grounding_run: Path) -> Iterator[TestClient]:
-    app = create_app(opened(folder / "index"), ground_run=str(grounding_run))
+    app = create_app(opened(folder / "index"), Options(ground_run=str(grounding_run)))
     with TestClient(app, base_url="http://localhost") as client:
         yield client
 
@@ -49,8 +49,10 @@ def test_an_upload_and_an_indexed_image_are_answered_as_the_grounder_does(
 ) -> None:
     data = scene.read_bytes()
     expected = Grounder(Run.load(str(grounding_run))).ground(data, "scene", TEXT, 3)
-    upload = client.post("/api/ground", params={"q": TEXT, "k": 3}, files={"image": ("x.jpg", data)}).json()
-    indexed = client.get("/api/images/1/ground", params={"q": TEXT, "k": 3}).json()
+    upload = client.post(
+        "/api/v1/ground", params={"q": TEXT, "limit": 3}, files={"image": ("x.jpg", data)}
+    ).json()
+    indexed = client.get("/api/v1/images/1/ground", params={"q": TEXT, "limit": 3}).json()
     assert upload["phrases"] == indexed["phrases"]
     assert (upload["width"], upload["height"]) == (160, 128)
     for i, (phrase, known) in enumerate(zip(upload["phrases"], expected.phrases, strict=True)):
@@ -62,45 +64,45 @@ def test_an_upload_and_an_indexed_image_are_answered_as_the_grounder_does(
 
 
 def test_a_phrase_of_no_known_word_says_so(client: TestClient) -> None:
-    (phrase,) = client.get("/api/images/1/ground", params={"q": "zzyx"}).json()["phrases"]
+    (phrase,) = client.get("/api/v1/images/1/ground", params={"q": "zzyx"}).json()["phrases"]
     assert (phrase["known"], phrase["boxes"]) == (False, [])
 
 
 @pytest.mark.parametrize(
     ("address", "status"),
     [
-        ("/api/images/1/ground", 422),
-        ("/api/images/1/ground?q=%20", 422),
-        ("/api/images/1/ground?q=red&k=0", 422),
-        ("/api/images/1/ground?q=red&k=21", 422),
-        ("/api/images/1/ground?q=" + "a" * 501, 422),
-        ("/api/images/0/ground?q=red", 422),
-        ("/api/images/999/ground?q=red", 404),
-        ("/api/images/2/ground?q=red", 404),  # a sentence
-        ("/api/images/..%2F..%2Fetc%2Fpasswd/ground?q=red", 404),
-        ("/api/ground?q=red", 405),
+        ("/api/v1/images/1/ground", 422),
+        ("/api/v1/images/1/ground?q=%20", 422),
+        ("/api/v1/images/1/ground?q=red&limit=0", 422),
+        ("/api/v1/images/1/ground?q=red&limit=21", 422),
+        ("/api/v1/images/1/ground?q=" + "a" * 501, 422),
+        ("/api/v1/images/0/ground?q=red", 422),
+        ("/api/v1/images/999/ground?q=red", 404),
+        ("/api/v1/images/2/ground?q=red", 404),  # a sentence
+        ("/api/v1/images/..%2F..%2Fetc%2Fpasswd/ground?q=red", 404),
+        ("/api/v1/ground?q=red", 405),
     ],
 )
 def test_failures_are_json_with_their_status(client: TestClient, address: str, status: int) -> None:
     response = client.get(address)
     assert response.status_code == status
-    assert response.json()["error"]
+    assert response.json()["detail"]
 
 
 def test_uploads_that_are_no_images(client: TestClient) -> None:
-    response = client.post("/api/ground", params={"q": "red"}, files={"image": ("x.jpg", b"no image")})
+    response = client.post("/api/v1/ground", params={"q": "red"}, files={"image": ("x.jpg", b"no image")})
     assert response.status_code == 422
-    assert response.json()["error"].startswith("the image: ")
-    assert client.post("/api/ground?q=red", data={"image": "/etc/passwd"}).status_code == 422
+    assert response.json()["detail"].startswith("the image: ")
+    assert client.post("/api/v1/ground?q=red", data={"image": "/etc/passwd"}).status_code == 422
 
 
 def test_errors_about_a_file_do_not_name_its_folder(client: TestClient, folder: Path, scene: Path) -> None:
     file = folder / "photos" / scene.name
     try:
         file.write_bytes(b"no image")
-        broken = client.get("/api/images/1/ground?q=red")
+        broken = client.get("/api/v1/images/1/ground?q=red")
         file.unlink()
-        gone = client.get("/api/images/1/ground?q=red")
+        gone = client.get("/api/v1/images/1/ground?q=red")
     finally:
         shutil.copy(scene, file)
     assert (broken.status_code, gone.status_code) == (422, 404)
@@ -109,26 +111,28 @@ def test_errors_about_a_file_do_not_name_its_folder(client: TestClient, folder: 
 
 def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
     limits = Limits(upload_bytes=10_000)
-    app = create_app(opened(folder / "index"), limits=limits, ground_run=str(grounding_run))
+    app = create_app(opened(folder / "index"), Options(limits=limits, ground_run=str(grounding_run)))
     with TestClient(app, base_url="http://localhost") as client:
         for size in (20_000, 200_000):
             files = {"image": ("x.jpg", bytes(size))}
-            assert client.post("/api/ground?q=red", files=files).status_code == 413
+            assert client.post("/api/v1/ground?q=red", files=files).status_code == 413
 
 
 @pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])
 def test_without_a_run_that_grounds(folder: Path, run: str, words: str) -> None:
-    with TestClient(create_app(opened(folder / "index"), ground_run=run), base_url="http://localhost") as c:
-        response = c.get("/api/images/1/ground?q=red")
+    with TestClient(
+        create_app(opened(folder / "index"), Options(ground_run=run)), base_url="http://localhost"
+    ) as c:
+        response = c.get("/api/v1/images/1/ground?q=red")
         assert response.status_code == 503
-        assert words in response.json()["error"]
-        assert c.get("/api/status").json()["grounding"] is False
-        assert c.get("/api/search?q=red").status_code == 200
+        assert words in response.json()["detail"]
+        assert c.get("/api/v1/status").json()["grounding"] is False
+        assert c.get("/api/v1/search?q=red").status_code == 200
 
 
 def test_the_documentation_names_the_routes(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
-    assert {"/api/ground", "/api/images/{id}/ground"} <= set(paths)
+    assert {"/api/v1/ground", "/api/v1/images/{id}/ground"} <= set(paths)
     assert all(path in client.get("/docs").text for path in paths)
-    answers = paths["/api/ground"]["post"]["responses"]
-    assert set(answers) == {"200", "400", "413", "422", "503"}
+    answers = paths["/api/v1/ground"]["post"]["responses"]
+    assert set(answers) == {"200", "400", "401", "413", "422", "503"}

@@ -195,11 +195,11 @@ def test_a_sentence_is_text_and_never_markup(page) -> None:
 def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) -> None:
     page = watched.page
     page.goto("/")
-    page.route("**/api/search**", lambda route: route.abort())
+    page.route("**/api/v1/search**", lambda route: route.abort())
     page.locator("#sentence").fill("red")
     page.keyboard.press("Enter")
     sync_api.expect(page.locator("#message")).to_contain_text("cannot be reached")
-    page.unroute("**/api/search**")
+    page.unroute("**/api/v1/search**")
     page.get_by_role("button", name="Try again").click()
     sync_api.expect(page.locator(".tile")).to_have_count(18)
     sync_api.expect(page.locator("#message")).to_be_hidden()

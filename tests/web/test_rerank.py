@@ -17,9 +17,9 @@ from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.search import Answer, Index
 from seesay.search.rerank import Reranked, Reranker
-from seesay.web.app import create_app, serve
+from seesay.web.app import Options, create_app, serve
 from seesay.web.limits import Limits
-from seesay.web.routes import query_routes
+from seesay.web.routes import queries
 from seesay.web.service import Lazy, Service
 from tests.search.colours import Colours, opened, picture
 
@@ -28,7 +28,7 @@ TEXT = "a red circle is above a blue square"
 
 @pytest.fixture(scope="module")
 def client(scene_index: Path, pair_run: Path) -> Iterator[TestClient]:
-    with TestClient(create_app(opened(scene_index), rerank_run=str(pair_run))) as client:
+    with TestClient(create_app(opened(scene_index), Options(rerank_run=str(pair_run)))) as client:
         client.base_url = "http://localhost"
         yield client
 
@@ -40,10 +40,10 @@ def expected(scene_index: Path, pair_run: Path) -> Reranked:
 
 
 def test_images_come_in_the_order_of_the_run(client: TestClient, expected: Reranked) -> None:
-    plain = client.get("/api/search", params={"q": TEXT}).json()
+    plain = client.get("/api/v1/search", params={"q": TEXT}).json()
     assert plain["reranking"] is None
     assert {image["shortlist_rank"] for image in plain["results"]} == {None}
-    answer = client.get("/api/search", params={"q": TEXT, "rerank": True, "k": 4}).json()
+    answer = client.get("/api/v1/search", params={"q": TEXT, "rerank": True, "limit": 4}).json()
     for image, hit in zip(answer["results"], expected.hits[:4], strict=True):
         assert (image["path"], image["shortlist_rank"]) == (hit.path, hit.shortlist_rank)
         assert image["score"] == pytest.approx(hit.score, abs=1e-4)
@@ -54,34 +54,34 @@ def test_images_come_in_the_order_of_the_run(client: TestClient, expected: Reran
 
 def test_sentences_of_an_upload(client: TestClient) -> None:
     files = {"image": ("mine.png", picture("red"))}
-    answer = client.post("/api/sentences", params={"rerank": True}, files=files).json()
+    answer = client.post("/api/v1/sentences", params={"rerank": True}, files=files).json()
     assert sorted(line["shortlist_rank"] for line in answer["results"]) == [1, 2, 3]
     scores = [line["score"] for line in answer["results"]]
     assert scores == sorted(scores, reverse=True)
-    bad = client.post("/api/sentences?rerank=true", files={"image": ("x.jpg", b"no image")})
+    bad = client.post("/api/v1/sentences?rerank=true", files={"image": ("x.jpg", b"no image")})
     assert bad.status_code == 422
 
 
 def test_a_server_says_whether_it_re_ranks(client: TestClient, scene_index: Path) -> None:
-    assert client.get("/api/status").json()["reranking"] is True
+    assert client.get("/api/v1/status").json()["reranking"] is True
     with TestClient(create_app(opened(scene_index)), base_url="http://localhost") as without:
-        assert without.get("/api/status").json()["reranking"] is False
+        assert without.get("/api/v1/status").json()["reranking"] is False
         files = {"image": ("mine.png", picture("red"))}
         for response in (
-            without.get("/api/search?q=red&rerank=true"),
-            without.post("/api/sentences?rerank=1", files=files),
+            without.get("/api/v1/search?q=red&rerank=true"),
+            without.post("/api/v1/sentences?rerank=1", files=files),
         ):
             assert response.status_code == 422
-            assert "--rerank" in response.json()["error"]
-    assert client.get("/api/search?q=red&rerank=perhaps").status_code == 422
+            assert "--rerank" in response.json()["detail"]
+    assert client.get("/api/v1/search?q=red&rerank=perhaps").status_code == 422
 
 
 def test_the_run_is_loaded_when_it_is_first_needed(scene_index: Path, pair_run: Path, tmp_path: Path) -> None:
     shutil.copy(pair_run / "recipe.yaml", tmp_path)  # without weights
-    app = create_app(opened(scene_index), rerank_run=str(tmp_path))
+    app = create_app(opened(scene_index), Options(rerank_run=str(tmp_path)))
     with TestClient(app, base_url="http://localhost") as client:
-        assert client.get("/api/search?q=red").status_code == 200
-        assert client.get("/api/search?q=red&rerank=true").status_code == 503
+        assert client.get("/api/v1/search?q=red").status_code == 200
+        assert client.get("/api/v1/search?q=red&rerank=true").status_code == 503
 
 
 def test_something_lazy_is_loaded_once() -> None:
@@ -99,6 +99,8 @@ class Slow:
         self.at_once = 0
         self.going, self.done = threading.Semaphore(0), threading.Event()
 
+    shortlist = 100
+
     def search(self, *_: object) -> Reranked:
         self.at_once += 1
         self.going.release()
@@ -112,13 +114,13 @@ def test_plain_queries_do_not_wait_for_re_rankings(scene_index: Path) -> None:
     slow, count = Slow(), (os.cpu_count() or 1) + 1
     app = FastAPI()
     with opened(scene_index) as index, ThreadPoolExecutor(count) as threads:
-        service = Service(index, Limits(), "nowhere", Lazy(lambda: slow))
-        app.include_router(query_routes(service))
+        app.state.service = Service({"scenes": index}, Limits(), "nowhere", Lazy(lambda: slow))
+        app.include_router(queries.router)
         with TestClient(app) as client:
-            slowly = [threads.submit(client.get, "/api/search?q=red&rerank=true") for _ in range(count)]
+            slowly = [threads.submit(client.get, "/api/v1/search?q=red&rerank=true") for _ in range(count)]
             assert slow.going.acquire(timeout=10)
             try:
-                assert client.get("/api/search?q=red").status_code == 200
+                assert client.get("/api/v1/search?q=red").status_code == 200
                 assert slow.at_once == 1
             finally:
                 slow.done.set()
@@ -133,9 +135,9 @@ def test_files_that_are_gone_are_counted(scene_index: Path, pair_run: Path, tmp_
     index.update_images(tmp_path / "photos")
     index.close()
     (tmp_path / "photos" / name).unlink()
-    app = create_app(opened(tmp_path / "index"), rerank_run=str(pair_run))
+    app = create_app(opened(tmp_path / "index"), Options(rerank_run=str(pair_run)))
     with TestClient(app, base_url="http://localhost") as client:
-        answer = client.get("/api/search", params={"q": TEXT, "rerank": True}).json()
+        answer = client.get("/api/v1/search", params={"q": TEXT, "rerank": True}).json()
     assert (answer["reranking"]["compared"], answer["reranking"]["left"]) == (10, 1)
     assert answer["results"][-1]["path"] == name
     assert answer["results"][-1]["shortlist_rank"] is None
@@ -144,4 +146,4 @@ def test_files_that_are_gone_are_counted(scene_index: Path, pair_run: Path, tmp_
 @pytest.mark.parametrize("name", ["nowhere", "seesay-ground"])
 def test_a_run_that_cannot_is_an_error_at_once(scene_index: Path, name: str) -> None:
     with pytest.raises(SeesayError, match=r"no run there|matches phrases with regions"):
-        serve(opened(scene_index), port=0, rerank_run=name)
+        serve(opened(scene_index), port=0, options=Options(rerank_run=name))

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from seesay.errors import SeesayError
-from seesay.web.app import serve
+from seesay.web.app import Options, serve
 from seesay.web.limits import Limits
 from tests.search.colours import opened
 
@@ -31,7 +31,7 @@ def test_places_that_are_none(index_path: Path, host: str, port: int) -> None:
 @pytest.mark.parametrize("run", ["no such run", "seesay-small"])
 def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str) -> None:
     with pytest.raises(SeesayError, match=rf"{run}: no run of a grounding recipe"):
-        serve(opened(index_path), port=0, ground_run=run)
+        serve(opened(index_path), port=0, options=Options(ground_run=run))
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def serving(index_path: Path, monkeypatch: pytest.MonkeyPatch, **limits: float) 
         address.append(url)
         announced.set()
 
-    options = {"port": 0, "ready": ready, "limits": Limits(**limits)}
+    options = {"port": 0, "ready": ready, "options": Options(limits=Limits(**limits))}
     thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs=options)
     thread.start()
     assert announced.wait(20)
@@ -57,13 +57,15 @@ def serving(index_path: Path, monkeypatch: pytest.MonkeyPatch, **limits: float) 
 
 def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
     with serving(index_path, monkeypatch) as port:
-        response = httpx.get(f"http://127.0.0.1:{port}/api/status")
+        response = httpx.get(f"http://127.0.0.1:{port}/api/v1/status")
     assert response.json()["images"] == 5
     assert "server" not in response.headers
 
 
-UPLOAD = b"POST /api/similar HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
-HALF = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nX-Half: "
+UPLOAD = (
+    b"POST /api/v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"
+)
+HALF = b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nX-Half: "
 
 
 def test_half_sent_requests_are_ended_and_keep_nobody_out(index_path: Path, monkeypatch) -> None:
@@ -72,7 +74,7 @@ def test_half_sent_requests_are_ended_and_keep_nobody_out(index_path: Path, monk
         for one in held:
             with suppress(OSError):
                 one.sendall(HALF)
-        status = httpx.get(f"http://127.0.0.1:{port}/api/status").status_code
+        status = httpx.get(f"http://127.0.0.1:{port}/api/v1/status").status_code
         assert status == 200
         started = time.monotonic()
         held[-1].settimeout(10)
@@ -112,7 +114,7 @@ def test_a_large_upload_is_cut_after_its_answer(index_path: Path, monkeypatch) -
             with suppress(ConnectionResetError):
                 assert client.recv(10_000).startswith(b"HTTP/1.1 413")
         assert sent < 50_000_000  # a megabyte, and what sockets buffer
-        assert httpx.get(f"http://127.0.0.1:{port}/api/status").status_code == 200
+        assert httpx.get(f"http://127.0.0.1:{port}/api/v1/status").status_code == 200
 
 
 Server = uvicorn.Server

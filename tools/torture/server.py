@@ -61,7 +61,7 @@ def _search(port: int) -> float:
     started = time.perf_counter()
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        connection.request("GET", "/api/search?q=something+red")
+        connection.request("GET", "/api/v1/search?q=something+red")
         answer = connection.getresponse()
         answer.read()
         if answer.status != 200:
@@ -101,7 +101,7 @@ def slow_clients(stage: Stage) -> Outcome:
         while stage.goes_on:
             with suppress(OSError):
                 one = socket.create_connection(("127.0.0.1", port), timeout=5)
-                one.sendall(b"GET /api/status HTTP/1.1\r\nHost: localhost\r\nX: ")
+                one.sendall(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nX: ")
                 held.append(one)
             while len(held) > 300:
                 held.pop(0).close()
@@ -136,7 +136,7 @@ def hostile_uploads(stage: Stage) -> Outcome:
             body = b'--x\r\nContent-Disposition: form-data; name="image"; filename="a"\r\n\r\n' + image
             headers = {"Content-Type": "multipart/form-data; boundary=x"}
             try:
-                connection.request("POST", "/api/similar", body + b"\r\n--x--\r\n", headers)
+                connection.request("POST", "/api/v1/search", body + b"\r\n--x--\r\n", headers)
                 status = connection.getresponse().status
                 outcome.check(status in (200, 413, 422, 503), f"{name}: status {status}")
             except OSError as error:

@@ -196,9 +196,15 @@ def ground(
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
-@opt.app.command(epilog="Example: seesay serve pictures.seesay --port 8080")
+_SERVE_EXAMPLES = """Example: seesay serve pictures.seesay --port 8080
+
+Several indexes: seesay serve pictures.seesay scans.seesay. The page lets people choose among them.
+"""
+
+
+@opt.app.command(epilog=_SERVE_EXAMPLES)
 def serve(
-    folder: opt.IndexFolder,
+    folders: Annotated[list[Path], typer.Argument(metavar="INDEX...", help="The folders of the indexes.")],
     host: Annotated[str, typer.Option(help="The address to listen on; this machine only by default.")] = (
         "127.0.0.1"
     ),
@@ -209,9 +215,42 @@ def serve(
     root: Annotated[
         Path | None, typer.Option(help="The folder of the images, for an index that was made elsewhere.")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Also answer to this name, such as photos.example.org."),
+    ] = None,
+    prefix: Annotated[
+        str,
+        typer.Option(help="Put before all addresses, for a proxy that also serves others: /photos."),
+    ] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with a token, without which nobody is answered.")
+    ] = None,
+    access_log: Annotated[
+        bool, typer.Option("--access-log", help="Print a line of JSON for each request, without its query.")
+    ] = False,
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index
+    from seesay.web.access import read_token
+    from seesay.web.app import Options, name_of
     from seesay.web.app import serve as run_server
 
-    run_server(Index.open(folder, root=root), host, port, ground, rerank)
+    token = read_token(token_file) if token_file is not None else None
+    if root is not None and len(folders) > 1:
+        raise SeesayError("--root: is of one index; serve this one by itself, or update it here.")
+    indexes: dict[str, Index] = {}
+    for folder in folders:
+        if name_of(folder) in indexes:
+            raise SeesayError(f"{folder}: another index is called {name_of(folder)}, too; rename its folder.")
+        indexes[name_of(folder)] = Index.open(folder, root=root)
+    options = Options(
+        hosts=allow_host or (),
+        prefix=prefix,
+        token=token,
+        ground_run=ground,
+        rerank_run=rerank,
+        warm_up=True,
+        access_log=access_log,
+    )
+    run_server(indexes, host, port, options)

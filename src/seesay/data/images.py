@@ -100,10 +100,15 @@ def read_header(data: bytes, name: str) -> ImageHeader:
     return ImageHeader(image.format or "?", image.mode, image.width, image.height, animated)
 
 
+def opened_header(file: Path) -> Image.Image:
+    """Open an image file of a format that is read, to look at what stands before its pixels."""
+    return Image.open(file, formats=_formats())
+
+
 def file_format(file: Path) -> str | None:
     """Read the format of an image file from its first bytes, such as "PNG"; None if it is no image."""
     try:
-        with Image.open(file, formats=_formats()) as image:
+        with opened_header(file) as image:
             return image.format
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         return None
@@ -122,7 +127,7 @@ def taken_at(file: Path) -> str:
     Only what stands before the pixels is read.
     """
     try:
-        with Image.open(file, formats=_formats()) as image:
+        with opened_header(file) as image:
             exif = image.getexif().get_ifd(ExifTags.IFD.Exif)
         for tag in (ExifTags.Base.DateTimeOriginal, ExifTags.Base.DateTimeDigitized):
             if found := _EXIF_TIME.match(str(exif.get(tag, ""))):

@@ -71,6 +71,10 @@ _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vec
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
 
 
+_TIME = """CASE WHEN COALESCE(taken, '') = ''
+    THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END"""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """An image (`path`, relative to the root, with `/`) or a sentence (`text`); `key` is of its content."""
@@ -84,6 +88,17 @@ class Item:
     height: int | None
     mtime_ns: int | None
     size: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dated:
+    """An image and its time, "2019-06-30T12:00:00": when it was taken, else when its file changed, in UTC."""
+
+    id: int
+    path: str
+    width: int
+    height: int
+    time: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +191,9 @@ class Store:
         return cls(connection, path)
 
     def close(self) -> None:
-        """Close the file."""
-        self._connection.close()
+        """Close the file, once other threads have finished what they read or write."""
+        with self._lock:
+            self._connection.close()
 
     @contextmanager
     def write(self) -> Iterator[Writer]:
@@ -243,6 +259,40 @@ class Store:
                 WHERE items.kind = 'image' AND ({where.sql}) ORDER BY items.id"""
             rows = connection.execute(query, where.values).fetchall()
         return np.array(rows, np.int64).ravel()
+
+    def newest(
+        self, count: int, where: Filter | None = None, after: tuple[str, int] | None = None
+    ) -> list[Dated]:
+        """Return the newest images, newest first.
+
+        Args:
+            count: how many at most.
+            where: a filter that they pass.
+            after: time and id of the last one of the page before.
+        """
+        where = where or Filter("1", ())
+        behind, place = ("(time, items.id) < (?, ?)", after) if after else ("1", ())
+        with self._read() as connection:
+            rows = connection.execute(
+                f"""SELECT items.id, path, width, height, {_TIME} AS time
+                FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.kind = 'image' AND ({where.sql}) AND {behind}
+                ORDER BY time DESC, items.id DESC LIMIT ?""",
+                (*where.values, *place, count),
+            ).fetchall()
+        return [Dated(*row) for row in rows]
+
+    def months(self, where: Filter | None = None) -> dict[str, int]:
+        """Return the number of images of each month, such as "2019-06", newest first."""
+        where = where or Filter("1", ())
+        with self._read() as connection:
+            rows = connection.execute(
+                f"""SELECT substr({_TIME}, 1, 7) AS month, COUNT(*)
+                FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.kind = 'image' AND ({where.sql}) GROUP BY month ORDER BY month DESC""",
+                where.values,
+            ).fetchall()
+        return dict(rows)
 
     def without_time(self) -> dict[str, str]:
         """Return a path for each content key of an image whose time has not been looked at."""

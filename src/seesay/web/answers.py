@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from seesay.grounding.ground import Grounding, colour
 from seesay.search.hits import Answer
@@ -29,18 +29,6 @@ class ImageAnswer(_HitAnswer):
     path: str = Field(description="relative to the indexed folder")
     width: int = Field(description="in pixels, upright")
     height: int
-
-    @computed_field(description="URL of the original")  # type: ignore[prop-decorator]
-    @property
-    def image(self) -> str:
-        """The URL of the original."""
-        return f"/api/images/{self.id}"
-
-    @computed_field(description="URL of a small JPEG")  # type: ignore[prop-decorator]
-    @property
-    def thumbnail(self) -> str:
-        """The URL of a small JPEG."""
-        return f"{self.image}/thumbnail"
 
 
 class SentenceAnswer(_HitAnswer):
@@ -86,11 +74,14 @@ class Images(_Answers):
     """Images, best first."""
 
     results: list[ImageAnswer]
+    next: str | None = Field(None, description="the cursor of the next page; null after the last one")
+    q: str = Field("", description="the query as GET takes it; an upload is named by its hash for a while")
     unknown_words: list[str] = Field(description="words of the query that mean nothing to the run")
     query: list[PartAnswer] = Field([], description="the parts of the query")
 
     def to(self, query: Query) -> Self:
         """Add the query that this answers."""
+        self.q = str(query)
         self.query = [
             PartAnswer(
                 text=str(part),
@@ -157,28 +148,82 @@ class GroundingAnswer(BaseModel):
         return cls(width=found.width, height=found.height, phrases=phrases, milliseconds=milliseconds)
 
 
-class Status(BaseModel):
-    """What is being served."""
+class DatedImage(BaseModel):
+    """An image of the index and its time."""
 
+    model_config = ConfigDict(from_attributes=True)
+
+    id: int
+    path: str = Field(description="relative to the indexed folder")
+    width: int = Field(description="in pixels, upright")
+    height: int
+    time: str = Field(description="when it was taken, by the camera's clock; else when its file was changed")
+
+
+class DatedImages(BaseModel):
+    """Images, newest first."""
+
+    results: list[DatedImage]
+    next: str | None = Field(description="the cursor of the next page; null after the last one")
+
+
+class Month(BaseModel):
+    """The number of images of a month."""
+
+    month: str = Field(description="such as 2019-06")
+    images: int
+
+
+class ImageFacts(BaseModel):
+    """What is known of an image."""
+
+    id: int
+    path: str = Field(description="relative to the indexed folder")
+    width: int = Field(description="in pixels, upright")
+    height: int
+    bytes: int = Field(description="of the file")
+    type: str | None = Field(description="of the file by its content; null if it cannot be read now")
+    facts: dict[str, str] = Field(
+        description="from EXIF: taken, camera, lens, exposure, aperture, iso, focal"
+    )
+
+
+class Duplicates(BaseModel):
+    """Groups of images that look nearly alike."""
+
+    groups: list[list[DatedImage]] = Field(description="the largest groups first, each newest first")
+
+
+class Fault(BaseModel):
+    """A file that could not be indexed."""
+
+    path: str
+    reason: str
+
+
+class UpdateState(BaseModel):
+    """How far the update of an index is."""
+
+    running: bool
+    done: int = Field(description="files looked at")
+    total: int = Field(description="files to look at; 0 before they are counted")
+    added: int = Field(0, description="images that the last update added")
+    deleted: int = 0
+    seconds: float | None = Field(None, description="of the last update; null before the first")
+    error: str | None = Field(None, description="why the last update failed")
+
+
+class Status(BaseModel):
+    """An index that is served."""
+
+    name: str = Field(description="which the parameter `index` takes")
     images: int
     sentences: int
     not_read: list[str] = Field(description="how many files of which kinds were not read, and what to do")
+    faults: int = Field(description="number of files that could not be indexed")
     matcher: str
     generation: int = Field(description="grows with every change of the index")
     version: str = Field(description="of seesay")
     grounding: bool = Field(description="true if a grounding run is available")
     reranking: bool = Field(description="true if a re-ranking run is available")
-
-
-class Failure(BaseModel):
-    """The body of every answer whose status is 400 or above."""
-
-    error: str
-
-
-Responses: TypeAlias = dict[int | str, dict[str, object]]
-
-
-def failures(*statuses: int) -> Responses:
-    """Describe a route's failures for OpenAPI."""
-    return {status: {"model": Failure} for status in statuses}
+    updating: bool = Field(description="true if a client may start an update")

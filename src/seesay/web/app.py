@@ -1,22 +1,21 @@
-"""The HTTP API and the page over an index, and their server."""
+"""The HTTP API and the page over indexes, and their server."""
 
 from __future__ import annotations
 
 import errno
 import socket
-from collections.abc import AsyncIterator, Callable, Collection
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from html import escape
-from importlib.resources import files
 from pathlib import Path
-from string import Template
-from typing import Any, TypeAlias
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
@@ -25,92 +24,142 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
-from seesay.web.answers import failures
+from seesay.web.access import Access
 from seesay.web.connections import Connection
-from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, error
-from seesay.web.routes import grounding_routes, image_routes, query_routes
+from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, is_local
+from seesay.web.observe import Metrics, Observed
+from seesay.web.problems import Problem, ProblemResponse, failures, problem
+from seesay.web.routes import grounding, images, indexes, queries
+from seesay.web.routes.page import STATIC, page_routes
+from seesay.web.routes.probes import probe_routes
 from seesay.web.service import Lazy, Service
 
-_STATIC = Path(__file__).parent / "static"
-_Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
+_SHUTDOWN_SECONDS = 10  # for requests that are being answered
 
 
-def create_app(
-    index: Index,
-    hosts: Collection[str] = ("localhost",),
-    limits: Limits | None = None,
-    ground_run: str = SHIPPED,
-    rerank_run: str | None = None,
-) -> FastAPI:
-    """Create the application over an index, which it closes at its end.
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How indexes are served.
 
-    Queries see at once what another process writes to the index.
-
-    Args:
-        index: to serve.
+    Attributes:
         hosts: names that the server answers to, besides numeric addresses.
-        limits: of requests and connections; `serve` alone limits connections.
+        prefix: of all addresses, such as "/photos", for a server behind a proxy.
+        token: that clients must send; None lets everybody in.
         ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results on request.
+        warm_up: load everything in the background at once, rather than when it is first asked for.
+        access_log: write a line of JSON for each request to standard output.
+        watch: update the indexes when their folders change.
+        limits: of requests and connections; `serve` alone limits connections.
+    """
+
+    hosts: Collection[str] = ("localhost",)
+    prefix: str = ""
+    token: str | None = None
+    ground_run: str = SHIPPED
+    rerank_run: str | None = None
+    warm_up: bool = False
+    access_log: bool = False
+    watch: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def create_app(served: Index | Mapping[str, Index], options: Options | None = None) -> FastAPI:
+    """Create the application over indexes, which it closes at its end.
+
+    Queries see at once what another process writes to an index.
+
+    Args:
+        served: an index, or several by the names that clients call them.
+        options: how they are served.
 
     Raises:
-        SeesayError: no such run to re-rank with, or the index was made elsewhere, see `Index.check_root`.
+        SeesayError: no such run to re-rank with, a wrong prefix, or an index was made elsewhere, see
+            `Index.check_root`.
     """
-    index.check_root()
-    if rerank_run is not None:
-        check_reranks(rerank_run)
+    options = options or Options()
+    prefix = _checked_prefix(options.prefix)
+    by_name = {name_of(served.folder): served} if isinstance(served, Index) else dict(served)
+    for index in by_name.values():
+        index.check_root()
+    if options.rerank_run is not None:
+        check_reranks(options.rerank_run)
+    rerank_run = options.rerank_run
     reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
-    service = Service(index, limits or Limits(), ground_run, reranker)
+    service = Service(by_name, options.limits, options.ground_run, reranker)
+    access = Access(options.token) if options.token is not None else None
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        service.is_ready = not options.warm_up
+        if options.warm_up:
+            threading.Thread(target=service.warm_up, name="seesay-warm-up", daemon=True).start()
         yield
         service.close()
 
-    app = FastAPI(
+    app = _Application(
         title="seesay",
         version=__version__,
+        servers=[{"url": prefix}] if prefix else None,
         docs_url=None,  # FastAPI's own documentation pages load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        responses=failures(400, 503),
+        responses=failures(400, 401, 503),
     )
-    app.add_middleware(Guard, limits=service.limits, hosts=hosts)
+    app.state.service = service
+    app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
+    app.add_middleware(Observed, metrics=metrics, log=options.access_log)
     _add_error_handlers(app)
-    for routes in (query_routes, image_routes, grounding_routes):
-        app.include_router(routes(service))
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(_docs_page(app.openapi()))
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        return FileResponse(_STATIC / "index.html", headers={"Cache-Control": "no-cache"})
-
-    app.mount("/static", StaticFiles(directory=_STATIC))
+    for module in (queries, images, grounding, indexes):
+        app.include_router(module.router)
+    app.include_router(probe_routes(metrics))
+    app.include_router(page_routes(access, prefix))
+    app.mount("/static", StaticFiles(directory=STATIC))
     return app
+
+
+class _Application(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """Return the schema, which describes failures as they are."""
+        if self.openapi_schema is None:
+            schema = super().openapi()
+            components = schema.setdefault("components", {}).setdefault("schemas", {})
+            components["Problem"] = Problem.model_json_schema()
+        return super().openapi()
+
+
+def name_of(folder: Path) -> str:
+    """Return the name that clients call the index in a folder: the folder's, without its suffix."""
+    return folder.resolve().stem
+
+
+def _checked_prefix(prefix: str) -> str:
+    trimmed = "/" + prefix.strip("/") if prefix.strip("/") else ""
+    if not all(part.replace("-", "").replace("_", "").isalnum() for part in trimmed.split("/")[1:]):
+        raise SeesayError(f"{prefix}: not a prefix of addresses; write one such as /photos.")
+    return trimmed
 
 
 def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(StarletteHTTPException)
-    async def http(_request: Request, failure: StarletteHTTPException) -> JSONResponse:
-        response = error(failure.status_code, str(failure.detail))
+    async def http(_request: Request, failure: StarletteHTTPException) -> ProblemResponse:
+        response = problem(failure.status_code, str(failure.detail))
         response.headers.update(failure.headers or {})
         return response
 
     @app.exception_handler(RequestValidationError)
-    async def validation(_request: Request, failure: RequestValidationError) -> JSONResponse:
+    async def validation(_request: Request, failure: RequestValidationError) -> ProblemResponse:
         first = failure.errors()[0]
-        return error(422, f"{first['loc'][-1]}: {first['msg']}.")
+        return problem(422, f"{first['loc'][-1]}: {first['msg']}.")
 
     @app.exception_handler(SeesayError)
-    async def ours(_request: Request, failure: SeesayError) -> JSONResponse:
-        return error(422 if isinstance(failure, ImageError | QueryError) else 503, str(failure))
+    async def ours(_request: Request, failure: SeesayError) -> ProblemResponse:
+        return problem(422 if isinstance(failure, ImageError | QueryError) else 503, str(failure))
 
     @app.exception_handler(Exception)
-    async def unforeseen(_request: Request, _failure: Exception) -> JSONResponse:
-        return error(500, "Something failed in the server; see its log.")
+    async def unforeseen(_request: Request, _failure: Exception) -> ProblemResponse:
+        return problem(500, "Something failed in the server; see its log.")
 
 
 def _announce(address: str) -> None:
@@ -118,50 +167,58 @@ def _announce(address: str) -> None:
 
 
 def serve(
-    index: Index,
+    served: Index | Mapping[str, Index],
     host: str = "127.0.0.1",
     port: int = 8000,
-    ground_run: str = SHIPPED,
-    rerank_run: str | None = None,
+    options: Options | None = None,
     ready: Callable[[str], None] = _announce,
-    limits: Limits | None = None,
 ) -> None:
-    """Serve an index until interrupted, then close it.
+    """Serve indexes until interrupted, then answer what was asked and close them.
 
     Args:
-        index: to serve; its run is loaded at once.
+        served: an index, or several by the names that clients call them; their runs are loaded at once.
         host: address to listen on.
         port: to listen on; 0 chooses a free one.
-        ground_run: as in `create_app`.
-        rerank_run: as in `create_app`.
+        options: as in `create_app`; the names of this machine are added to the hosts.
         ready: called with the page's address.
-        limits: of requests and connections.
 
     Raises:
-        SeesayError: a run is missing or of another kind, the port cannot be used, or the index was made
+        SeesayError: a run is missing or of another kind, the port cannot be used, or an index was made
             elsewhere.
     """
-    if ground_run != SHIPPED and not can_ground(ground_run):
+    options = options or Options()
+    if options.ground_run != SHIPPED and not can_ground(options.ground_run):
         raise SeesayError(
-            f"{ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit it "
-            f"to use {SHIPPED}."
+            f"{options.ground_run}: no run of a grounding recipe (ground-…); name one with --ground, or omit "
+            f"it to use {SHIPPED}."
         )
-    _ = index.run  # a missing run is an error now, not at the first query
-    names = {"localhost", host.lower(), socket.gethostname().lower(), f"{socket.gethostname().lower()}.local"}
-    limits = limits or Limits()
-    app = create_app(index, names, limits, ground_run, rerank_run)
+    for index in [served] if isinstance(served, Index) else served.values():
+        _ = index.run  # a missing run is an error now, not at the first query
+    machine = socket.gethostname().lower()
+    hosts = {"localhost", host.lower(), machine, f"{machine}.local", *map(str.lower, options.hosts)}
+    app = create_app(served, replace(options, hosts=hosts))
     config = uvicorn.Config(
         app,
-        http=partial(Connection, limits),  # type: ignore[arg-type]  # called like a class
+        http=partial(Connection, options.limits),  # type: ignore[arg-type]  # called like a class
         log_level="warning",
         server_header=False,
+        access_log=False,  # `Observed` has one without queries
         limit_concurrency=MAX_CONNECTIONS + 1,
-        timeout_graceful_shutdown=3,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
     with _listen(host, port) as listening:
+        if options.token is None and not is_local(host):
+            _warn(
+                f"Whoever reaches {host} can see these images. Name a token with --token-file, or listen on "
+                "127.0.0.1 alone."
+            )
         shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{listening.getsockname()[1]}")
+        ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _warn(message: str) -> None:
+    print(f"Warning: {message}", file=sys.stderr, flush=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -181,38 +238,3 @@ def _listen(host: str, port: int) -> socket.socket:
         }
         why = refusals.get(error.errno or 0, f"cannot be used ({error.strerror}); try --host 127.0.0.1.")
         raise SeesayError(f"Port {port} on {host} {why}") from error
-
-
-def _docs_page(schema: _Schema) -> str:
-    """A page that needs no other file: each route of an OpenAPI schema with its parameters."""
-    routes = [
-        _route(path, method, operation)
-        for path, operations in schema["paths"].items()
-        for method, operation in operations.items()
-    ]
-    template = Template(files(__package__).joinpath("docs.html").read_text(encoding="utf-8"))
-    return template.substitute(version=escape(schema["info"]["version"]), routes="\n".join(routes))
-
-
-def _route(path: str, method: str, operation: _Schema) -> str:
-    rows = "".join(_parameter(parameter) for parameter in operation.get("parameters", []))
-    if "requestBody" in operation:
-        types = ", ".join(operation["requestBody"]["content"])
-        rows += f"<tr><td><code>image</code></td><td>body</td><td>the file as {escape(types)}</td></tr>"
-    table = f"<table>{rows}</table>" if rows else ""
-    description = escape(operation.get("description", ""))
-    return f"<section><h2><b>{method.upper()}</b> {escape(path)}</h2><p>{description}</p>{table}</section>"
-
-
-def _parameter(parameter: _Schema) -> str:
-    schema = parameter["schema"]
-    names = {
-        "minimum": "from {}",
-        "maximum": "to {}",
-        "maxLength": "at most {} characters",
-        "default": "default {}",
-    }
-    facts = [parameter["description"]] if "description" in parameter else []
-    facts += [text.format(schema[key]) for key, text in names.items() if key in schema]
-    cells = (f"<code>{escape(parameter['name'])}</code>", parameter["in"], escape(", ".join(facts)))
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

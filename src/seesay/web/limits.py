@@ -11,8 +11,11 @@ from http import HTTPStatus
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from seesay.web.access import Access
+from seesay.web.problems import MEDIA_TYPE, problem
 
 MAX_ANSWERS = 200
 MAX_CONNECTIONS = 250
@@ -57,36 +60,60 @@ class Limits:
     connections_an_address: int = 64
 
 
-def error(status: int, message: str) -> JSONResponse:
-    """Return the response of a failure."""
-    return JSONResponse({"error": message}, status)
-
-
 def too_large(limit: int) -> HTTPException:
     """Return the exception for an upload beyond the limit."""
     return HTTPException(413, f"The upload is larger than {limit / 2**20:g} MB; send a smaller image.")
 
 
 class Guard:
-    """ASGI middleware that checks the host, the size of the body and the time, and adds headers."""
+    """ASGI middleware that checks who asks, the size of the body and the time, and adds headers.
 
-    def __init__(self, app: ASGIApp, limits: Limits, hosts: Collection[str]) -> None:
-        self._app = app
-        self._limits = limits
-        self._hosts = frozenset(hosts)
+    Args:
+        app: what answers.
+        limits: of a request.
+        hosts: names that it answers to, besides numeric addresses.
+        prefix: of all addresses, such as "/photos"; "" for none.
+        access: who may ask; None for everybody.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        hosts: Collection[str],
+        prefix: str = "",
+        access: Access | None = None,
+    ) -> None:
+        self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
+        self._prefix, self._access = prefix, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope["root_path"] = self._prefix
         headers = Headers(scope=scope)
         send = _with_headers(send)
-        if not host_allowed(headers.get("host", ""), self._hosts):
-            refusal = error(400, "This server does not answer to that host name.")
+        if scope["method"] == "HEAD":  # is GET without the body
+            send = _without_body(send)
+            scope["method"] = "GET"  # in place, so that a log can tell the route
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
             await refusal(scope, receive, send)
             return
         await self._timed(scope, self._counted(receive, headers), send)
+
+    def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        if not host_allowed(headers.get("host", ""), self._hosts):
+            return problem(400, "This server does not answer to that host name; see --allow-host.")
+        # Only pages of this server may change something, and programs, which send no such header.
+        if scope["method"] != "GET" and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return problem(403, "A page of another site may not ask for this.")
+        if self._prefix and scope["path"] == self._prefix:
+            return RedirectResponse(f"{self._prefix}/", 308)
+        path = scope["path"].removeprefix(self._prefix) or "/"
+        return None if self._access is None else self._access.refusal(path, headers)
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
         limit = self._limits.upload_bytes
@@ -121,7 +148,7 @@ class Guard:
         except TimeoutError:
             if started:
                 raise
-            await error(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
+            await problem(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
 
 
 def _with_headers(send: Send) -> Send:
@@ -134,19 +161,37 @@ def _with_headers(send: Send) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
                 headers.setdefault(name, value)
-            if message["status"] >= 400 and headers.get("content-type") != "application/json":
+            kind = headers.get("content-type", "").partition(";")[0]
+            if message["status"] >= 400 and kind not in (MEDIA_TYPE, "text/html"):
                 failure = message  # Starlette's own, such as of a range outside of a file
                 return
         if failure is None:
             await send(message)
         elif not message.get("more_body", False):
-            response = error(failure["status"], f"{HTTPStatus(failure['status']).phrase}.")
+            response = problem(failure["status"], f"{HTTPStatus(failure['status']).phrase}.")
             headers = MutableHeaders(scope=failure)
-            headers["content-type"], headers["content-length"] = "application/json", str(len(response.body))
+            headers["content-type"], headers["content-length"] = MEDIA_TYPE, str(len(response.body))
             await send(failure)
             await send({"type": "http.response.body", "body": response.body})
 
     return sending
+
+
+def _without_body(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await send(message)
+
+    return sending
+
+
+def is_local(host: str) -> bool:
+    """Return whether an address to listen on is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def host_allowed(header: str, hosts: Collection[str]) -> bool:

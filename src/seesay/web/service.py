@@ -1,35 +1,50 @@
-"""The index and the runs behind the API, and the threads that they work in."""
+"""The indexes and the runs behind the API, and the threads that they work in."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import numpy as np
 from fastapi import HTTPException, UploadFile
+from numpy.typing import NDArray
+from PIL import Image
 
+from seesay.data.images import content_key
 from seesay.encoders.images.encode import SHARED_SIDE
-from seesay.grounding.ground import Grounder
+from seesay.errors import SeesayError
+from seesay.grounding.ground import Grounder, can_ground
 from seesay.runs.run import Run
-from seesay.search.hits import Answer
+from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
+from seesay.search.query import Embedded, Query, Sentence
 from seesay.search.rerank import Reranked, Reranker
 from seesay.search.store import Item
 from seesay.web.answers import Reranking
+from seesay.web.batches import Batches
 from seesay.web.decoding import Decoders
 from seesay.web.limits import Limits, too_large
+from seesay.web.updates import Updates
 
 T = TypeVar("T")
+Vector = NDArray[np.float32]
+
 _MAX_DECODERS = 4  # each may take more than a gigabyte
+_REMEMBERED = 1000  # vectors of uploads, some kilobytes each
 
 
 class Lazy(Generic[T]):
-    """Something that is loaded once, when it is first needed; most servers never need it."""
+    """Something that is loaded once, when it is first needed; many servers never need it."""
 
     def __init__(self, load: Callable[[], T]) -> None:
         self._load = load
@@ -44,6 +59,60 @@ class Lazy(Generic[T]):
             return self._loaded
 
 
+class Uploads:
+    """The vectors of the last uploads, by their names, so that further pages need no upload. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._vectors: OrderedDict[str, Vector] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, image: bytes, vector: Vector) -> Embedded:
+        """Remember the vector (dim,) of an image; return the term that stands for it."""
+        name = f"upload:{content_key(image)}"
+        with self._lock:
+            self._vectors[name] = vector
+            self._vectors.move_to_end(name)
+            while len(self._vectors) > _REMEMBERED:
+                self._vectors.popitem(last=False)
+        return Embedded(name, vector)
+
+    def get(self, name: str) -> Embedded:
+        """Return the term of a name; 410 if it is not remembered any more."""
+        with self._lock:
+            vector = self._vectors.get(name)
+        if vector is None:
+            raise HTTPException(410, f"{name}: not remembered any more; upload the image again.")
+        return Embedded(name, vector)
+
+
+class Served:
+    """An index that is served, and what is kept for it.
+
+    Args:
+        name: of the index, for clients.
+        index: that answers.
+        threads: for queries.
+    """
+
+    def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor) -> None:
+        self.name, self.index = name, index
+        self.uploads, self.updates = Uploads(), Updates(index)
+        self.vectors: Batches[Query, Vector] = Batches(self._embed, threads)
+
+    def _embed(self, queries: Sequence[Query]) -> Sequence[Vector | Exception]:
+        return self.index.vectors(queries)
+
+    def image(self, id_: int) -> tuple[Item, Path]:
+        """Return an image of the index and its file; 404 if either does not exist."""
+        item = self.index.item(id_)
+        if item is None or item.kind != "image":
+            raise HTTPException(404, f"No image {id_} in the index.")
+        file = self.index.file_of(item)
+        if file is None:
+            raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
+        return item, file
+
+
 class Service:
     """What every route needs.
 
@@ -51,16 +120,20 @@ class Service:
     Work goes on when its client has left, and keeps its thread until it has ended.
 
     Args:
-        index: to search.
+        indexes: to search, by the names that clients call them; the first is searched by default.
         limits: of one request.
         ground_run: the name of the run that grounds phrases; it need not exist.
         reranker: orders the best results of those who ask for it, if set.
     """
 
     def __init__(
-        self, index: Index, limits: Limits, ground_run: str, reranker: Lazy[Reranker] | None = None
+        self,
+        indexes: Mapping[str, Index],
+        limits: Limits,
+        ground_run: str,
+        reranker: Lazy[Reranker] | None = None,
     ) -> None:
-        self.index, self.limits, self.ground_run, self.reranker = index, limits, ground_run, reranker
+        self.limits, self.ground_run, self.reranker = limits, ground_run, reranker
         self.grounder = Lazy(lambda: Grounder(Run.load(ground_run)))
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
@@ -69,13 +142,40 @@ class Service:
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
         self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
         self._decoders = Decoders(limits.decode_seconds, limits.upload_pixels)
+        self.served = {name: Served(name, index, self._queries) for name, index in indexes.items()}
+        self.is_ready = False
+
+    def find(self, name: str | None) -> Served:
+        """Return the index of that name, or the first; 404 if there is none of that name."""
+        if name is None:
+            return next(iter(self.served.values()))
+        if name not in self.served:
+            raise HTTPException(404, f"No index {name!r} here; there are {', '.join(self.served)}.")
+        return self.served[name]
+
+    def warm_up(self) -> None:
+        """Load what the first requests would wait for: indexes, then what grounds and re-ranks."""
+        with suppress(SeesayError):  # said to those who ask
+            for served in self.served.values():
+                served.index.search("a photograph", 1)
+        self.is_ready = True
+        with suppress(SeesayError):
+            if can_ground(self.ground_run):
+                self.grounder.get().ground(_grey(), "grey", "a photograph")
+        with suppress(SeesayError):
+            if self.reranker is not None:
+                for served in self.served.values():
+                    self.reranker.get().search(served.index, "a photograph", 1)
 
     def close(self) -> None:
-        """Begin no more work, and close the index."""
+        """Begin no more work, and close the indexes."""
+        for served in self.served.values():
+            served.updates.stop()
         for threads in (self._queries, self.pictures, self._uploads, self._rerankings):
             threads.shutdown(wait=False, cancel_futures=True)
         self._decoders.close()
-        self.index.close()
+        for served in self.served.values():
+            served.index.close()
 
     async def run(self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
         """Do blocking work in a thread, by default one for queries.
@@ -94,6 +194,15 @@ class Service:
             return work(), round((time.perf_counter() - started) * 1e3, 3)
 
         return await self.run(clocked, threads)
+
+    async def search(
+        self, served: Served, query: Query, limit: int, where: str, after: Place | None
+    ) -> tuple[Answer, float]:
+        """Search an index; return hits and the milliseconds it took."""
+        started = time.perf_counter()
+        vector = await served.vectors.ask(query)
+        found = await self.run(lambda: served.index.search(query, limit, where, after, vector))
+        return found, round((time.perf_counter() - started) * 1e3, 3)
 
     async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
         """Query the re-ranker; return hits, milliseconds and a summary. 422 if the server has none."""
@@ -128,12 +237,26 @@ class Service:
 
         return await self.run(work, self._uploads)
 
-    def image(self, id_: int) -> tuple[Item, Path]:
-        """Return an image of the index and its file; 404 if either does not exist."""
-        item = self.index.item(id_)
-        if item is None or item.kind != "image":
-            raise HTTPException(404, f"No image {id_} in the index.")
-        file = self.index.file_of(item)
-        if file is None:
-            raise HTTPException(404, f"The file of image {id_} is gone; update the index.")
-        return item, file
+    async def remembered(self, served: Served, file: UploadFile) -> Embedded:
+        """Embed an uploaded image, and remember its vector."""
+        image = await self.uploaded(file)
+        vector = await self.run(lambda: served.index.embed_image(image))
+        return served.uploads.put(image, vector)
+
+
+def recalled(served: Served, query: Query) -> Query:
+    """Return a query whose terms such as upload:HASH are remembered uploads; 410 if one is forgotten."""
+    return Query(
+        tuple(
+            replace(part, term=served.uploads.get(part.term.text))
+            if isinstance(part.term, Sentence) and part.term.text.startswith("upload:")
+            else part
+            for part in query.parts
+        )
+    )
+
+
+def _grey() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (160, 120), "grey").save(out, "PNG")
+    return out.getvalue()

@@ -156,7 +156,7 @@ function addressOf(text) {
   const asked = new URLSearchParams({ q: text });
   if (conditions.length) asked.set("where", conditions.join(" "));
   if (rerank.checked) asked.set("rerank", 1);
-  return `/?${asked}`;
+  return `./?${asked}`;
 }
 
 function questionLink(text) {
@@ -195,7 +195,7 @@ function goTo(text) {
 
 function takeFile(file) {
   if (!file) return;
-  if (location.search) history.pushState(null, "", "/");
+  if (location.search) history.pushState(null, "", "./");
   askWith({ file });
 }
 

@@ -1,5 +1,7 @@
 // A justified gallery: rows of equal height that fill the width, each image at its own aspect ratio.
 
+import { thumbnailOf } from "./api.js";
+
 export function rows(ratios, width, target, gap) {
   const result = [];
   let row = [];
@@ -60,7 +62,7 @@ export class Gallery {
     picture.decoding = "async";
     picture.alt = "";
     picture.addEventListener("error", () => tile.classList.add("gone"));
-    picture.src = image.thumbnail;
+    picture.src = thumbnailOf(image);
     const score = document.createElement("span");
     score.className = "score";
     score.textContent = fits;

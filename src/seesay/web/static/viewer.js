@@ -1,5 +1,6 @@
 // One image, large, in a dialog: the browser keeps focus inside and closes it with Esc.
 
+import { originalOf, thumbnailOf } from "./api.js";
 import { scoreOf } from "./gallery.js";
 import { Pointer } from "./pointer.js";
 
@@ -49,9 +50,9 @@ export class Viewer {
     // Formats that browsers do not show (TIFF, JPEG 2000) have a thumbnail all the same.
     this.picture.onerror = () => {
       this.picture.onerror = null;
-      this.picture.src = image.thumbnail;
+      this.picture.src = thumbnailOf(image);
     };
-    this.picture.src = image.image;
+    this.picture.src = originalOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
     this.facts.textContent = image.file ? "" : `${image.width} × ${image.height} · score ${scoreOf(image, 3)}`;

@@ -1,0 +1,61 @@
+"""Requests that are answered together: while one batch is at work, the next one gathers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Generic, TypeVar
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+class Batches(Generic[Q, A]):
+    """Answers questions in batches, without ever waiting for a batch to fill.
+
+    Args:
+        answer: of a batch, in order; an exception among the answers is raised for its question alone.
+        threads: that the batches work in.
+        most: questions of a batch.
+    """
+
+    def __init__(
+        self, answer: Callable[[Sequence[Q]], Sequence[A | Exception]], threads: Executor, most: int = 32
+    ) -> None:
+        self._answer, self._threads, self._most = answer, threads, most
+        self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
+        self._working: asyncio.Task[None] | None = None
+        self.sizes: dict[int, int] = {}
+
+    async def ask(self, question: Q) -> A:
+        """Return the answer to a question."""
+        future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, future))
+        if self._working is None:
+            self._working = asyncio.create_task(self._work())
+        return await future
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+                batch = [each for each in taken if not each[1].done()]  # some clients have left
+                if not batch:
+                    continue
+                self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
+                questions = [question for question, _ in batch]
+                try:
+                    answers = await loop.run_in_executor(self._threads, self._answer, questions)
+                except Exception as error:
+                    answers = [error] * len(batch)
+                for (_, future), answer in zip(batch, answers, strict=True):
+                    if future.done():
+                        continue
+                    if isinstance(answer, Exception):
+                        future.set_exception(answer)
+                    else:
+                        future.set_result(answer)
+        finally:
+            self._working = None

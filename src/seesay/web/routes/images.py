@@ -1,0 +1,116 @@
+"""Images of an index: the newest, and one by its id."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Header, HTTPException
+from fastapi.responses import FileResponse, Response
+from PIL import Image
+
+from seesay.data.exif import facts_of
+from seesay.data.images import file_format
+from seesay.search.filters import Filter
+from seesay.web import cursor as cursors
+from seesay.web.answers import DatedImage, DatedImages, ImageFacts, Month
+from seesay.web.problems import failures
+from seesay.web.routes.parameters import API, DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
+
+_REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
+_UNKNOWN_TYPE = "application/octet-stream"
+# Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
+_SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
+
+router = APIRouter(prefix=f"{API}/images", tags=["images"])
+
+
+@router.get("", responses=failures(404, 422))
+async def newest(
+    service: TheService,
+    served: TheIndex,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    where: Where = "",
+) -> DatedImages:
+    """List the images, newest first."""
+    after = None if cursor is None else cursors.time_of(cursor)
+    found = await service.run(lambda: served.index.store.newest(limit + 1, Filter.parse(where), after))
+    page = found[:limit]
+    following = cursors.write(page[-1].time, page[-1].id) if len(found) > limit else None
+    return DatedImages(results=[DatedImage.model_validate(each) for each in page], next=following)
+
+
+@router.get("/months", responses=failures(404, 422))
+async def months(service: TheService, served: TheIndex, where: Where = "") -> list[Month]:
+    """Count the images of each month, newest first."""
+    found = await service.run(lambda: served.index.store.months(Filter.parse(where)))
+    return [Month(month=month, images=images) for month, images in found.items()]
+
+
+@router.get("/{id}", responses=failures(404, 422))
+async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
+    """Return what is known of an image: its file, and how it was taken."""
+
+    def work() -> ImageFacts:
+        item, file = served.image(id)
+        return ImageFacts(
+            id=id,
+            path=item.path or "",
+            width=item.width or 0,
+            height=item.height or 0,
+            bytes=item.size or 0,
+            type=_media_type(file),
+            facts=facts_of(file),
+        )
+
+    return await service.run(work, service.pictures)
+
+
+@router.get("/{id}/original", response_class=FileResponse, responses=failures(404, 416, 422))
+async def original(service: TheService, served: TheIndex, id: Id) -> FileResponse:
+    """Return the file of an image."""
+
+    def work() -> tuple[Path, str]:
+        _, file = served.image(id)
+        type_ = _media_type(file)
+        if type_ is None:  # an index can name any file
+            raise HTTPException(404, f"The file of image {id} is no image; update the index.")
+        return file, type_
+
+    file, type_ = await service.run(work, service.pictures)
+    return FileResponse(
+        file,
+        media_type=type_,
+        filename=file.name,
+        content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
+        headers={"Cache-Control": _REVALIDATE},
+    )
+
+
+@router.get("/{id}/thumbnail", response_class=Response, responses=failures(404, 422))
+async def thumbnail(
+    service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """Return a small JPEG of an image, made at the first request."""
+
+    def work() -> Response:
+        item, file = served.image(id)
+        headers = {"ETag": f'"{item.key}"', "Cache-Control": _REVALIDATE}
+        if if_none_match is not None and item.key in if_none_match:
+            return Response(status_code=304, headers=headers)
+        try:
+            content = served.index.thumbnails.get(item.key, file)
+        except OSError as error:
+            raise HTTPException(404, f"The file of image {id} cannot be read.") from error
+        return Response(content, media_type="image/jpeg", headers=headers)
+
+    return await service.run(work, service.pictures)
+
+
+def _media_type(file: Path) -> str | None:
+    """The type by content, since suffixes lie; one that browsers save if they cannot show the format."""
+    kind = file_format(file)
+    if kind is None:
+        return None
+    return Image.MIME["JPEG" if kind == "MPO" else kind] if kind in _SHOWN else _UNKNOWN_TYPE

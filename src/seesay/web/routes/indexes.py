@@ -1,0 +1,67 @@
+"""The indexes that are served, their updates, and the files that could not be indexed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, HTTPException
+
+from seesay import __version__
+from seesay.data.suffixes import unread_lines
+from seesay.grounding.ground import can_ground
+from seesay.web.answers import Fault, Status, UpdateState
+from seesay.web.problems import failures
+from seesay.web.routes.parameters import API, TheIndex, TheService
+from seesay.web.service import Served, Service
+
+router = APIRouter(prefix=API, tags=["indexes"])
+
+
+@router.get("/indexes")
+async def indexes(service: TheService) -> list[Status]:
+    """List the indexes that are served."""
+    return await service.run(lambda: [_status(service, served) for served in service.served.values()])
+
+
+@router.get("/status", responses=failures(404))
+async def status(service: TheService, served: TheIndex) -> Status:
+    """Describe an index."""
+    return await service.run(lambda: _status(service, served))
+
+
+@router.get("/faults", responses=failures(404))
+async def faults(service: TheService, served: TheIndex) -> list[Fault]:
+    """List the files that could not be indexed, and why."""
+    found = await service.run(served.index.store.skipped)
+    return [Fault(path=path, reason=reason) for path, (_, _, reason) in sorted(found.items())]
+
+
+@router.get("/update", responses=failures(404))
+async def update_state(served: TheIndex) -> UpdateState:
+    """Tell how far the update of an index is, or how the last one ended."""
+    return served.updates.state()
+
+
+@router.post("/update", status_code=202, responses=failures(404, 409))
+async def update(service: TheService, served: TheIndex) -> UpdateState:
+    """Start an update of an index: new and changed images are embedded, those that are gone deleted."""
+    if not await service.run(lambda: served.updates.possible):
+        raise HTTPException(409, "The index is of no folder yet; update it by seesay index PHOTOS.")
+    if not served.updates.start():
+        raise HTTPException(409, "An update of this index is running; wait until it has finished.")
+    return served.updates.state()
+
+
+def _status(service: Service, served: Served) -> Status:
+    index = served.index
+    return Status(
+        name=served.name,
+        images=index.count("image"),
+        sentences=index.count("sentence"),
+        not_read=unread_lines(index.store.not_read()),
+        faults=len(index.store.skipped()),
+        matcher=index.run_name,
+        generation=index.store.generation(),
+        version=__version__,
+        grounding=can_ground(service.ground_run),
+        reranking=service.reranker is not None,
+        updating=served.updates.possible,
+    )

@@ -1,0 +1,84 @@
+"""The search page, the page that asks for the token, and the page about the API."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Annotated, Any, TypeAlias
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+
+from seesay.web.access import COOKIE, COOKIE_SECONDS, Access, login_page
+
+STATIC = Path(__file__).parents[1] / "static"
+_Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
+
+
+def page_routes(access: Access | None, prefix: str) -> APIRouter:
+    """Build `/`, `/login` and `/docs`."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html", headers={"Cache-Control": "no-cache"})
+
+    @router.get("/docs")
+    async def docs(request: Request) -> HTMLResponse:
+        return HTMLResponse(_docs_page(request.app.openapi()))
+
+    @router.post("/login")
+    async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
+        if access is not None and not access.is_token(token):
+            return login_page("This is not the token.", 401)
+        response = RedirectResponse(f"{prefix}/", 303)
+        if access is not None:
+            response.set_cookie(
+                COOKIE,
+                access.cookie,
+                max_age=COOKIE_SECONDS,
+                path=f"{prefix}/",
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return response
+
+    return router
+
+
+def _docs_page(schema: _Schema) -> str:
+    """A page that needs no other file: each route of an OpenAPI schema with its parameters."""
+    routes = [
+        _route(path, method, operation)
+        for path, operations in schema["paths"].items()
+        for method, operation in operations.items()
+    ]
+    template = Template(files("seesay.web").joinpath("docs.html").read_text(encoding="utf-8"))
+    return template.substitute(version=escape(schema["info"]["version"]), routes="\n".join(routes))
+
+
+def _route(path: str, method: str, operation: _Schema) -> str:
+    rows = "".join(_parameter(parameter) for parameter in operation.get("parameters", []))
+    if "requestBody" in operation:
+        types = ", ".join(operation["requestBody"]["content"])
+        rows += f"<tr><td><code>image</code></td><td>body</td><td>the file as {escape(types)}</td></tr>"
+    table = f"<table>{rows}</table>" if rows else ""
+    description = escape(operation.get("description", ""))
+    return f"<section><h2><b>{method.upper()}</b> {escape(path)}</h2><p>{description}</p>{table}</section>"
+
+
+def _parameter(parameter: _Schema) -> str:
+    schema = parameter["schema"]
+    names = {
+        "minimum": "from {}",
+        "maximum": "to {}",
+        "maxLength": "at most {} characters",
+        "default": "default {}",
+    }
+    facts = [parameter["description"]] if "description" in parameter else []
+    facts += [text.format(schema[key]) for key, text in names.items() if key in schema]
+    cells = (f"<code>{escape(parameter['name'])}</code>", parameter["in"], escape(", ".join(facts)))
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"

@@ -1,0 +1,159 @@
+"""Queries by sentences and by images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, File, HTTPException, Query, UploadFile
+
+from seesay.errors import QueryError
+from seesay.search.query import Image as QueryImage
+from seesay.search.query import Indexed, Part, Term
+from seesay.search.query import Query as SearchQuery
+from seesay.web import cursor as cursors
+from seesay.web.answers import Images, Sentences
+from seesay.web.limits import MAX_CHARACTERS, MAX_UPLOADS
+from seesay.web.problems import failures
+from seesay.web.routes.parameters import (
+    API,
+    DEFAULT_LIMIT,
+    Cursor,
+    Id,
+    Limit,
+    Rerank,
+    TheIndex,
+    TheService,
+    Upload,
+    Where,
+)
+from seesay.web.service import Served, Service, recalled
+
+_Text = Annotated[
+    str,
+    Query(
+        max_length=MAX_CHARACTERS,
+        description='a sentence, or several with signs and weights, such as "2*beach - people"; id:12 is an '
+        "image of the index",
+    ),
+]
+_Uploads = Annotated[
+    list[UploadFile],
+    File(description="encoded images, which q may name image:1, image:2, …; the others are added to it"),
+]
+
+router = APIRouter(prefix=API, tags=["queries"])
+
+
+@router.get("/search", responses=failures(404, 410, 422))
+async def search(
+    service: TheService,
+    served: TheIndex,
+    q: _Text,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    where: Where = "",
+    rerank: Rerank = False,
+) -> Images:
+    """Find the images that fit a query best: a sentence, or sentences and images of the index."""
+    query = recalled(served, with_uploads(q, []))
+    if rerank:
+        return await _reranked(service, served, query, limit, where, cursor)
+    return await _found(service, served, query, limit, where, cursor)
+
+
+@router.post("/search", responses=failures(404, 410, 413, 422))
+async def search_with_images(
+    service: TheService,
+    served: TheIndex,
+    image: _Uploads,
+    q: _Text = "",
+    limit: Limit = DEFAULT_LIMIT,
+    where: Where = "",
+) -> Images:
+    """Find the images that fit uploaded ones best, together with a query; further pages are GET's."""
+    if len(image) > MAX_UPLOADS:
+        raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
+    with_uploads(q, [QueryImage(b"")] * len(image))  # checks the query before any is decoded
+    terms = [await service.remembered(served, each) for each in image]
+    query = recalled(served, with_uploads(q, terms))
+    return await _found(service, served, query, limit, where, None)
+
+
+@router.get("/images/{id}/similar", responses=failures(404, 422))
+async def similar(
+    service: TheService,
+    served: TheIndex,
+    id: Id,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+    where: Where = "",
+) -> Images:
+    """Find the images most similar to one of the index."""
+    await service.run(lambda: served.image(id))
+    query = SearchQuery((Part(Indexed(id)),))
+    return await _found(service, served, query, limit, where, cursor)
+
+
+@router.post("/sentences", responses=failures(404, 413, 422))
+async def sentences(
+    service: TheService, served: TheIndex, image: Upload, limit: Limit = 10, rerank: Rerank = False
+) -> Sentences:
+    """Find the sentences that describe an uploaded image best."""
+    data, index = await service.uploaded(image), served.index
+    if rerank:
+        return Sentences.of(*await service.reranked(lambda by: by.sentences_for(index, data, limit)))
+    return Sentences.of(*await service.timed(lambda: index.sentences_for(data, limit)))
+
+
+async def _found(
+    service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
+) -> Images:
+    after = None if cursor is None else cursors.place_of(cursor)
+    found, took = await service.search(served, query, limit, where, after)
+    answer = Images.of(found, took).to(query)
+    if found.end is not None:
+        answer.next = cursors.write(found.end.score, found.end.id, found.end.seen)
+    return answer
+
+
+async def _reranked(
+    service: Service, served: Served, query: SearchQuery, limit: int, where: str, cursor: str | None
+) -> Images:
+    """A page of the re-ranked shortlist; behind it come the others as they are."""
+    start = 0 if cursor is None else cursors.rank_of(cursor)
+    if start is None:
+        return await _found(service, served, query, limit, where, cursor)
+    found, took, done = await service.reranked(lambda by: by.search(served.index, query, by.shortlist, where))
+    answer = Images.of(found.with_hits(found[start : start + limit]), took, done).to(query)
+    if start + limit < len(found):
+        answer.next = cursors.write(start + limit)
+    elif found.end is not None:
+        answer.next = cursors.write(found.end.score, found.end.id, found.end.seen)
+    return answer
+
+
+def with_uploads(text: str, uploads: Sequence[Term]) -> SearchQuery:
+    """Read a query whose images are uploads: `image:2` is the second, and those not named are added.
+
+    Raises:
+        QueryError: the query is against the grammar, or names an image that was not uploaded. A client can
+            have no file of the server opened.
+    """
+    added = [f"image:{number}" for number in range(1, len(uploads) + 1)]
+    written = [text, *added] if text.strip() or not uploads else added
+    parts = SearchQuery.parse(" + ".join(written)).parts
+    own = parts[: len(parts) - len(uploads)]
+    named = {str(part.term.source) for part in own if isinstance(part.term, QueryImage)}
+    kept = [*own, *(part for part in parts[len(own) :] if str(part.term).removeprefix("image:") not in named)]
+    return SearchQuery(tuple(_with_upload(part, uploads) for part in kept))
+
+
+def _with_upload(part: Part, uploads: Sequence[Term]) -> Part:
+    if not isinstance(part.term, QueryImage):
+        return part
+    for number, term in enumerate(uploads, start=1):
+        if str(part.term.source) == str(number):
+            return replace(part, term=term)
+    raise QueryError(f"{part.term}: the server opens no files; upload the image, or name its id.")

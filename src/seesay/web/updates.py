@@ -1,0 +1,87 @@
+"""Updates of a served index, one at a time, started by a client or by changes of its folder."""
+
+from __future__ import annotations
+
+import threading
+
+from seesay.errors import SeesayError
+from seesay.search.index import Index
+from seesay.search.update import UpdateReport
+from seesay.web.answers import UpdateState
+
+
+class _StoppedError(Exception):
+    """Raised within an update that is told to stop."""
+
+
+class Updates:
+    """Runs the updates of an index in a thread of their own, and tells how far they are."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._state = UpdateState(running=False, done=0, total=0)
+        self._stopped = threading.Event()
+
+    @property
+    def possible(self) -> bool:
+        """Whether the index has a folder that it is of."""
+        return self._index.root() is not None
+
+    def start(self) -> bool:
+        """Start an update; False if one is running."""
+        with self._lock:
+            if self._state.running:
+                return False
+            self._state = UpdateState(running=True, done=0, total=0)
+            # A daemon: it may be killed at any time without harm, and a server that is told to stop stops.
+            self._thread = threading.Thread(target=self.run, name="seesay-update", daemon=True)
+            self._thread.start()
+            return True
+
+    def state(self) -> UpdateState:
+        """Return how far the update is, or how the last one ended."""
+        with self._lock:
+            return self._state
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait until no update is running."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(seconds)
+
+    def stop(self, seconds: float = 5.0) -> None:
+        """End an update after its batch; what was finished is kept. Wait for that, but not for longer."""
+        self._stopped.set()
+        self.join(seconds)
+
+    def run(self) -> None:
+        """Update the index now, in this thread."""
+        root = self._index.root()
+        try:
+            if root is None:
+                raise SeesayError("The index is of no folder yet; update it by seesay index PHOTOS.")
+            self._end(self._index.update_images(root, self._progress))
+        except SeesayError as error:
+            self._end(error)
+        except _StoppedError:
+            self._end(SeesayError("The update was stopped; start it again to go on."))
+        except Exception:
+            self._end(SeesayError("The update failed; see the log of the server."))
+            raise
+
+    def _progress(self, done: int, total: int) -> None:
+        if self._stopped.is_set():
+            raise _StoppedError
+        with self._lock:
+            self._state = UpdateState(running=True, done=done, total=total)
+
+    def _end(self, how: UpdateReport | SeesayError) -> None:
+        with self._lock:
+            ended = self._state.model_copy(update={"running": False})
+            if isinstance(how, SeesayError):
+                self._state = ended.model_copy(update={"error": str(how)})
+            else:
+                facts = {"added": how.added + how.changed, "deleted": how.deleted, "seconds": how.seconds}
+                self._state = ended.model_copy(update=facts)

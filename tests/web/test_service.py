@@ -1,0 +1,376 @@
+"""What an operator needs of the server: who may ask, where it lies, what it did, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2 as httpx
+import pytest
+from fastapi.testclient import TestClient
+
+from seesay.errors import SeesayError
+from seesay.search import Index
+from seesay.web.access import read_token
+from seesay.web.app import Options, create_app, serve
+from seesay.web.batches import Batches
+from tests.search.colours import Colours, gallery, opened, picture
+from tests.web.test_serve import serving
+
+TOKEN = "a token of many letters".replace(" ", "-")
+
+
+def client_of(index_path: Path, **options) -> TestClient:
+    return TestClient(create_app(opened(index_path), Options(**options)), base_url="http://localhost")
+
+
+def test_head_is_get_without_the_body(client: TestClient) -> None:
+    for address in (
+        "/",
+        "/api/v1/search?q=red",
+        "/api/v1/images/1/original",
+        "/static/style.css",
+        "/healthz",
+    ):
+        got, head = client.get(address), client.head(address)
+        assert (head.status_code, head.content) == (200, b"")
+        if "search" not in address:  # whose milliseconds differ
+            assert head.headers["content-length"] == got.headers["content-length"]
+        assert head.headers["content-type"] == got.headers["content-type"]
+    assert client.head("/api/v1/images/999").status_code == 404
+
+
+def test_several_indexes(index_path: Path, tmp_path: Path) -> None:
+    gallery(tmp_path / "others", "white.png")
+    with Index.create(tmp_path / "other", Colours()) as other:
+        other.update_images(tmp_path / "others")
+    both = {"first": opened(index_path), "other": opened(tmp_path / "other")}
+    with TestClient(create_app(both), base_url="http://localhost") as client:
+        assert [(each["name"], each["images"]) for each in client.get("/api/v1/indexes").json()] == [
+            ("first", 5),
+            ("other", 1),
+        ]
+        here = client.get("/api/v1/search", params={"q": "white"}).json()["results"]
+        there = client.get("/api/v1/search", params={"q": "white", "index": "other"}).json()["results"]
+        assert (len(here), [hit["path"] for hit in there]) == (5, ["white.png"])
+        assert client.get("/api/v1/images/1/thumbnail?index=other").status_code == 200
+        assert client.get("/api/v1/images/2?index=other").status_code == 404
+        missing = client.get("/api/v1/status?index=third")
+        assert (missing.status_code, "first, other" in missing.json()["detail"]) == (404, True)
+
+
+def test_names_that_are_allowed(index_path: Path) -> None:
+    with client_of(index_path, hosts=["photos.example.org"]) as client:
+        assert client.get("/healthz", headers={"Host": "photos.example.org"}).status_code == 200
+        refused = client.get("/healthz", headers={"Host": "other.example.org"})
+        assert (refused.status_code, "--allow-host" in refused.json()["detail"]) == (400, True)
+
+
+@pytest.mark.parametrize("prefix", ["/photos", "photos/"])
+def test_everything_lies_under_a_prefix(index_path: Path, prefix: str) -> None:
+    with client_of(index_path, prefix=prefix) as client:
+        redirect = client.get("/photos", follow_redirects=False)
+        assert (redirect.status_code, redirect.headers["location"]) == (308, "/photos/")
+        page = client.get("/photos/").text
+        addresses = re.findall(r'(?:href|src|action)="([^"]*)"', page)
+        assert addresses
+        assert not [each for each in addresses if each.startswith("/")]
+        assert client.get("/photos/static/style.css").status_code == 200
+        assert client.get("/photos/api/v1/search?q=red").status_code == 200
+        assert client.get("/api/v1/search?q=red").status_code == 200  # as a proxy that strips it asks
+        assert client.get("/photosx").status_code == 404
+        assert client.get("/photos/openapi.json").json()["servers"] == [{"url": "/photos"}]
+
+
+@pytest.mark.parametrize("prefix", ["/a b", "/../x", "/ä?", '/"'])
+def test_a_prefix_that_is_none(index_path: Path, prefix: str) -> None:
+    with pytest.raises(SeesayError, match="not a prefix"):
+        client_of(index_path, prefix=prefix)
+
+
+def test_a_token_is_asked_for(index_path: Path) -> None:
+    with client_of(index_path, token=TOKEN) as client:
+        for address in (
+            "/api/v1/search?q=red",
+            "/api/v1/images/1/original",
+            "/metrics",
+            "/docs",
+            "/openapi.json",
+        ):
+            refused = client.get(address)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            assert client.get(address, headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 401
+            assert client.get(address, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+        for address in ("/healthz", "/readyz", "/static/style.css"):
+            assert client.get(address).status_code == 200
+
+
+def test_the_page_asks_for_the_token_and_keeps_a_cookie(index_path: Path) -> None:
+    with client_of(index_path, token=TOKEN, prefix="/photos") as client:
+        page = client.get("/photos/", headers={"Accept": "text/html"})
+        assert (page.status_code, "password" in page.text) == (401, True)
+        assert client.post("/photos/login", data={"token": "wrong"}).status_code == 401
+        assert not client.cookies
+        entered = client.post("/photos/login", data={"token": TOKEN}, follow_redirects=False)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/photos/")
+        cookie = entered.headers["set-cookie"].lower()
+        assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/photos/"))
+        assert TOKEN not in cookie
+        assert client.get("/photos/").status_code == 200
+        client.cookies.set("seesay", "0" * 64, path="/photos/")
+        assert TestClient(client.app, base_url="http://localhost").get("/photos/").status_code == 401
+
+
+@pytest.mark.parametrize("text", ["", "short", "two words of some length", "ä" * 20])
+def test_tokens_that_are_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "token").write_text(text)
+    with pytest.raises(SeesayError, match="token"):
+        read_token(tmp_path / "token")
+    with pytest.raises(SeesayError, match="token"):
+        read_token(tmp_path / "nowhere")
+
+
+def test_another_site_may_change_nothing(client: TestClient) -> None:
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 202)):
+        assert client.post("/api/v1/update", headers={"Sec-Fetch-Site": site}).status_code == status
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_a_server_for_all_without_a_token_warns(index_path: Path, capsys, host, warned, monkeypatch) -> None:
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    for token in (None, TOKEN):
+        index = opened(index_path)
+        serve(index, host=host, port=0, options=Options(token=token), ready=lambda _: None)
+        index.close()
+        assert ("--token-file" in capsys.readouterr().err) is (warned and token is None)
+
+
+def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
+    loading = threading.Event()
+
+    class Slow(Colours):
+        def embed_sentences(self, sentences: Sequence[str], query: bool = False):
+            loading.wait(10)
+            return super().embed_sentences(sentences)
+
+    app = create_app(Index.open(index_path, Slow()), Options(warm_up=True, ground_run="none"))
+    with TestClient(app, base_url="http://localhost") as client:
+        waiting = client.get("/readyz")
+        assert (waiting.status_code, waiting.json()["status"]) == (503, 503)
+        assert client.get("/healthz").text == "ok\n"
+        loading.set()
+        until = time.monotonic() + 10
+        while client.get("/readyz").status_code != 200:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+
+def test_metrics_count_requests_by_route(client: TestClient) -> None:
+    for _ in range(3):
+        client.get("/api/v1/search?q=red")
+    client.get("/api/v1/images/7/original")
+    client.get("/nothing/at/all")
+    client.head("/healthz")
+    response = client.get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = response.text.splitlines()
+    assert 'seesay_requests_total{route="/api/v1/search",method="GET",status="200"} 3' in lines
+    assert 'seesay_requests_total{route="/api/v1/images/{id}/original",method="GET",status="404"} 1' in lines
+    assert 'seesay_requests_total{route="other",method="GET",status="404"} 1' in lines
+    assert 'seesay_requests_total{route="/healthz",method="HEAD",status="200"} 1' in lines
+    assert 'seesay_request_seconds_bucket{route="/api/v1/search",le="+Inf"} 3' in lines
+    assert 'seesay_request_seconds_count{route="/api/v1/search"} 3' in lines
+    assert 'seesay_index_images{index="index"} 5' in lines
+    assert any(line.startswith("process_resident_memory_bytes ") for line in lines)
+    for line in lines:
+        assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"]*",?)+\})? [0-9.e+-]+', line), line
+
+
+def test_the_access_log_is_json_without_queries(index_path: Path, capsys) -> None:
+    with client_of(index_path, access_log=True) as client:
+        client.get("/api/v1/search?q=red")
+        client.get("/api/v1/images/999")
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(line["method"], line["path"], line["status"]) for line in lines] == [
+        ("GET", "/api/v1/search", 200),
+        ("GET", "/api/v1/images/999", 404),
+    ]
+    assert all(line["bytes"] > 0 and line["ms"] > 0 for line in lines)
+    assert "red" not in json.dumps(lines)
+
+
+def test_an_update_is_started_and_followed(client: TestClient, photos: Path) -> None:
+    gallery(photos, "white.png")
+    (photos / "broken.png").write_bytes(b"no image")
+    assert client.get("/api/v1/update").json()["seconds"] is None
+    started = client.post("/api/v1/update")
+    assert started.status_code == 202
+    until = time.monotonic() + 20
+    while (state := client.get("/api/v1/update").json())["running"]:
+        assert time.monotonic() < until
+    assert (state["added"], state["error"]) == (1, None)
+    assert client.get("/api/v1/search?q=white").json()["results"][0]["path"] == "white.png"
+    (fault,) = client.get("/api/v1/faults").json()
+    assert fault["path"] == "broken.png"
+    assert fault["reason"]
+    assert client.get("/api/v1/status").json()["faults"] == 1
+
+
+def test_a_second_update_has_to_wait_and_a_failed_one_says_why(index_path: Path, photos: Path) -> None:
+    going = threading.Event()
+
+    class Slow(Colours):
+        def embed_image_files(self, images, names, query=False):
+            going.wait(10)
+            return super().embed_image_files(images, names, query)
+
+    app = create_app(Index.open(index_path, Slow()), Options(ground_run="none"))
+    with TestClient(app, base_url="http://localhost") as client:
+        gallery(photos, "white.png")
+        assert client.post("/api/v1/update").status_code == 202
+        assert client.post("/api/v1/update").status_code == 409
+        going.set()
+        app.state.service.find(None).updates.join(10)
+        for file in photos.rglob("*.png"):
+            file.unlink()
+        assert client.post("/api/v1/update").status_code == 202
+        app.state.service.find(None).updates.join(10)
+        assert "no images" in client.get("/api/v1/update").json()["error"]
+        assert len(client.get("/api/v1/search?q=white").json()["results"]) == 6
+
+
+def test_batches_gather_while_one_is_at_work() -> None:
+    asked: list[list[int]] = []
+    going = threading.Event()
+
+    def answer(batch: Sequence[int]) -> list[int | Exception]:
+        asked.append(list(batch))
+        going.wait(10)
+        return [ValueError("seven") if each == 7 else each * 2 for each in batch]
+
+    async def ask() -> list[object]:
+        batches: Batches[int, int] = Batches(answer, threads, most=4)
+        tasks = [asyncio.create_task(batches.ask(i)) for i in range(8)]
+        await asyncio.sleep(0.05)
+        late = asyncio.create_task(batches.ask(8))
+        await asyncio.sleep(0.05)
+        going.set()
+        return await asyncio.gather(*tasks, late, return_exceptions=True)
+
+    with ThreadPoolExecutor(1) as threads:
+        answers = asyncio.run(ask())
+    assert answers[:7] == [0, 2, 4, 6, 8, 10, 12]
+    assert str(answers[7]) == "seven"
+    assert answers[8] == 16
+    assert [len(batch) for batch in asked] == [4, 4, 1]
+
+
+def test_queries_at_once_are_embedded_together(index_path: Path, monkeypatch) -> None:
+    """And each gets its own answer, and a wrong one its own error."""
+    sizes: list[int] = []
+
+    class Counting(Colours):
+        def embed_sentences(self, sentences: Sequence[str], query: bool = False):
+            sizes.append(len(sentences))
+            time.sleep(0.05)
+            return super().embed_sentences(sentences)
+
+    def ask(q: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{port}/api/v1/search", params={"q": q, "limit": 1})
+
+    monkeypatch.setattr("tests.web.test_serve.opened", lambda path: Index.open(path, Counting()))
+    with serving(index_path, monkeypatch) as port, ThreadPoolExecutor(12) as threads:
+        asked = ["something red", "something blue", "green"] * 4 + ["red - 1*red"]
+        answers = list(threads.map(ask, asked))
+    for q, answer in zip(asked[:-1], answers, strict=False):
+        assert q.rpartition(" ")[2] in answer.json()["results"][0]["path"]
+    assert answers[-1].status_code == 422
+    assert max(sizes) > 1
+
+
+SERVER = """
+import sys, time
+from seesay.search import Index
+from seesay.web.app import Options, serve
+from tests.search.colours import Colours
+class Slow(Colours):
+    def embed_sentences(self, sentences, query=False):
+        print("asked", flush=True)
+        time.sleep(1.0)
+        return super().embed_sentences(sentences)
+serve(Index.open(sys.argv[1], Slow()), port=0, options=Options(ground_run="seesay-ground"))
+"""
+
+
+def test_a_server_that_is_told_to_stop_answers_first(index_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", SERVER, index_path], stdout=subprocess.PIPE, text=True)
+    with process, ThreadPoolExecutor(1) as threads:
+        address = process.stdout.readline().strip()
+        answer = threads.submit(httpx.get, f"{address}/api/v1/search?q=red")
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGTERM)
+        assert answer.result().status_code == 200
+        assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def test_facts_of_a_photo(client: TestClient, photos: Path, index_path: Path) -> None:
+    import io
+
+    from PIL import Image
+
+    exif = Image.Exif()
+    exif[0x010F], exif[0x0110] = "NIKON CORPORATION", "NIKON D90"
+    exif.get_ifd(0x8769).update(
+        {0x9003: "2019:06:30 12:00:00", 0x829A: 0.004, 0x829D: 2.8, 0x8827: 400, 0x920A: 50.0}
+    )
+    exif.get_ifd(0x8825)[1] = "N"
+    with Image.open(io.BytesIO(picture("white"))) as image:
+        image.save(photos / "white.jpg", exif=exif)
+    opened(index_path).update_images(photos)
+    first = client.get("/api/v1/search?q=white").json()["results"][0]
+    facts = client.get(f"/api/v1/images/{first['id']}").json()
+    assert (facts["path"], facts["type"], facts["bytes"]) == (
+        "white.jpg",
+        "image/jpeg",
+        (photos / "white.jpg").stat().st_size,
+    )
+    assert facts["facts"] == {
+        "taken": "2019-06-30T12:00:00",
+        "camera": "NIKON D90",
+        "exposure": "1/250 s",
+        "aperture": "f/2.8",
+        "iso": "400",
+        "focal": "50 mm",
+    }
+    assert client.get("/api/v1/images").json()["results"][0]["time"] > "2019-06-30"
+
+
+def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
+    index_path: Path, photos: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr("seesay.search.update._BATCH_FILES", 1)
+    going = threading.Event()
+
+    class Slow(Colours):
+        def embed_image_files(self, images, names, query=False):
+            going.set()
+            time.sleep(0.2)
+            return super().embed_image_files(images, names, query)
+
+    gallery(photos, *(f"white-{other}.png" for other in ("red", "blue", "green", "black", "yellow")))
+    with TestClient(create_app(Index.open(index_path, Slow())), base_url="http://localhost") as client:
+        assert client.post("/api/v1/update").status_code == 202
+        assert going.wait(10)
+    with opened(index_path) as index:
+        assert 5 < index.count("image") < 10
+        index.update_images(photos)
+        assert index.count("image") == 10
