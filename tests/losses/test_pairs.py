@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.losses.base import Batch
-from seesay.losses.pairs import PairMarginLoss, draw_negatives
+from seesay.losses.pairs import PairMarginLoss
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
 
@@ -36,7 +36,7 @@ def numbers(values: Tensor) -> Sentences:
     return Sentences(torch.ones(len(values)), torch.ones(len(values)), values)
 
 
-@given(owners_of_batches, st.integers(0, 99))
+@given(st.lists(st.integers(0, 4), min_size=3, max_size=12).map(torch.tensor), st.integers(0, 99))
 def test_it_is_the_mean_of_both_hinges_on_one_negative_each(owners: Tensor, seed: int) -> None:
     torch.manual_seed(seed)
     n, matcher = len(owners), Products()
@@ -65,12 +65,66 @@ def test_it_is_the_mean_of_both_hinges_on_one_negative_each(owners: Tensor, seed
 
 def test_every_negative_is_drawn_equally_often() -> None:
     torch.manual_seed(3)
-    usable, drawn = draw_negatives(torch.tensor([0, 0, 1, 2]), 4000)
-    assert usable.tolist() == [0, 1, 2, 3]
-    for row, negatives in zip(drawn, ({2, 3}, {2, 3}, {0, 1, 3}, {0, 1, 2}), strict=True):
-        shares = torch.bincount(row, minlength=4) / 4000
-        assert set(shares.nonzero()[:, 0].tolist()) == negatives
-        assert all(abs(shares[j] - 1 / len(negatives)) < 0.05 for j in negatives)
+    owners, drawn = torch.tensor([0, 0, 1, 2]), torch.zeros(4, 4)
+    for _ in range(2000):
+        scores = torch.zeros(4, 4, requires_grad=True)
+        PairMarginLoss()(scores, owners).backward()
+        assert scores.grad is not None
+        drawn += 4 * scores.grad.fill_diagonal_(0)  # each drawn pair has a gradient of 1 / 4
+    # As a negative sentence of its image, and as a negative image of its sentence.
+    share = {0: 1 / 2, 1: 1 / 2, 2: 1 / 3, 3: 1 / 3}
+    for i in range(4):
+        for j in range(4):
+            expected = 0 if owners[i] == owners[j] else share[i] + share[j]
+            assert abs(drawn[i, j] / 2000 - expected) < 0.07
+
+
+@given(owners_of_batches, st.integers(1, 12), st.integers(0, 99))
+def test_with_as_many_negatives_as_there_are_it_is_the_sum_over_all(
+    owners: Tensor, extra: int, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    n, total, active, pairs = len(owners), 0.0, 0, 0
+    x, y = torch.randn(n, 1, requires_grad=True), torch.randn(n, 1)
+    scores = (x @ y.T).detach()
+    for i in range(n):
+        others = [j for j in range(n) if owners[j] != owners[i]]
+        hinges = [
+            max(0.0, 0.5 - float(scores[i, i] - scores[pair])) for j in others for pair in ((i, j), (j, i))
+        ]
+        total += sum(hinges)
+        active += sum(hinge > 0 for hinge in hinges)
+        pairs += bool(others)
+    for negatives in ("random", "hardest"):
+        for mean_over, count in (("pairs", pairs), ("active", active)):
+            loss = PairMarginLoss(0.5, negatives, n + extra, mean_over)  # type: ignore[arg-type]
+            expected = torch.tensor(total / max(count, 1))
+            assert torch.isclose(loss(x @ y.T, owners), expected, atol=1e-5)
+            assert torch.isclose(
+                loss.batch_losses(Products(), Batch(x, numbers(y), owners))[0], expected, atol=1e-5
+            )
+
+
+@given(st.integers(1, 4), st.integers(0, 99))
+def test_several_negatives_of_a_pair_are_different_ones(count: int, seed: int) -> None:
+    torch.manual_seed(seed)
+    owners, matcher = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6]), Products()
+    n = len(owners)
+    x, y = torch.linspace(0.1, 1, n)[:, None], torch.linspace(-1, -0.05, n)[:, None]
+    loss = PairMarginLoss(count=count)
+    (value,) = loss.batch_losses(matcher, Batch(x, numbers(y), owners))
+    assert len(matcher.asked) == n * (1 + 2 * count)
+    drawn = matcher.asked[n:].view(2, n, count, 2).tolist()
+    total, above = 0.0, 0
+    for i in range(n):
+        own = float(x[i, 0] * y[i, 0])
+        for negatives in (drawn[0][i], drawn[1][i]):
+            assert len({tuple(pair) for pair in negatives}) == count
+            hinges = [max(0.0, 0.5 - own + image * sentence) for image, sentence in negatives]
+            total, above = total + sum(hinges), above + sum(hinge > 0 for hinge in hinges)
+    assert torch.isclose(value, torch.tensor(total / n), atol=1e-5)
+    assert loss.active_share is not None
+    assert abs(loss.active_share.item() - above / (2 * n * count)) < 1e-6
 
 
 @given(owners_of_batches, st.integers(0, 99))

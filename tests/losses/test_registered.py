@@ -267,6 +267,7 @@ def test_a_loss_goes_with_words_as_with_vectors() -> None:
         (lambda: HingeRankLoss(math.nan), "margin: .* got nan"),
         (lambda: ContrastiveLoss(math.inf), "scale: .* got inf"),
         (lambda: PairMarginLoss(negatives="x"), "negatives: wanted 'random' or 'hardest', got 'x'"),
+        (lambda: PairMarginLoss(mean_over="x"), "mean_over: wanted 'pairs' or 'active', got 'x'"),
         (lambda: TripletLoss(weights=(1, 2)), r"weights: wanted four numbers, got \(1, 2\)"),
         (lambda: CorrelationLoss(()), "ridges: wanted at least one"),
     ],

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from torch.nn import functional
 
 from seesay.encoders.sentences.word_vectors import word_vectors
+from seesay.matchers import mcnn
 from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
 from seesay.matchers.sentences import Sentences
 from seesay.runs.all_pairs import score_all_pairs
@@ -104,6 +105,24 @@ def test_all_pairs_are_the_pairs_one_by_one(level: str) -> None:
             assert np.allclose(score_all_pairs(model, x, y, block), alone, atol=1e-5)
         i, j = torch.arange(5).repeat_interleave(len(texts)), torch.arange(len(texts)).repeat(5)
         assert np.allclose(model.score_pairs(x[i], y[j]), np.ravel(alone), atol=1e-5)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_sentences_padded_at_once_score_as_in_groups(level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, texts, images = network(level), sentences(*LENGTHS), torch.randn(3, IMAGE)
+    model.dropout.p = 0.0
+    found = []
+    for at_once in (False, True):
+        monkeypatch.setattr(mcnn, "_padded_at_once", lambda _, at_once=at_once: at_once)
+        model.zero_grad()
+        x, y = model.train().encode_images(images), model.encode_sentences(texts)
+        scores = model.score_encoded(x, y)
+        pairs = model.score_pairs(x[[0, 1, 2]], y[[3, 5, 16]])
+        assert torch.allclose(pairs, scores[[0, 1, 2], [3, 5, 16]], atol=1e-5)
+        (scores * torch.linspace(-1, 1, scores.numel()).view(scores.shape)).sum().backward()
+        found.append((scores, [each.grad.clone() for each in model.parameters() if each.grad is not None]))
+    assert torch.allclose(found[0][0], found[1][0], atol=1e-5)
+    assert all(torch.allclose(*pair, atol=1e-4) for pair in zip(found[0][1], found[1][1], strict=True))
 
 
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6), level=st.sampled_from(LEVELS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
@@ -10,11 +11,12 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, check_whole
 from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores
 from seesay.losses.settings import LossSettings, register_loss
 
 Negatives = Literal["random", "hardest"]
+MeanOver = Literal["pairs", "active"]
 
 
 class PairMarginSettings(LossSettings):
@@ -23,6 +25,8 @@ class PairMarginSettings(LossSettings):
     kind: Literal["pair-margin"] = "pair-margin"
     margin: float = Field(0.5, gt=0)
     negatives: Negatives = "random"
+    count: int = Field(1, gt=0)
+    mean_over: MeanOver = "pairs"
 
 
 class LogisticSettings(LossSettings):
@@ -33,14 +37,17 @@ class LogisticSettings(LossSettings):
 
 @register_loss(PairMarginSettings)
 class PairMarginLoss(Loss):
-    """Contrastive sampling of m-CNN, eq. 10: each pair against one negative of its batch, in both directions.
+    """Contrastive sampling of m-CNN, eq. 10: each pair against negatives of its batch, in both directions.
 
-    The mean over the pairs of max(0, μ - s(x, y) + s(x, y')) + max(0, μ - s(x, y) + s(x', y)). Pairs without
-    a negative in the batch are left out.
+    The mean over the pairs of Σ max(0, μ - s(x, y) + s(x, y')) + Σ max(0, μ - s(x, y) + s(x', y)). Pairs
+    without a negative in the batch are left out.
 
     Args:
         margin: μ.
         negatives: "random" ones, as in the paper, or the "hardest", those with the highest scores.
+        count: of different negatives in each direction; all that the batch has if these are fewer.
+        mean_over: the sum is divided by the number of "pairs", or of the hinges above zero, "active", so that
+            steps do not shrink as fewer negatives violate the margin.
 
     Example:
         >>> import torch
@@ -51,47 +58,89 @@ class PairMarginLoss(Loss):
 
     needs = ("encode_images", "encode_sentences", "score_encoded", "score_pairs")
 
-    def __init__(self, margin: float = 0.5, negatives: Negatives = "random") -> None:
+    def __init__(
+        self,
+        margin: float = 0.5,
+        negatives: Negatives = "random",
+        count: int = 1,
+        mean_over: MeanOver = "pairs",
+    ) -> None:
         super().__init__()
         check_number("margin", margin)
+        check_whole(1, count=count)
         if negatives not in get_args(Negatives):
             raise SeesayError(f"negatives: wanted 'random' or 'hardest', got {negatives!r}.")
-        self.margin, self.negatives = margin, negatives
+        if mean_over not in get_args(MeanOver):
+            raise SeesayError(f"mean_over: wanted 'pairs' or 'active', got {mean_over!r}.")
+        self.margin, self.negatives, self.count, self.mean_over = margin, negatives, count, mean_over
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         check_scores(scores, image_ids)
-        usable, others = self._choose(image_ids, lambda: scores)
-        if not len(usable):
-            return scores.sum() * 0
-        negative = torch.stack([scores[usable, others[:, 0]], scores[others[:, 1], usable]])
-        return self._hinges(scores.diagonal()[usable], negative)
+        if not len(scores):
+            return scores.sum()
+        chosen = self._choose(image_ids, lambda: scores)
+        return self._of_matrix(scores, chosen)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss of a pair matcher, which scores the sampled pairs alone."""
+        """Return the loss of a pair matcher, which scores the chosen pairs, or all if these are fewer."""
         images, sentences = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        usable, others = self._choose(batch.image_ids, lambda: matcher.score_encoded(images, sentences))
-        if not len(usable):
-            return [images.sum() * 0]
-        left = torch.cat([usable, usable, others[:, 1]])
-        right = torch.cat([usable, others[:, 0], usable])
-        matching, *negative = matcher.score_pairs(images[left], sentences[right]).float().chunk(3)
-        return [self._hinges(matching, torch.stack(negative))]
+        chosen = self._choose(batch.image_ids, lambda: matcher.score_encoded(images, sentences))
+        n, count = chosen.sentences.shape
+        if 1 + 2 * count > n:
+            return [self._of_matrix(matcher.score_encoded(images, sentences).float(), chosen)]
+        own = torch.arange(n, device=images.device)
+        repeated = own.repeat_interleave(count)
+        left = torch.cat([own, repeated, chosen.images.flatten()])
+        right = torch.cat([own, chosen.sentences.flatten(), repeated])
+        scores = matcher.score_pairs(images[left], sentences[right]).float()
+        return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
 
-    def _choose(self, image_ids: Tensor, scores: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-        """Positions (k,) that have negatives, and a negative sentence and image of each, (k, 2)."""
+    def _choose(self, image_ids: Tensor, scores: Callable[[], Tensor]) -> Chosen:
+        negative = image_ids[:, None] != image_ids[None, :]
         if self.negatives == "random":
-            return draw_negatives(image_ids, 2)
-        same = image_ids[:, None] == image_ids[None, :]
-        usable = (~same).any(dim=1).nonzero()[:, 0]
-        if not len(usable):
-            return usable, usable.new_empty(0, 2)
+            return Chosen.largest(
+                *torch.rand(2, *negative.shape, device=image_ids.device), negative, self.count
+            )
         with torch.no_grad():  # the gradient flows through the chosen pairs alone
-            negative = scores().masked_fill(same, -torch.inf)
-        return usable, torch.stack([negative.argmax(dim=1), negative.argmax(dim=0)], dim=1)[usable]
+            found = scores()
+            return Chosen.largest(found, found.T, negative, self.count)
 
-    def _hinges(self, matching: Tensor, negative: Tensor) -> Tensor:
-        return functional.relu(self.margin - matching + negative).sum() / len(matching)
+    def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
+        negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])
+        return self._hinges(scores.diagonal(), negative, chosen)
+
+    def _hinges(self, matching: Tensor, negative: Tensor, chosen: Chosen) -> Tensor:
+        """The loss of scores (n,) and of those of their negatives, (2, n, count)."""
+        hinges = functional.relu(self.margin - matching[:, None] + negative) * chosen.there
+        self.note_hinges(hinges, count=2 * chosen.there.sum())
+        counted = (hinges > 0) if self.mean_over == "active" else chosen.there.any(dim=1)
+        return hinges.sum() / counted.sum().clamp_min(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Negatives of n pairs of a batch, up to `count` of each in both directions.
+
+    Attributes:
+        sentences: of each pair's image, (n, count).
+        images: of each pair's sentence, (n, count).
+        there: which of them there are, (n, count); a pair has as many negative images as sentences.
+    """
+
+    sentences: Tensor
+    images: Tensor
+    there: Tensor
+
+    @classmethod
+    def largest(cls, by_image: Tensor, by_sentence: Tensor, negative: Tensor, count: int) -> Chosen:
+        """Choose the `count` largest values (n, n) of each row among its negatives (n, n)."""
+        count = min(count, len(negative))
+        found = [
+            values.masked_fill(~negative, -torch.inf).topk(count, dim=1).indices
+            for values in (by_image, by_sentence)
+        ]
+        return cls(*found, there=negative.gather(1, found[0]))
 
 
 @register_loss(LogisticSettings)
@@ -117,22 +166,13 @@ class LogisticLoss(Loss):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on each pair (x, y) and on (x, y') with a random y' that does not describe x."""
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        usable, drawn = draw_negatives(batch.image_ids, 1)
-        if not len(usable):
+        negative = batch.image_ids[:, None] != batch.image_ids[None, :]
+        drawn = torch.rand(negative.shape, device=images.device).masked_fill(~negative, -1).argmax(dim=1)
+        usable = negative.any(dim=1)
+        if not usable.any():
             return [images.sum() * 0]
-        images, negative = images[usable], texts[drawn[:, 0]]
-        scores = torch.cat(
-            [matcher.score_pairs(images, texts[usable]), matcher.score_pairs(images, negative)]
-        )
+        images, scored = images[usable], torch.cat([texts[usable], texts[drawn[usable]]])
+        scores = matcher.score_pairs(torch.cat([images, images]), scored)
         labels = torch.ones_like(scores)
         labels[len(images) :] = -1
         return [self(scores.float(), labels)]
-
-
-def draw_negatives(image_ids: Tensor, times: int) -> tuple[Tensor, Tensor]:
-    """Return positions (k,) that have negatives in the batch, and `times` random ones of each, (k, times)."""
-    others = (image_ids[:, None] != image_ids[None, :]).float()
-    usable = others.any(dim=1).nonzero()[:, 0]
-    if not len(usable):
-        return usable, usable.new_empty(0, times)
-    return usable, torch.multinomial(others[usable], times, replacement=True)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import standardised, word_embedding
-from seesay.matchers.sentences import Sentences, SentencesLike, read_words
+from seesay.matchers.sentences import Sentences, SentencesLike, read_words, word_places
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
 
@@ -49,13 +49,19 @@ class SentenceCNN(nn.Module):
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
 
     def forward(self, sentences: Sentences) -> Tensor:
-        """Sentences to (m, dim).
+        """Sentences to (m, dim)."""
+        if not len(sentences):
+            return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self._kernels()))
+        pooled = self.pooled_padded(sentences) if sentences.words.is_cuda else self.pooled_by_word(sentences)
+        # Bias and ReLU commute with the maximum and cost less behind it.
+        return functional.relu(pooled + torch.cat([kernel.bias for kernel in self._kernels()]))
+
+    def pooled_by_word(self, sentences: Sentences) -> Tensor:
+        """The maxima of the windows' responses, (m, dim), by the least arithmetic.
 
         A word's product with each place of each kernel is computed once, however often the word
         stands in the batch; a window's response is the sum of its words' products.
         """
-        if not len(sentences):
-            return self.embedding.weight.new_zeros(0, sum(kernel.out_features for kernel in self._kernels()))
         words, occurrence = torch.unique(sentences.words, return_inverse=True)
         vectors = self.embedding(words)
         places = window_places(sentences.lengths, max(self.widths))
@@ -66,9 +72,21 @@ class SentenceCNN(nn.Module):
             responses = functional.embedding_bag(
                 windows, products, mode="sum", padding_idx=products.shape[0] - 1
             )
-            pooled.append(max_over_time(responses, sentences.lengths) + kernel.bias)
-        # Bias and ReLU commute with the maximum and cost less behind it.
-        return functional.relu(torch.cat(pooled, dim=1))
+            pooled.append(max_over_time(responses, sentences.lengths))
+        return torch.cat(pooled, dim=1)
+
+    def pooled_padded(self, sentences: Sentences) -> Tensor:
+        """The same by one product over padded sentences, which a GPU does sooner."""
+        places, there = word_places(sentences.lengths)
+        vectors = self.embedding(sentences.words[places]) * there[:, :, None]
+        widest, dim = max(self.widths), vectors.shape[2]
+        behind = functional.pad(vectors, (0, 0, 0, widest - 1))
+        windows = behind.unfold(1, widest, 1).transpose(2, 3).flatten(2)  # (m, t, widest · dim)
+        weights = [
+            functional.pad(each.weight, (0, widest * dim - each.in_features)) for each in self._kernels()
+        ]
+        responses = functional.linear(windows, torch.cat(weights))
+        return responses.masked_fill(~there[:, :, None], -torch.inf).amax(dim=1)
 
     def _kernels(self) -> list[nn.Linear]:
         return [kernel for kernel in self.kernels if isinstance(kernel, nn.Linear)]

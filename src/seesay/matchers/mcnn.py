@@ -210,7 +210,7 @@ class MatchingCNN(PairMatcher):
                 real = _pooled(real, number)
             return self._padded(pool(gate(self._convolve(inputs, self.meeting), real)).transpose(0, 1))
 
-        if torch.onnx.is_in_onnx_export():  # groups are of the sentences at hand
+        if _padded_at_once(lengths):
             return encode(MAX_LENGTH, torch.arange(lengths.shape[0], device=lengths.device))
         # Of about one length, not of exactly one: a few large products instead of many small ones.
         return _together((-(-lengths // _ABOUT) * _ABOUT).clamp(max=MAX_LENGTH), encode)
@@ -260,7 +260,7 @@ class MatchingCNN(PairMatcher):
         def score(places: int, rows: Tensor) -> Tensor:
             return self._match(sentences[rows, :places].transpose(0, 1) + images[rows])
 
-        if torch.onnx.is_in_onnx_export():  # as above
+        if _padded_at_once(sentences):
             return self._match(sentences.transpose(0, 1) + images, _real_places(sentences))
         return _together(_real_places(sentences), score)
 
@@ -270,7 +270,11 @@ class MatchingCNN(PairMatcher):
         scores = self.empty_scores(images, sentences)
         if not scores.numel():
             return scores.T
-        for places, alike in _alike(_real_places(sentences)):
+        real = _real_places(sentences)
+        if _padded_at_once(sentences) and self.training:
+            met = sentences.transpose(0, 1)[:, :, None] + images
+            return self._match(met.flatten(1, 2), real.repeat_interleave(n)).view(-1, n).T
+        for places, alike in _alike(real):
             few = max(pairs_at_once(sentences[:1, :places]) // n, 1)
             for rows in torch.split(alike, few):
                 met = sentences[rows, :places].transpose(0, 1)[:, :, None] + images
@@ -368,6 +372,14 @@ def rectified(width: int, out: int) -> nn.Linear:
 def _real_places(sentences: Tensor) -> Tensor:
     """Return the number of positions of each encoded sentence that are not padding, (m,)."""
     return (sentences[:, :, 0] != -torch.inf).sum(dim=1)
+
+
+def _padded_at_once(sentences: Tensor) -> bool:
+    """Whether all sentences are padded to one length instead of put into groups of one length.
+
+    On a GPU it would have to wait to know the groups, and so would a trace, which serves other sentences too.
+    """
+    return torch.onnx.is_in_onnx_export() or sentences.is_cuda
 
 
 def _together(counts: Tensor, compute: Callable[[int, Tensor], Tensor]) -> Tensor:
