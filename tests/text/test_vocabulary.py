@@ -32,6 +32,17 @@ def test_frequent_first_ties_by_alphabet_and_seldom_left_out() -> None:
     assert len(vocabulary) == 3
 
 
+def test_words_by_their_base_forms(tmp_path: Path) -> None:
+    texts = ["Two men are sitting", "a man sits", "the buildings", "a painted building"]
+    vocabulary = Vocabulary.from_texts(texts, min_count=2, lemmas=True)
+    assert vocabulary.words == ("a", "building", "man", "sit")
+    assert vocabulary.encode("Men sat in a building") == [3, 4, UNKNOWN, 1, 2]
+    vocabulary.save(tmp_path / "vocabulary.json")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.json")
+    assert loaded.encode("men sat") == [3, 4]
+    assert Vocabulary(vocabulary.words).encode("men sat") == [UNKNOWN, UNKNOWN]
+
+
 def test_a_sentence_without_words_is_one_unknown_word() -> None:
     assert Vocabulary(["a"]).encode(" ?! ") == [UNKNOWN]
 

@@ -99,9 +99,8 @@ class PairMarginLoss(Loss):
     def _choose(self, image_ids: Tensor, scores: Callable[[], Tensor]) -> Chosen:
         negative = image_ids[:, None] != image_ids[None, :]
         if self.negatives == "random":
-            return Chosen.largest(
-                *torch.rand(2, *negative.shape, device=image_ids.device), negative, self.count
-            )
+            by_image, by_sentence = torch.rand(2, *negative.shape, device=image_ids.device)
+            return Chosen.largest(by_image, by_sentence, negative, self.count)
         with torch.no_grad():  # the gradient flows through the chosen pairs alone
             found = scores()
             return Chosen.largest(found, found.T, negative, self.count)
@@ -136,11 +135,11 @@ class Chosen:
     def largest(cls, by_image: Tensor, by_sentence: Tensor, negative: Tensor, count: int) -> Chosen:
         """Choose the `count` largest values (n, n) of each row among its negatives (n, n)."""
         count = min(count, len(negative))
-        found = [
+        sentences, images = (
             values.masked_fill(~negative, -torch.inf).topk(count, dim=1).indices
             for values in (by_image, by_sentence)
-        ]
-        return cls(*found, there=negative.gather(1, found[0]))
+        )
+        return cls(sentences, images, negative.gather(1, sentences))
 
 
 @register_loss(LogisticSettings)

@@ -24,7 +24,7 @@ Values: TypeAlias = dict[str, Any]
 # The changes to a composed recipe that its members' recipes do not take.
 _OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
-_INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "regions")
+_INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 # Ten times what any recipe has; more would take seconds to parse.
 _MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
@@ -166,7 +166,7 @@ def _reads_less(key: str, composed: Recipe, member: Recipe) -> bool:
     """Whether that key differs because the member does not read all that the composed matcher does."""
     if key == "encoders":
         return set(member.encoders) <= set(composed.encoders)
-    if key == "min_count":
+    if key in ("min_count", "lemmas"):
         return not member.matcher.reads_words
     return key in ("sentence_encoder", "sentence_dim") and member.sentence_encoder is None
 

@@ -93,6 +93,7 @@ class Recipe(Settings):
         sentence_encoder: the frozen sentence encoder, if any; all but `minilm` are fitted on the train split.
         sentence_dim: to how many principal components a fitted one is reduced, at most.
         min_count: how often a word must occur in the train split to be in the vocabulary.
+        lemmas: whether words are read by their base forms.
         words: what the matcher's word embedding starts from; None for random numbers.
         word_dropout: the share of words that training reads as the unknown word, drawn anew each time.
         crops: whether training sees one of an image's ten crops at a time, and not their mean, which is what
@@ -116,6 +117,7 @@ class Recipe(Settings):
     sentence_encoder: str | None = None
     sentence_dim: int = Field(6000, gt=0)
     min_count: int = Field(1, gt=0)
+    lemmas: bool = False
     words: WordSettings | None = None
     word_dropout: float = Field(0.0, ge=0, lt=1)
     crops: bool = False

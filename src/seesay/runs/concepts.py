@@ -12,7 +12,8 @@ from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.matchers.sco import ConceptClassifier
 from seesay.runs.run import Run
-from seesay.text.concepts import FILE, ConceptVocabulary, PartOfSpeech
+from seesay.text.concepts import FILE, ConceptVocabulary
+from seesay.text.lemmas import PartOfSpeech
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,16 +21,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from lemminflect import getLemma  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text
 from seesay.text.chunker import ADVERBIAL, COLOURS, Chunk, listed, noun_phrases, word_class
+from seesay.text.lemmas import PartOfSpeech, lemma
 from seesay.text.vocabulary import Vocabulary
 
-PartOfSpeech = Literal["noun", "adjective", "verb", "number"]
 PARTS_OF_SPEECH: tuple[PartOfSpeech, ...] = get_args(PartOfSpeech)
 
 FILE = "concepts.json"  # in a run's folder
@@ -40,16 +39,6 @@ MIN_COUNT = 5  # sentences; a rarer word is not a concept
 # Compounds stay whole ("t-shirt"); what follows an apostrophe is no word of its own.
 _WORD = re.compile(r"(?<!['’])\b[^\W_]+(?:-[^\W_]+)*")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_UPOS = {"noun": "NOUN", "adjective": "ADJ", "verb": "VERB"}
-# Plurals with another meaning than their singular: a man in shorts is not short.
-_PLURAL_ONLY = listed("""
-    pants shorts jeans trousers overalls tights clothes leggings pajamas glasses sunglasses goggles binoculars
-    headphones stairs woods sports
-""")
-_LEMMAS = {"leaves": "leaf"}  # nouns of which the dictionary knows a rarer singular first
-# The same word written otherwise; descriptions say "lays on the grass" as often as "lies".
-_SAME = {"gray": "grey", "tshirt": "t-shirt", "tee-shirt": "t-shirt", "colour": "color", "blonde": "blond"}
-_SAME |= {"coloured": "colored", "colourful": "colorful", "lay": "lie"}
 _SAYS_NOTHING = listed("""
     be have do let very other such own something someone somebody anything everyone nothing
 """)
@@ -103,8 +92,8 @@ def _content_word(word: str, place: _Place) -> ContentWord | None:
     part = _part(word, place)
     if part is None:
         return None
-    lemma = _lemma(word, part)
-    return None if lemma in _SAYS_NOTHING else ContentWord(lemma, part)
+    found = lemma(word, part)
+    return None if found in _SAYS_NOTHING else ContentWord(found, part)
 
 
 def _number(word: str) -> str:
@@ -131,16 +120,6 @@ def _part(word: str, place: _Place) -> PartOfSpeech | None:
     if "noun" in may:
         return "noun"
     return "verb" if "verb" in may else None
-
-
-def _lemma(word: str, part: PartOfSpeech) -> str:
-    if word in _PLURAL_ONLY:
-        return word
-    if part == "noun" and word in _LEMMAS:
-        return _LEMMAS[word]
-    lemmas: tuple[str, ...] = getLemma(word, _UPOS[part])  # by rules where the dictionary lacks it
-    lemma = lemmas[0] if lemmas else word
-    return _SAME.get(lemma, lemma)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,15 @@ def tokenize(text: str) -> list[str]:
 
 
 class Vocabulary:
-    """Word numbers from 1; 0 stands for a word that is not in the vocabulary."""
+    """Word numbers from 1; 0 stands for a word that is not in the vocabulary.
 
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words = tuple(words)
+    Args:
+        words: from number 1 on.
+        lemmas: whether these are base forms, by which the words of a text are looked up.
+    """
+
+    def __init__(self, words: Iterable[str], lemmas: bool = False) -> None:
+        self.words, self.lemmas = tuple(words), lemmas
         self._number = {word: i for i, word in enumerate(self.words, start=1)}
 
     def __len__(self) -> int:
@@ -40,11 +45,11 @@ class Vocabulary:
         return len(self.words) + 1
 
     @classmethod
-    def from_texts(cls, texts: Iterable[str], min_count: int) -> Vocabulary:
+    def from_texts(cls, texts: Iterable[str], min_count: int, lemmas: bool = False) -> Vocabulary:
         """Take the words that occur at least `min_count` times, most frequent first, ties alphabetically."""
-        counts = Counter(word for text in texts for word in tokenize(text))
+        counts = Counter(word for text in texts for word in _words_of(text, lemmas))
         kept = [(-n, word) for word, n in counts.items() if n >= min_count]
-        return cls(word for _, word in sorted(kept))
+        return cls((word for _, word in sorted(kept)), lemmas)
 
     def encode(self, text: str) -> list[int]:
         """Look up the word numbers of a sentence; a sentence without words is one unknown word.
@@ -52,22 +57,33 @@ class Vocabulary:
         >>> Vocabulary(["dog", "a"]).encode("A dog, a xylophone")
         [2, 1, 2, 0]
         """
-        return [self._number.get(word, UNKNOWN) for word in tokenize(text)] or [UNKNOWN]
+        return [self._number.get(word, UNKNOWN) for word in _words_of(text, self.lemmas)] or [UNKNOWN]
 
     def save(self, path: Path) -> None:
-        """Write the words as JSON."""
-        replace_text(path, json.dumps(self.words, ensure_ascii=False))
+        """Write the words as JSON: a list, or an object if they are base forms."""
+        whole = {"lemmas": True, "words": self.words} if self.lemmas else self.words
+        replace_text(path, json.dumps(whole, ensure_ascii=False))
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
         """Read what `save` wrote; raise SeesayError if the file is missing or something else."""
         try:
-            words = read_small_json(path)
+            found = read_small_json(path)
         except (OSError, ValueError) as failure:
             raise SeesayError(f"{path}: no vocabulary ({failure}); train again.") from failure
+        lemmas = isinstance(found, dict) and found.get("lemmas") is True
+        words = found.get("words") if isinstance(found, dict) else found
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise SeesayError(f"{path}: not a list of words; train again.")
-        return cls(words)
+        return cls(words, lemmas)
+
+
+def _words_of(text: str, lemmas: bool) -> list[str]:
+    if not lemmas:
+        return tokenize(text)
+    from seesay.text.lemmas import base_form  # its dictionary takes a moment to load
+
+    return [base_form(word) for word in tokenize(text)]
 
 
 SHOTS = (0, 1, 2, 3)  # K of the paper's K-shot test sets

@@ -25,7 +25,7 @@ from seesay.text.vocabulary import Vocabulary
 def learned_words(recipe: Recipe, texts: Sequence[str]) -> tuple[Vocabulary, ConceptVocabulary | None]:
     """Return the vocabulary of a recipe, and the concepts if these are what it learns to predict."""
     if (count := recipe.matcher.concept_count) is None:
-        return Vocabulary.from_texts(texts, recipe.min_count), None
+        return Vocabulary.from_texts(texts, recipe.min_count, recipe.lemmas), None
     concepts = ConceptVocabulary.from_texts(texts, count, recipe.min_count)
     return concepts.vocabulary(), concepts
 
