@@ -107,3 +107,17 @@ def test_logistic_loss_is_equation_seven() -> None:
     scores, labels = torch.tensor([2.0, -1.0, 0.5]), torch.tensor([1.0, -1.0, -1.0])
     by_hand = [math.log(1 + math.exp(-z * p)) for p, z in zip(scores.tolist(), labels.tolist(), strict=True)]
     assert float(LogisticLoss()(scores, labels)) == pytest.approx(sum(by_hand) / 3, abs=1e-6)
+
+
+def test_active_hinges_are_counted() -> None:
+    x, y = units(6, 0), units(6, 1)
+    loss = TripletLoss(margin=0.3, top_k=2, weights=(1, 2, 0, 0))
+    loss(x, y, torch.arange(6))
+    distance = torch.cdist(x, y)
+    above = 0
+    for across in (distance, distance.T):
+        for i in range(6):
+            others = sorted(float(across[i, j]) for j in range(6) if j != i)[:2]
+            above += sum(0.3 + float(across[i, i]) - other > 0 for other in others)
+    assert loss.active_share is not None
+    assert loss.active_share.item() == pytest.approx(above / 24)

@@ -128,16 +128,17 @@ class TripletLoss(Loss):
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
         one, two, three, four = self.weights
-        total = across.new_zeros(())
+        hinges = [across.new_zeros(0)]
         if one:
-            total = total + one * _hardest_violations(across, match, by_image, margin, keep)
+            hinges.append(one * _hardest_violations(across, match, by_image, margin, keep))
         if two:
-            total = total + two * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep)
+            hinges.append(two * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep))
         if three:
-            total = total + three * _neighbourhood(x, match, by_sentence, margin, keep)
+            hinges.append(three * _neighbourhood(x, match, by_sentence, margin, keep))
         if four:
-            total = total + four * _neighbourhood(y, match.T, by_image.T, margin, keep)
-        return total / match.sum().clamp_min(1)
+            hinges.append(four * _neighbourhood(y, match.T, by_image.T, margin, keep))
+        self.note_hinges(*hinges)
+        return torch.stack([each.sum() for each in hinges]).sum() / match.sum().clamp_min(1)
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of an embedding matcher, which embeds each image of the batch once."""
@@ -157,7 +158,7 @@ def _distinct(image_ids: Tensor) -> tuple[Tensor, Tensor]:
 def _hardest_violations(
     distance: Tensor, positive: Tensor, negative: Tensor, margin: float, keep: int
 ) -> Tensor:
-    """Sum up the `keep` largest max(0, m + d(i, j) - d(i, k)) of each positive (i, j), over negatives (i, k).
+    """Return the `keep` largest max(0, m + d(i, j) - d(i, k)) of each positive (i, j), over negatives (i, k).
 
     All are (q, c), queries by candidates; a candidate may be neither positive nor negative.
     """
@@ -166,7 +167,7 @@ def _hardest_violations(
     rows, of_pair = torch.unique(query, return_inverse=True)
     far = distance[rows].masked_fill(~negative[rows], float("inf"))
     nearest = far.topk(min(keep, far.shape[1]), dim=1, largest=False).values
-    return functional.relu(margin + distance[query, candidate][:, None] - nearest[of_pair]).sum()
+    return functional.relu(margin + distance[query, candidate][:, None] - nearest[of_pair])
 
 
 def distances(left: Tensor, right: Tensor) -> Tensor:
