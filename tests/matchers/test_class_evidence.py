@@ -1,11 +1,10 @@
 from functools import lru_cache
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 
+from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_names
-from seesay.encoders.sentences.minilm import minilm_vectors
 from seesay.matchers.class_evidence import CLASSES, ClassEvidence
 from seesay.runs.run import run_folder
 
@@ -20,7 +19,7 @@ def evidence() -> ClassEvidence:
 
 
 def sentences(*texts: str) -> tuple[torch.Tensor, torch.Tensor]:
-    return evidence().embed_sentences(torch.from_numpy(np.asarray(minilm_vectors(texts))))
+    return evidence().embed_sentences(torch.from_numpy(load_sentence_encoder("minilm").encode(texts)))
 
 
 def test_an_image_of_a_class_answers_its_name() -> None:

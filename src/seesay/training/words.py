@@ -74,5 +74,6 @@ class PretrainedVectors:
         raise SeesayError(f"No word vectors '{name}'; there are glove, minilm and minilm-int8.")
 
     def class_vectors(self) -> NDArray[np.float32]:
-        """Return unit vectors (1000, 384) of the ImageNet classes, by their names and descriptions."""
-        return class_vectors()
+        """Return unit vectors (1000, 384) of the ImageNet classes; they are cached."""
+        encoder = load_sentence_encoder("minilm")
+        return class_vectors(lambda sentences: sentence_vectors(encoder, sentences))

@@ -7,7 +7,7 @@ them more names and a description of what is seen.
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from lemminflect import getInflection  # type: ignore[import-untyped]
 
 from seesay.encoders import package_folder
 from seesay.encoders.sentences.base import Vectors
-from seesay.encoders.sentences.minilm import minilm_vectors
 
 CLASSES = 1000
 _SENTENCES = ("there is {}", "{} in a picture")  # of a name with its article
@@ -50,15 +49,18 @@ def class_phrases() -> ClassPhrases:
     return ClassPhrases([text for text, _ in pairs], np.array([number for _, number in pairs]))
 
 
-@lru_cache(maxsize=1)
-def class_vectors() -> Vectors:
-    """Compute a unit vector of each class, (1000, 384): between those of its name and of its description."""
+def class_vectors(encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
+    """Compute a unit vector of each class, (1000, d): between those of its name and of its description.
+
+    Args:
+        encode: computes unit vectors (m, d) of sentences; MiniLM takes half a minute for these.
+    """
     names, descriptions = class_names(), _read("imagenet1k_gpt_names_descriptions.json")
     described = [
         f"{name}: {text}" if (text := descriptions.get(str(number), {}).get("description")) else name
         for number, name in enumerate(names)
     ]
-    both = minilm_vectors(names) + minilm_vectors(described)
+    both = encode(names) + encode(described)
     return np.asarray(both / np.linalg.norm(both, axis=1, keepdims=True))
 
 

@@ -24,6 +24,7 @@ DIM = 384
 MAX_LENGTH = 256
 FINGERPRINT = "minilm-l6-v2-53aa51172d142c89"
 FINGERPRINT_OF_EIGHT_BITS = "minilm-l6-v2-int8-92962f933c8c6699"
+_BATCH = 64  # sentences
 
 
 class _Model(NamedTuple):
@@ -55,17 +56,13 @@ class EightBitMiniLM(SentenceEncoder):
         return _encode(_shipped(), texts)
 
 
-def minilm_vectors(sentences: Sequence[str], batch: int = 64) -> Vectors:
+def _encode(model: _Model, sentences: Sequence[str]) -> Vectors:
     """Compute unit vectors, (m, 384). Batches hold sentences of similar length, so little is padded."""
-    return _encode(_packaged(), sentences, batch)
-
-
-def _encode(model: _Model, sentences: Sequence[str], batch: int = 64) -> Vectors:
     codes = model.tokenizer.encode_batch(list(sentences))
     vectors = np.empty((len(codes), DIM), np.float32)
     order = sorted(range(len(codes)), key=lambda i: len(codes[i].ids))
-    for start in range(0, len(order), batch):
-        chosen = order[start : start + batch]
+    for start in range(0, len(order), _BATCH):
+        chosen = order[start : start + _BATCH]
         max_length = len(codes[chosen[-1]].ids)
         ids = np.zeros((len(chosen), max_length), np.int64)
         for row, i in enumerate(chosen):
