@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
+from seesay.encoders.sentences.minilm import minilm_vectors
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.errors import SeesayError
 
@@ -190,13 +191,18 @@ class Ica:
         return (vectors - self.mean) @ self.unmixing.T
 
 
-def fit_ica(vectors: Vectors, seed: int = 0) -> Ica:
-    """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened."""
+def fit_ica(vectors: Vectors, seed: int = 0, components: int | None = None) -> Ica:
+    """Fit symmetric FastICA with the log-cosh contrast to vectors (n, d), which are whitened.
+
+    Of wider vectors the first `components` principal ones are taken.
+    """
     x = vectors.astype(np.float64)
     mean = x.mean(axis=0)
     x -= mean
     values, axes = np.linalg.eigh(x.T @ x / len(x))
     kept = values > values[-1] * 1e-9
+    if components is not None:
+        kept[:-components] = False
     whitening = (axes[:, kept] / np.sqrt(values[kept])).T
     return Ica(mean, _rotation(x @ whitening.T, seed) @ whitening)
 
@@ -227,6 +233,7 @@ class FisherVectors(SentenceFeatures):
     """Fisher vectors of a sentence's words after ICA, side by side for several mixtures."""
 
     kinds: ClassVar[tuple[Kind, ...]]
+    components: ClassVar[int | None] = None  # of the words' vectors; None for all
     ica: Ica
     mixtures: tuple[Mixture, ...]
 
@@ -234,15 +241,20 @@ class FisherVectors(SentenceFeatures):
     def fit(cls, texts: Sequence[str], images: NDArray[np.int64]) -> Self:
         """Fit ICA and mixtures to the distinct words of sentences."""
         del images
-        vectors = Bags.from_texts(texts).vectors
+        vectors = cls.bags(texts).vectors
         if len(vectors) < 2:
             raise SeesayError(
-                f"Fisher vectors need words with a GloVe vector; the {len(texts)} training sentences have "
+                f"Fisher vectors need words with a vector; the {len(texts)} training sentences have "
                 f"{len(vectors)}. Are they in English? If not, set sentence_encoder to tfidf."
             )
-        ica = fit_ica(vectors)
+        ica = fit_ica(vectors, components=cls.components)
         sources = ica.sources(vectors)
         return cls(ica, tuple(fit_mixture(sources, kind) for kind in cls.kinds))
+
+    @classmethod
+    def bags(cls, texts: Sequence[str]) -> Bags:
+        """Take sentences apart into words with vectors."""
+        return Bags.from_texts(texts)
 
     @classmethod
     def from_tensors(cls, tensors: Tensors) -> Self:
@@ -259,7 +271,7 @@ class FisherVectors(SentenceFeatures):
 
     def rows(self, texts: Sequence[str]) -> Vectors:
         """Compute power- and L2-normalised Fisher vectors, (m, sum of k · 2 · d)."""
-        bags = Bags.from_texts(texts)
+        bags = self.bags(texts)
         sources = self.ica.sources(bags.vectors)
         parts = [normalise(fisher_vectors(bags, sources, mixture)) for mixture in self.mixtures]
         return parts[0] if len(parts) == 1 else np.hstack(parts)
@@ -286,11 +298,33 @@ class HybridFisherVectors(FisherVectors):
     kinds = ("hglmm",)
 
 
+@register_sentence_encoder("hglmm-minilm")
+class HybridFisherVectorsOfMiniLM(FisherVectors):
+    """The same of MiniLM's vectors of single words, by their 100 principal components."""
+
+    kinds = ("hglmm",)
+    components = 100
+
+    @classmethod
+    def bags(cls, texts: Sequence[str]) -> Bags:
+        return Bags.from_texts(texts, _read_alone)
+
+
 @register_sentence_encoder("gmm+hglmm")
 class GaussianAndHybridFisherVectors(FisherVectors):
     """Fisher vectors of GloVe word vectors under both mixtures, side by side."""
 
     kinds = ("gmm", "hglmm")
+
+
+_alone: dict[str, Vectors] = {}  # MiniLM's vectors of words, which come again with every text
+
+
+def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
+    """Compute MiniLM's vectors of words, each read as a sentence, (n, 384); it knows them all."""
+    if new := [word for word in words if word not in _alone]:
+        _alone.update(zip(new, minilm_vectors(new), strict=True))
+    return np.array([_alone[word] for word in words], np.float32), np.ones(len(words), bool)
 
 
 T = TypeVar("T", Ica, Mixture)

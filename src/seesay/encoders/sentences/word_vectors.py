@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 DIM = 50
+
+# Words to their vectors, (n, d), and which of them are known, (n,).
+LookUp: TypeAlias = Callable[[Sequence[str]], tuple[NDArray[np.float32], NDArray[np.bool_]]]
 
 
 def word_vectors(words: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
@@ -62,11 +65,11 @@ class Bags(NamedTuple):
     lengths: NDArray[np.int64]  # known words in each sentence, (m,)
 
     @classmethod
-    def from_texts(cls, texts: Sequence[str]) -> Bags:
-        """Tokenise m sentences, and keep the words that have a vector."""
+    def from_texts(cls, texts: Sequence[str], look_up: LookUp = word_vectors) -> Bags:
+        """Tokenise m sentences, and keep the words that have a vector, by default GloVe's."""
         number: dict[str, int] = {}
         sentences = [[number.setdefault(word, len(number)) for word in tokenize(text)] for text in texts]
-        vectors, known = word_vectors(list(number))
+        vectors, known = look_up(list(number))
         flat = np.fromiter((n for sentence in sentences for n in sentence), np.int64)
         owner = np.repeat(np.arange(len(texts)), [len(sentence) for sentence in sentences])
         kept = known[flat]
