@@ -78,6 +78,16 @@ class Matcher(nn.Module):
         del images, sentences, progress
         return None
 
+    def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+        """Return figures that say how training goes, of matching val pairs; they stand in its history.
+
+        Args:
+            images: features, (n, d).
+            sentences: n of them.
+        """
+        del images, sentences
+        return {}
+
     def calibrate(self, measure: Callable[[], float]) -> None:
         """Choose what is chosen on the val split, after each epoch; `measure` measures the matcher there."""
 

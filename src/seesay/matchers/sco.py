@@ -187,6 +187,16 @@ class SCO(EmbeddingMatcher):
         loss = decoder.loss(self._image_vectors(images), self._read(sentences), table, sampling)
         return self.generation_weight * loss
 
+    @torch.no_grad()
+    def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+        """Return L_gen from the sentences' own image and from another: how much the decoder sees of it."""
+        if self.decoder is None:
+            return {}
+        decoder, table = self._decoder()
+        vectors, read = self._image_vectors(images), self._read(sentences)
+        shown = {"generation loss": vectors, "generation loss, another image": vectors.roll(1, dims=0)}
+        return {name: decoder.loss(each, read, table).item() for name, each in shown.items()}
+
     def write(self, images: Tensor, beam: int, count: int) -> list[list[Written]]:
         """Return for each image, (n, d), its `count` likeliest sentences: word numbers and log-likelihood."""
         decoder, table = self._decoder()

@@ -132,6 +132,11 @@ class FineTuneTask:
         )
         return replace(self.task, val=val).measure(inner)
 
+    def figures(self, run: Run) -> dict[str, float]:
+        """Return none."""
+        del run
+        return {}
+
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
         return self.task.sizes()

@@ -17,6 +17,8 @@ METRICS = "metrics.jsonl"
 class Epoch(BaseModel):
     """An epoch: its mean loss, its seconds and the measures of the val split.
 
+    `figures` are the matcher's own (`Matcher.figures`).
+
     `active` is the share of hinges above zero, if the loss has hinges: what is left to learn from. CCA has
     no epochs: a ridge stands for one there.
     """
@@ -26,6 +28,7 @@ class Epoch(BaseModel):
     active: float | None = None
     seconds: float
     val: dict[str, JsonValue]
+    figures: dict[str, float] | None = None
     ridge: float | None = None
 
 
@@ -39,6 +42,7 @@ def figures_of(epoch: Epoch, measured: Result, lr: float | None = None) -> dict[
         "ridge": epoch.ridge,
     }
     val = {f"val/{column}": value for column, value in measured.columns().items()}
+    own |= epoch.figures or {}
     return {name: value for name, value in (own | val).items() if value is not None}
 
 

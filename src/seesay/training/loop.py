@@ -67,11 +67,13 @@ class Loop:
         loss, active = self._learn(epoch)
         with self.average.in_place() if self.average is not None else nullcontext():
             measured = self.task.measure(self.view)
+            figures = self.task.figures(self.view) or None
             if measured.monitor > self.state.best_measure:
                 self.state.best_measure, self.state.best_epoch = measured.monitor, epoch
                 self.best = checkpoint.copied(self.matcher.state_dict())
         seconds = round(time.monotonic() - start, 2)
-        done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=measured.to_dict())
+        val = measured.to_dict()
+        done = Epoch(epoch=epoch, loss=loss, active=active, seconds=seconds, val=val, figures=figures)
         self.state.history.append(done)
         state = self.state.model_dump_json(exclude_none=True)
         average = {} if self.average is None else self.average.weights

@@ -150,6 +150,11 @@ class PhraseTask:
         """Measure the val split."""
         return measure_inputs(run, self.val, "val")
 
+    def figures(self, run: Run) -> dict[str, float]:
+        """Return none."""
+        del run
+        return {}
+
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
         train, val = (

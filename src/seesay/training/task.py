@@ -50,6 +50,10 @@ class Task(Protocol):
         """Measure the val split; the result's `monitor` chooses the epoch."""
         ...
 
+    def figures(self, run: Run) -> dict[str, float]:
+        """Return further figures of an epoch, which say how training goes and choose nothing."""
+        ...
+
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
         ...
