@@ -25,7 +25,10 @@ NAMES = ["red", "green", "blue", "yellow", "purple", "orange", "black", "pink"]
 _FAST = ("schedule.patience=null", "schedule.shape=constant")
 SMALL = {
     "devise": ("schedule.epochs=3", "optimizer.lr=0.1"),
-    "order-embeddings": ("matcher.dim=32", "matcher.word_dim=16", "schedule.epochs=5", "optimizer.lr=0.01"),
+    "order-embeddings": (
+        *("matcher.dim=32", "matcher.word_dim=16", "matcher.image_dropout=0", "matcher.sentence_dropout=0"),
+        *("schedule.epochs=5", "optimizer.lr=0.01"),
+    ),
     "dcca": (
         "matcher.hidden=[32]",
         "matcher.dim=7",

@@ -370,7 +370,6 @@ name: fused
 corpus: flickr8k
 about: a fusion with what matches no sentences
 encoders: ["efficientnet-lite0:ten"]
-min_count: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
 loss: {kind: margin}
 """
@@ -378,7 +377,7 @@ MATCHED = """
 name: matched
 corpus: flickr8k
 about: concepts as if they were matched with sentences
-encoders: ["efficientnet-lite0:ten"]
+encoders: ["efficientnet-lite2:ten"]
 min_count: 5
 matcher: {kind: fine-tuned, members: [concepts]}
 loss: {kind: margin}

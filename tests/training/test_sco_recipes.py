@@ -13,7 +13,7 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
-from seesay.losses.ranking import MarginSettings
+from seesay.losses.ranking import MarginSettings, SoftMarginSettings
 from seesay.matchers.sco import GenerationSettings, SCOSettings
 from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
@@ -54,6 +54,7 @@ SMALL = (
     "schedule.patience=null",
     "batch_size=30",
 )
+UNDROPPED = ("matcher.image_dropout=0", "matcher.sentence_dropout=0")
 # Logits stand for the scores of concepts: as many numbers of an image, behind its context.
 GATED = (*SMALL, "arrays=[pooled, logits]")
 
@@ -70,20 +71,24 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     recipe = load_recipe(f"{corpus_name}/sco-{name}")
     fusion, encoders, generation = TABLE_1[name]
     small = corpus_name == "flickr8k"
-    assert recipe.matcher == SCOSettings(dim=256 if small else 1024, fusion=fusion, generation=generation)
+    own = {"standardise": True, "image_dropout": 0.5, "sentence_dropout": 0.3} if small else {}
+    dim = 512 if small else 1024
+    assert recipe.matcher == SCOSettings(dim=dim, fusion=fusion, generation=generation, **own)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
-    assert recipe.loss == MarginSettings(margin=0.2)
-    assert recipe.batch_size == 129  # a matched pair and 128 mismatched ones
+    printed = MarginSettings(margin=0.2)
+    assert recipe.loss == (SoftMarginSettings(margin=0.2, top_k=10) if small else printed)
+    assert recipe.batch_size == (256 if small else 129)  # a matched pair and 128 mismatched ones
     assert (recipe.sampler, recipe.departures != ()) == ("rounds", True)
-    assert any("H = 256" in line for line in recipe.departures) == small
+    assert any("H = 512" in line for line in recipe.departures) == small
     assert small or recipe.schedule.epochs == 30
 
 
 def test_the_loss_is_matching_and_the_weight_times_generation(corpus: Corpus) -> None:
     """Eq. 4: the sum over mismatched pairs and that over words, each a mean over the pairs of a batch."""
-    recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3"])
+    printed = ("loss={kind: margin, margin: 0.2}", "matcher.standardise=false", *UNDROPPED)
+    recipe = load_recipe("sco-full", changes=[*GATED, "matcher.generation.weight=3", *printed])
     vocabulary = Vocabulary.from_texts(corpus.split("train").texts(), 1)
     task = SentenceTask.from_corpus(recipe, corpus, vocabulary, None)
     torch.manual_seed(1)
