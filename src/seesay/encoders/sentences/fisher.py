@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders import register_sentence_encoder
 from seesay.encoders.sentences.base import SentenceFeatures, Tensors, Vectors
-from seesay.encoders.sentences.minilm import minilm_vectors
+from seesay.encoders.sentences.minilm import MiniLM
 from seesay.encoders.sentences.word_vectors import Bags
 from seesay.errors import SeesayError
 
@@ -323,7 +323,7 @@ _alone: dict[str, Vectors] = {}  # MiniLM's vectors of words, which come again w
 def _read_alone(words: Sequence[str]) -> tuple[Vectors, NDArray[np.bool_]]:
     """Compute MiniLM's vectors of words, each read as a sentence, (n, 384); it knows them all."""
     if new := [word for word in words if word not in _alone]:
-        _alone.update(zip(new, minilm_vectors(new), strict=True))
+        _alone.update(zip(new, MiniLM().encode(new), strict=True))
     return np.array([_alone[word] for word in words], np.float32), np.ones(len(words), bool)
 
 
