@@ -16,6 +16,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.phrase_inputs import PhraseInputs
 from seesay.runs.sentences import PreparedSentences
+from seesay.training import phrase_task
 from seesay.training.phrase_task import PhraseTask
 
 DIM = 4
@@ -81,3 +82,15 @@ def test_without_negatives_there_is_an_error() -> None:
         task(load_recipe("ground-similarity"), far=False).batches(1)
     with pytest.raises(SeesayError, match="no two phrases"):
         task(load_recipe("ground-full"), images=1, broken=frozenset({0})).batches(1)
+
+
+@pytest.mark.parametrize("changes", [(), ("regions.geometry=true",)])
+def test_features_in_memory_are_those_of_the_store(
+    monkeypatch: pytest.MonkeyPatch, changes: tuple[str, ...]
+) -> None:
+    recipe = load_recipe("ground-full", changes=changes)
+    kept = list(task(recipe, broken=frozenset({1})).pairs())
+    monkeypatch.setattr(phrase_task, "_KEPT_ON_CPU", 0)
+    read = list(task(recipe, broken=frozenset({1})).pairs())
+    for (ours, _), (theirs, _) in zip(kept, read, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=0)

@@ -27,6 +27,7 @@ from seesay.text.vocabulary import Vocabulary
 from seesay.training.phrase_sampler import PhraseSampler
 
 _BATCH = 4096
+_KEPT_ON_CPU, _KEPT_ON_GPU = 1 << 28, 1 << 34  # bytes of region features that stay in memory
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class PhraseTask:
         self.loss = recipe.loss.build()
         self.sampler = PhraseSampler(data, settings)
         # A broken image has no regions, and so its phrases have no true one.
+        self._on_device: dict[str, Tensor | None] = {}
         self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_phrase()] > 0)
 
     @classmethod
@@ -65,7 +67,7 @@ class PhraseTask:
     @property
     def image_dims(self) -> tuple[int, ...]:
         """Width of the region features."""
-        return (self._features(np.zeros(1, np.int64)).shape[1],)
+        return (self._read(np.zeros(1, np.int64)).shape[1],)
 
     def batches(self, epoch: int) -> Sequence[Batch]:
         """Return the shuffled phrases in sets; a set with fewer than two phrases to learn from is left out.
@@ -116,7 +118,7 @@ class PhraseTask:
     ) -> Tensor:
         neighbours = self.recipe.sampler == "neighbourhood"
         drawn = self.sampler.triplets(batch.phrases, neighbours, generator)
-        regions = matcher.embed_images(self._features(drawn.regions).to(device))
+        regions = matcher.embed_images(self._features(drawn.regions, device))
         phrases = matcher.embed_sentences(self._phrases(drawn.phrases).to(device))
         who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
         relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
@@ -134,7 +136,7 @@ class PhraseTask:
         pairs = self.sampler.pairs(batch.phrases, generator)
         used, row = np.unique(pairs.regions, return_inverse=True)
         present, column = np.unique(pairs.phrases, return_inverse=True)
-        left = matcher.encode_images(self._features(used).to(device))[row]
+        left = matcher.encode_images(self._features(used, device))[row]
         right = matcher.encode_sentences(self._phrases(present).to(device))[column]
         labels = torch.from_numpy(pairs.labels).to(device)
         value: Tensor = loss(matcher.score_pairs(left, right).float(), labels)
@@ -169,8 +171,29 @@ class PhraseTask:
     def _phrases(self, chosen: NDArray[np.int64]) -> Sentences:
         return self.data.sentences.take(chosen).to_tensors()
 
-    def _features(self, regions: NDArray[np.int64]) -> Tensor:
+    def _features(self, regions: NDArray[np.int64], device: str = "cpu") -> Tensor:
         """Features (n, d) of regions by their numbers, in ascending order or not."""
+        if (kept := self._kept(device)) is not None:
+            return kept[torch.from_numpy(regions).to(device)].float()
+        return self._read(regions).to(device)
+
+    def _kept(self, device: str) -> Tensor | None:
+        """All features (r, d) in half precision, as they are stored; None where they are too large."""
+        if device not in self._on_device:
+            width = self._read(np.zeros(1, np.int64)).shape[1]
+            count = int(self.sampler.first_region[-1])
+            most = _KEPT_ON_CPU if torch.device(device).type == "cpu" else _KEPT_ON_GPU
+            self._on_device[device] = None
+            if 2 * count * width <= most:
+                everything = torch.empty(count, width, dtype=torch.float16, device=device)
+                for image, start in enumerate(self.sampler.first_region[:-1]):
+                    rows = self.data.features(image, slice(None), self.settings.geometry)
+                    everything[start : start + len(rows)] = torch.from_numpy(rows)
+                self._on_device[device] = everything
+        return self._on_device[device]
+
+    def _read(self, regions: NDArray[np.int64]) -> Tensor:
+        """Read features (n, d) from the store."""
         owners = np.searchsorted(self.sampler.first_region, regions, side="right") - 1
         rows: list[NDArray[np.float32]] = []
         order = np.argsort(owners, kind="stable")
