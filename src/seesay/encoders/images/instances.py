@@ -3,12 +3,15 @@
 The paper detects them with a Faster R-CNN that knows the objects and attributes of Visual Genome; here they
 are proposals, and their description the 1,000 classes of the pretrained EfficientNet-Lite0, which sees each
 by itself. Like the paper's attributes, these describe things that no training sentence names.
+
+`instances:FILE.onnx` takes the boxes of a detector first, and proposals for what is left of the 36.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,7 @@ from numpy.typing import NDArray
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
 from seesay.encoders.images.efficientnet import LITE, lite_network
+from seesay.encoders.regions.detector import Detector
 from seesay.encoders.regions.proposals import SIDE, describe_regions, diverse_regions
 
 INSTANCES = "instances"
@@ -35,15 +39,28 @@ class InstanceEncoder(ImageEncoder):
     image. An image with fewer instances has zeros in place of the others. The last instance is the image.
     """
 
+    variants: ClassVar = {
+        "": "class probabilities of each of at most 36 regions of an image",
+        ":FILE": "the same, the boxes of a detector (ONNX, YOLOX's layout) among them",
+    }
+    detector: Detector | None = None
+
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
         dims = {"pooled": COUNT * CLASSES, "boxes": COUNT * 4}
-        return cls(name, what, SIDE, dims, lite_network(_NETWORK, device, SIDE), "regions")
+        file = name.partition(":")[2]
+        detector = Detector(Path(file)) if file else None
+        if detector is not None:
+            what = f"{what} {detector.digest}"
+        known = f"{INSTANCES}:detector" if detector else name  # features do not depend on where the file lies
+        encoder = cls(known, what, SIDE, dims, lite_network(_NETWORK, device, SIDE), "regions")
+        encoder.name, encoder.detector = name, detector
+        return encoder
 
     def prepare(self, pixels: Pixels) -> tuple[Pixels, NDArray[np.float32]]:
         """Cut out the i instances, (i, size, size, 3), with their boxes as shares of the image, (i, 4)."""
-        boxes = diverse_regions(pixels, COUNT)
+        boxes = self._regions(pixels)
         squares = squares_of(pixels, boxes, self.size)
         shares: NDArray[np.float32] = np.divide(boxes, np.array(pixels.shape[1::-1] * 2, np.float32))
         return np.stack(squares), shares
@@ -61,6 +78,14 @@ class InstanceEncoder(ImageEncoder):
 
     def crops(self, pixels: Pixels) -> Pixels:
         return self.prepare(pixels)[0]
+
+    def _regions(self, pixels: Pixels) -> NDArray[np.float32]:
+        """At most 36 boxes, those of the detector's objects first and the whole image last."""
+        if self.detector is None:
+            return diverse_regions(pixels, COUNT)
+        objects = self.detector.detect(pixels, COUNT - 1).boxes
+        proposals = diverse_regions(pixels, COUNT)
+        return np.concatenate([objects, proposals[:-1][: COUNT - 1 - len(objects)], proposals[-1:]])
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:

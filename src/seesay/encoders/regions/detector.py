@@ -1,0 +1,95 @@
+"""Objects of an image by a detector that a user brings: an ONNX file of YOLOX's layout (Ge et al. 2021).
+
+The input is pixels (1, 3, s, s), blue first, of 0 to 255, the image in the upper left corner and grey (114)
+around it. The output (1, n, 5 + C) has a row for each cell of the grids of stride 8, 16 and 32: middle and
+logarithm of the size of a box in cells, whether there is an object, and the C classes, as probabilities.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.boxes import iou
+from seesay.encoders.images.base import Pixels, resize
+from seesay.errors import SeesayError
+from seesay.onnx import onnx_session
+from seesay.paths import file_digest
+
+_STRIDES = (8, 16, 32)
+_GREY = 114
+_MIN_SCORE, _OVERLAP = 0.05, 0.6  # of boxes that are kept, and of two that are one object
+
+
+class Objects(NamedTuple):
+    """Boxes (r, 4) float32, best first, x1 y1 x2 y2 in pixels; scores (r,) and numbers of classes (r,)."""
+
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+    classes: NDArray[np.int64]
+
+
+class Detector:
+    """A detector in an ONNX file.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        SeesayError: there is no such file, or it is of another layout.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise SeesayError(f"{path}: no such detector; name an ONNX file of YOLOX's layout.")
+        self._session = onnx_session(path, threads=1)
+        (given, *more), outputs = self._session.get_inputs(), self._session.get_outputs()
+        if more or len(given.shape) != 4 or given.shape[1:3] != [3, given.shape[3]] or len(outputs) != 1:
+            raise SeesayError(
+                f"{path}: not of YOLOX's layout, one input (1, 3, side, side) and one output; its inputs are "
+                f"{[each.shape for each in (given, *more)]}."
+            )
+        self._name, self._side = given.name, int(given.shape[2])
+        self.digest = file_digest(path)
+
+    def detect(self, pixels: Pixels, count: int) -> Objects:
+        """Find at most `count` objects in an image (h, w, 3); of boxes that overlap much the best is kept."""
+        height, width = pixels.shape[:2]
+        scale = self._side / max(height, width)
+        fitted = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
+        square = np.full((self._side, self._side, 3), _GREY, np.float32)
+        square[: fitted.shape[0], : fitted.shape[1]] = fitted[:, :, ::-1]
+        rows = self._session.run(None, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
+        cells, strides = _grids(self._side)
+        middles, sides = (rows[:, :2] + cells) * strides, np.exp(rows[:, 2:4]) * strides
+        shares = np.concatenate([middles - sides / 2, middles + sides / 2], axis=1) / scale
+        boxes = np.clip(shares, 0, [width, height] * 2).astype(np.float32)
+        scores = rows[:, 4] * rows[:, 5:].max(axis=1)
+        chosen = _best(boxes, scores, count)
+        return Objects(boxes[chosen], scores[chosen], rows[chosen, 5:].argmax(axis=1))
+
+
+def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The upper left corner of each output row's cell, in cells, (n, 2), and its stride, (n, 1)."""
+    cells, strides = [], []
+    for stride in _STRIDES:
+        down, across = np.mgrid[: side // stride, : side // stride].reshape(2, -1)
+        cells.append(np.stack([across, down], axis=1))
+        strides.append(np.full((down.size, 1), stride))
+    return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
+
+
+def _best(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> list[int]:
+    """Rows of the best boxes by score, without those that overlap a better one."""
+    sides = boxes[:, 2:] - boxes[:, :2]
+    order = np.argsort(-scores, kind="stable")
+    left = order[(scores[order] >= _MIN_SCORE) & (sides[order] >= 1).all(axis=1)]
+    chosen: list[int] = []
+    while len(left) and len(chosen) < count:
+        first, left = int(left[0]), left[1:]
+        chosen.append(first)
+        left = left[iou(boxes[left], boxes[first : first + 1])[:, 0] < _OVERLAP]
+    return chosen

@@ -1,0 +1,80 @@
+"""A detector of YOLOX's layout that always finds the same, and the instances that come from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders.images.instances import COUNT
+from seesay.encoders.regions.detector import Detector
+from seesay.encoders.regions.proposals import diverse_regions
+from seesay.errors import SeesayError
+
+SIDE = 64  # 8² + 4² + 2² = 84 cells
+
+
+class Fixed(nn.Module):
+    """Gives the same rows for every image, and the colours of its corners as one more class each."""
+
+    def __init__(self, rows: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("rows", rows)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return (self.get_buffer("rows") + 0 * images.mean())[None]
+
+
+def rows() -> Tensor:
+    found = torch.zeros(84, 5 + 3)
+    log2 = float(np.log(2))
+    found[2 * 8 + 3] = torch.tensor([0.5, 0.5, log2, log2, 0.9, 0.1, 0.8, 0])  # stride 8, column 3, row 2
+    found[2 * 8 + 4] = torch.tensor([-0.4, 0.5, log2, log2, 0.8, 0, 0.8, 0])  # nearly the same box
+    found[64 + 1 * 4 + 0] = torch.tensor([0.5, 0.5, 0, 0, 0.5, 1, 0, 0])  # stride 16, column 0, row 1
+    found[80 + 3] = torch.tensor([0.5, 0.5, 0, 0, 0.1, 0.4, 0, 0])  # stride 32: not likely enough
+    return found
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("detector") / "fixed.onnx"
+    torch.onnx.export(Fixed(rows()), (torch.zeros(1, 3, SIDE, SIDE),), str(made), dynamo=False)
+    return made
+
+
+def test_rows_become_boxes_in_pixels_of_the_image(path: Path) -> None:
+    found = Detector(path).detect(np.zeros((64, 128, 3), np.uint8), 10)  # half as large in the square
+    np.testing.assert_allclose(found.boxes, [[40, 24, 72, 56], [0, 32, 32, 64]], atol=1e-4)
+    np.testing.assert_allclose(found.scores, [0.72, 0.5], atol=1e-6)
+    assert found.classes.tolist() == [1, 0]
+    assert len(Detector(path).detect(np.zeros((64, 128, 3), np.uint8), 1).boxes) == 1
+
+
+def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
+    pixels[20:60, 30:80] = 200
+    encoder, plain = load_image_encoder(f"instances:{path}"), load_image_encoder("instances")
+    _, shares = encoder.prepare(pixels)
+    boxes = shares * [120, 90, 120, 90]
+    objects = Detector(path).detect(pixels, COUNT).boxes
+    proposals = diverse_regions(pixels, COUNT)
+    assert len(boxes) == min(len(objects) + len(proposals), COUNT)
+    np.testing.assert_allclose(boxes[: len(objects)], objects, atol=1e-3)
+    np.testing.assert_allclose(
+        boxes[len(objects) : -1], proposals[: len(boxes) - len(objects) - 1], atol=1e-3
+    )
+    np.testing.assert_allclose(boxes[-1], [0, 0, 120, 90])
+    assert encoder.fingerprint != plain.fingerprint
+
+
+def test_what_is_no_detector_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="no such detector"):
+        load_image_encoder(f"instances:{tmp_path / 'none.onnx'}")
+    made = tmp_path / "other.onnx"
+    torch.onnx.export(nn.Linear(3, 2), (torch.zeros(1, 3),), str(made), dynamo=False)
+    with pytest.raises(SeesayError, match=r"not of YOLOX's layout, .*\[\[1, 3\]\]"):
+        Detector(made)
