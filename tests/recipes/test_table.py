@@ -40,7 +40,7 @@ def test_scos_tables_are_the_ablation_the_weights_and_the_comparison() -> None:
             table = load_table(f"sco-{number}{name}")
             assert (table.table, table.corpus, table.protocol) == (number, corpus, protocol)
             assert corpus_title(corpus) in table.title
-            assert table.rows == load_table(f"sco-{number}").rows
+            assert set(table.rows) >= set(load_table(f"sco-{number}").rows)
     weights = []
     for row in load_table("sco-3").rows:
         matcher = load_recipe(f"flickr30k/{row.name}").matcher
