@@ -46,6 +46,7 @@ def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
         "vocabulary.json",
         "weights.safetensors",
         "export.json",
+        "calibration.json",
         "images.onnx",
         "sentences.onnx",
         *(f"encoders/{path.name}" for path in (bundle.folder / "encoders").iterdir()),

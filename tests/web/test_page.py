@@ -35,7 +35,8 @@ def test_start_search_and_gallery(page) -> None:
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")
     sync_api.expect(page.locator(".tile")).to_have_count(18)
-    boxes = page.locator(".tile").evaluate_all(
+    # Below the line, which begins a new row.
+    boxes = page.locator(".tile.hardly").evaluate_all(
         """tiles => tiles.map(tile => tile.getBoundingClientRect())
             .map(box => [box.left, box.top, box.width, box.height])"""
     )
@@ -237,3 +238,20 @@ def test_dark_and_light(browser, address: str) -> None:
         watched.context.close()
     assert grounds[0] > 700
     assert grounds[1] < 100
+
+
+def test_what_hardly_fits_stands_dimmed_below_a_line(page) -> None:
+    page.goto("/?q=blue")
+    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    line = page.locator("#gallery .line")
+    sync_api.expect(line).to_have_text("These hardly fit")
+    order = page.locator("#gallery > *").evaluate_all("all => all.map(each => each.className)")
+    at = order.index("line")
+    assert set(order[:at]) == {"tile"}
+    assert set(order[at + 1 :]) == {"tile hardly"}
+    opacity = page.locator(".tile.hardly").last.evaluate("tile => Number(getComputedStyle(tile).opacity)")
+    assert opacity < 0.6
+    sync_api.expect(page.locator("#status")).not_to_contain_text("nothing fits")
+    page.locator(".tile").first.focus()
+    page.keyboard.press("End")
+    sync_api.expect(page.locator(".tile").last).to_be_focused()

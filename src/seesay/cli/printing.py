@@ -64,6 +64,8 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
             column = f"{former:<9}" if reranked else ""
             path = root / hit.path if root and hit.path else hit.path
             print(for_screen(f"{hit.score:.3f}  {column}{path or hit.text}"))
+    if answer and answer.nothing_fits:
+        tell("Nothing fits: these images are the nearest, but probably none is right.")
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Not known to the run, so perhaps without meaning to it: {words}.")

@@ -22,6 +22,7 @@ from seesay.encoders.towers import is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks, used_networks
 from seesay.paths import disk_errors
+from seesay.runs.calibration import CALIBRATION
 from seesay.runs.card import model_card
 from seesay.runs.exported import EXPORT, WEIGHTS, Export, read_export
 from seesay.runs.run import (
@@ -38,7 +39,7 @@ from seesay.runs.run import (
 from seesay.text.concepts import FILE as CONCEPTS
 
 CARD, CONFIG = "README.md", "config.json"
-_COPIED = (RECIPE, WEIGHTS, VOCABULARY, TEXT, EXPORT, CONCEPTS, HEAD_INPUTS)
+_COPIED = (RECIPE, WEIGHTS, VOCABULARY, TEXT, EXPORT, CALIBRATION, CONCEPTS, HEAD_INPUTS)
 _DRAWN = 64  # pixels, a side of the image that encoders are tried with
 
 

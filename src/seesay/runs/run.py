@@ -5,6 +5,7 @@ weights.safetensors    the matcher's weights; its metadata has the widths of the
 export.json, *.onnx    its sides for ONNX Runtime, which read those weights: search needs no PyTorch
 vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
+calibration.json       what makes scores probabilities, fitted on the val split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
 encoders/*.onnx        packaged encoders, if the run was exported to be used where these are not installed
 """
@@ -33,6 +34,7 @@ from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import file_digest
 from seesay.runs.backend import Backend, RunFacts
+from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
@@ -245,6 +247,11 @@ class Run:
         """Length of an embedding."""
         self._check_embeds()
         return self.backend.dim or int(self.embed_sentences(["a dog"]).shape[1])
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What makes standardised scores probabilities: fitted to the val split, or the usual one."""
+        return Calibration.load(self.folder) or USUAL
 
     @property
     def embeds(self) -> bool:

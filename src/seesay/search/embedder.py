@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import ImageError
+from seesay.runs.calibration import Calibration
 
 SHIPPED = "seesay-small"
 
@@ -53,6 +54,16 @@ class KnowsWords(Protocol):
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Return the unknown words of sentences, in lower case, each once, in order."""
+        ...
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """An embedder whose scores were fitted to probabilities; others get the usual ones."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """What makes standardised scores probabilities."""
         ...
 
 

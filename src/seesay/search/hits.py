@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from seesay.runs.calibration import FITS
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -14,6 +16,7 @@ class Hit:
     Attributes:
         id: its number in the index.
         score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
+        probability: that it is a right answer; None where nobody knows, as for a query with an image in it.
         path: of an image, relative to the index's root; None for a sentence.
         text: a sentence; None for an image.
         width: of an image, in pixels, upright.
@@ -24,7 +27,7 @@ class Hit:
     Example:
         >>> from seesay import Hit
         >>> Hit(id=3, score=0.41, path="sofa.jpg", text=None, width=640, height=480).to_dict()
-        {'id': 3, 'score': 0.41, 'path': 'sofa.jpg'}
+        {'id': 3, 'score': 0.41, 'probability': None, 'path': 'sofa.jpg'}
     """
 
     id: int
@@ -35,10 +38,17 @@ class Hit:
     height: int | None = None
     shortlist_score: float | None = None
     shortlist_rank: int | None = None
+    probability: float | None = None
+
+    @property
+    def fits(self) -> bool:
+        """False if it is probably no right answer: it stands below the line."""
+        return self.probability is None or self.probability >= FITS
 
     def to_dict(self, root: Path | None = None) -> dict[str, object]:
-        """Return id, score and path or sentence for JSON; a path is joined to `root`."""
-        values: dict[str, object] = {"id": self.id, "score": round(self.score, 4)}
+        """Return id, score, probability and path or sentence for JSON; a path is joined to `root`."""
+        probability = None if self.probability is None else round(self.probability, 4)
+        values: dict[str, object] = {"id": self.id, "score": round(self.score, 4), "probability": probability}
         if self.shortlist_score is not None:
             values |= {
                 "shortlist_score": round(self.shortlist_score, 4),
@@ -75,7 +85,7 @@ class Answer(list[Hit]):
         >>> from seesay.search import Answer
         >>> answer = Answer([], unknown_words=["xyzzy"])
         >>> len(answer), answer.unknown_words, answer.to_dict()
-        (0, ('xyzzy',), {'results': [], 'unknown_words': ['xyzzy']})
+        (0, ('xyzzy',), {'results': [], 'unknown_words': ['xyzzy'], 'nothing_fits': True})
     """
 
     def __init__(
@@ -84,6 +94,11 @@ class Answer(list[Hit]):
         super().__init__(hits)
         self.unknown_words = tuple(unknown_words)
         self.end = end
+
+    @property
+    def nothing_fits(self) -> bool:
+        """True if no hit is above the line."""
+        return not any(hit.fits for hit in self)
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
         """Return the answer with other hits, such as re-ranked ones."""
@@ -94,4 +109,5 @@ class Answer(list[Hit]):
         return {
             "results": [hit.to_dict(root) for hit in self],
             "unknown_words": list(self.unknown_words),
+            "nothing_fits": self.nothing_fits,
         }

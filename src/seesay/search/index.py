@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -14,9 +15,11 @@ from numpy.typing import NDArray
 from seesay.data.images import FileSource
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
+from seesay.runs.calibration import USUAL, known_share
 from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
-from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, load_embedder
+from seesay.search.background import Gallery
+from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
@@ -60,6 +63,7 @@ class Index:
         self.thumbnails = Thumbnails(folder / "thumbnails")
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
+        self._gallery = Gallery(store)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         self._near = {kind: Neighbours(store, kind, folder / f"vectors-{kind}.faiss") for kind in kinds}
         if run is not None:
@@ -191,6 +195,7 @@ class Index:
         run = self.run
         with self._sole_writer():
             report = update_images(self.store, self.thumbnails, Path(root), run, progress)
+            self._gallery.learn(run)
             self._refresh_and_save("image")
         return report
 
@@ -236,7 +241,10 @@ class Index:
         if vector is None:
             vector = self.vector(asked)
         found = self._nearest("image", vector, k, among, after, own)
-        return Answer(found, self._unknown_words(asked), found.end)
+        hits, unknown = list(found), self._unknown_words(asked)
+        if hits and len(asked.sentences) == len(asked.parts):
+            hits = self._with_probabilities(hits, vector, known_share(asked.sentences, unknown))
+        return Answer(hits, unknown, found.end)
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` images most similar to an encoded image or an image file, best first.
@@ -336,6 +344,14 @@ class Index:
         if not (query.sentences and isinstance(self.run, KnowsWords)):
             return []
         return self.run.unknown_words(query.sentences)
+
+    def _with_probabilities(self, hits: Sequence[Hit], query: NDArray[np.float32], known: float) -> list[Hit]:
+        """Add probabilities to the hits of a query; nobody knows what its unknown words mean."""
+        calibration = self.run.calibration if isinstance(self.run, Calibrated) else USUAL
+        scores = np.array([hit.score for hit in hits])
+        gallery = self._gallery.background(self.run)
+        found = known * calibration.probabilities(gallery.standardised(scores, query))
+        return [replace(hit, probability=each) for hit, each in zip(hits, found.tolist(), strict=True)]
 
     def _nearest(
         self,

@@ -231,6 +231,10 @@ class Store:
         """Return the number of files of each kind that the last update did not read."""
         return {str(kind): int(count) for kind, count in json.loads(self._meta("not_read") or "{}").items()}
 
+    def background(self) -> str | None:
+        """Return what `Writer.set_background` stored; None if nothing is."""
+        return self._meta("background")
+
     def _meta(self, key: str) -> str | None:
         with self._read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -372,6 +376,10 @@ class Writer:
         """Set the number of files of each kind that is not read."""
         row = ("not_read", json.dumps(counts))
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
+
+    def set_background(self, text: str) -> None:
+        """Store what is known of the images as a gallery, see `seesay.search.background`."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
 
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None

@@ -31,6 +31,7 @@ from seesay.training.concept_runs import with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
 from seesay.training.history import Epoch
+from seesay.training.probabilities import calibrate
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.summarize import summarize
 from seesay.training.task import task_for
@@ -120,6 +121,7 @@ def combine_members(
     about = {member.recipe.name: _about(member) for member in members}
     summarize(run, corpus, task, history, about, gates).save(out)
     run = Run.load(str(out))
+    calibrate(run, corpus)
     try_export(run)
     return run
 

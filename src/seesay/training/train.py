@@ -45,6 +45,7 @@ from seesay.training.concept_runs import with_concept_runs
 from seesay.training.concept_task import ConceptTask
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
+from seesay.training.probabilities import calibrate
 from seesay.training.start import copy_weights, recipe_from
 from seesay.training.summarize import summarize
 from seesay.training.task import Task, task_for
@@ -126,6 +127,7 @@ def _train(
     draw_curves(history, out)
     summarize(run, corpus, task, history).save(out)
     run = Run.load(str(out), module=module)
+    calibrate(run, corpus)
     try_export(run)
     return run
 

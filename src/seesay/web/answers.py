@@ -11,6 +11,7 @@ from seesay.search.hits import Answer
 from seesay.search.query import Indexed, Query
 
 _Score = Annotated[float, AfterValidator(lambda score: round(score, 6))]
+_Probability = Annotated[float, Field(ge=0, le=1), AfterValidator(lambda value: round(value, 4))]
 _Pixels = Annotated[float, AfterValidator(lambda pixels: round(pixels, 1))]
 
 
@@ -19,6 +20,10 @@ class _HitAnswer(BaseModel):
 
     id: int
     score: _Score = Field(description="higher is a better match; a cosine, or the re-ranking run's score")
+    probability: _Probability | None = Field(
+        None, description="that it is a right answer; null where nobody knows, as for a query with an image"
+    )
+    fits: bool = Field(description="false if it is probably no right answer")
     shortlist_score: _Score | None = Field(None, description="the cosine, if the result was re-ranked")
     shortlist_rank: int | None = Field(None, description="the rank before re-ranking, from 1")
 
@@ -48,6 +53,7 @@ class Reranking(BaseModel):
 class _Answers(BaseModel):
     milliseconds: float = Field(description="time to embed, search and re-rank")
     reranking: Reranking | None = None
+    nothing_fits: bool = Field(description="true if no result fits")
 
     @classmethod
     def of(cls, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:
@@ -56,6 +62,7 @@ class _Answers(BaseModel):
             {
                 "results": list(answer),
                 "unknown_words": answer.unknown_words,
+                "nothing_fits": answer.nothing_fits,
                 "milliseconds": milliseconds,
                 "reranking": reranking,
             }

@@ -77,13 +77,14 @@ async function answer(asked, k) {
   }
 }
 
-function show({ results, milliseconds, reranking, unknown_words: unknown, query }, described, { sentence: text, file }, k) {
+function show({ results, milliseconds, reranking, unknown_words: unknown, nothing_fits: nothing, query }, described, { sentence: text, file }, k) {
   gallery.show(results);
   showChips(query, file);
   showSentences(described?.results ?? []);
   const found = `${count.format(results.length)} ${results.length === 1 ? "image" : "images"}`;
   const what = text ? `best for ${file ? "your image and " : ""}“${text}”` : "most like yours";
   const facts = [`${found} ${what}`, `${milliseconds.toFixed(0)} ms`, ...told(reranking), ...told(described?.reranking, "sentences ")];
+  if (nothing) facts.push("nothing fits well");
   if (unknown.length) facts.push(`not known: ${unknown.map((word) => `“${word}”`).join(", ")}`);
   $("status").textContent = results.length ? facts.join(" · ") : "";
   $("more").hidden = results.length < k || k >= MOST;

@@ -25,6 +25,13 @@ export function scoreOf({ score, shortlist_rank: before }, digits) {
   return score.toFixed(digits) + (before ? ` · was ${before}` : "");
 }
 
+function line(text) {
+  const heading = document.createElement("h2");
+  heading.className = "line";
+  heading.textContent = text;
+  return heading;
+}
+
 export class Gallery {
   constructor(element, onOpen) {
     this.element = element;
@@ -38,11 +45,13 @@ export class Gallery {
   show(images) {
     this.images = images;
     this.element.replaceChildren(...images.map((image, i) => this.tile(image, i)));
+    const hardly = this.tiles.filter((_, i) => images[i].fits === false);
+    hardly[0]?.before(line("These hardly fit"));
     this.layout();
   }
 
   get tiles() {
-    return [...this.element.children];
+    return [...this.element.querySelectorAll(".tile")];
   }
 
   focus(i) {
@@ -52,7 +61,7 @@ export class Gallery {
   tile(image, i) {
     const tile = document.createElement("button");
     tile.type = "button";
-    tile.className = "tile";
+    tile.className = image.fits === false ? "tile hardly" : "tile";
     tile.tabIndex = i === 0 ? 0 : -1; // one tab stop; arrows move within
     tile.title = image.path;
     const fits = scoreOf(image, 2);
@@ -79,7 +88,9 @@ export class Gallery {
     const ratios = this.images.map((image) => Math.min(Math.max(image.width / image.height, 0.4), 3.5));
     const tiles = this.tiles;
     let i = 0;
-    for (const row of rows(ratios, width, target, gap)) {
+    const fitting = this.images.findIndex((image) => image.fits === false);
+    const parts = fitting < 0 ? [ratios] : [ratios.slice(0, fitting), ratios.slice(fitting)];
+    for (const row of parts.flatMap((part) => rows(part, width, target, gap))) {
       for (const ratio of row.ratios) {
         // Rounded down, so that rounding never pushes the last image of a row to the next.
         tiles[i].style.width = `${Math.floor(ratio * row.height * 100) / 100}px`;

@@ -1,0 +1,167 @@
+"""Scores as probabilities that an answer is right.
+
+A score compares the images of one gallery for one query. How high it must be differs between queries,
+galleries and runs. So it is standardised first, as speakers' scores are (Auckenthaler et al. 2000):
+
+1. the mean of the query's scores over the gallery is subtracted,
+2. the best that each of 200 unrelated sentences reaches there is determined in the same way, and
+3. the score is counted from the median of these, in units of their spread.
+
+A logistic function makes it a probability (Platt 1999). Its two parameters are fitted to queries whose right
+answers are known, and stored with the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from seesay.errors import SeesayError
+from seesay.paths import read_small_json, replace_text
+
+CALIBRATION = "calibration.json"  # in a run's folder
+FITS = 0.1
+"""An answer of a lower probability hardly fits. Of names of things that photographs show, one in twenty has
+no answer above it."""
+
+_UNRELATED = Path(__file__).with_name("unrelated.txt")
+_NORMAL = 1.349  # quartiles of a normal distribution are so many standard deviations apart
+_TINY = 1e-6
+_STEPS = 100  # of Newton's method, which needs about ten
+_RIDGE = 1e-3  # keeps the parameters finite where right and wrong answers are separable
+
+Floats = NDArray[np.float64]
+
+
+@lru_cache(maxsize=1)
+def unrelated_sentences() -> tuple[str, ...]:
+    """Return 200 sentences about things of all kinds, most of which any one gallery does not show."""
+    return tuple(_UNRELATED.read_text(encoding="utf-8").splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What unrelated sentences reach in a gallery, above their mean over it.
+
+    Example:
+        >>> from seesay.runs.calibration import Background
+        >>> background = Background.of([0.1, 0.2, 0.3])
+        >>> round(background.median, 3), background.standardised([0.2, 0.35]).round(1).tolist()
+        (0.2, [0.0, 2.0])
+    """
+
+    median: float
+    spread: float
+
+    @classmethod
+    def of(cls, best: ArrayLike) -> Self:
+        """Describe the best scores (b,) of unrelated sentences, less each one's mean over the gallery."""
+        first, median, last = np.quantile(np.asarray(best, np.float64), [0.25, 0.5, 0.75])
+        return cls(float(median), max(float(last - first) / _NORMAL, _TINY))
+
+    @classmethod
+    def of_scores(cls, scores: NDArray[np.floating]) -> Self:
+        """Describe the scores (n, b) of n images for unrelated sentences."""
+        return cls.of(scores.max(axis=0) - scores.mean(axis=0, dtype=np.float64))
+
+    def standardised(self, centred: ArrayLike) -> Floats:
+        """Return scores, less the query's mean over the gallery, in units of the spread from the median."""
+        values: Floats = (np.asarray(centred, np.float64) - self.median) / self.spread
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A logistic function from standardised scores to probabilities.
+
+    Example:
+        >>> from seesay.runs.calibration import Calibration
+        >>> Calibration(intercept=-1.0, slope=0.5).probabilities([2.0]).tolist()
+        [0.5]
+    """
+
+    intercept: float
+    slope: float
+
+    def probabilities(self, standardised: ArrayLike) -> Floats:
+        """Return for each standardised score the probability that the answer is right."""
+        logits = self.intercept + self.slope * np.asarray(standardised, np.float64)
+        values: Floats = 0.5 * (1.0 + np.tanh(0.5 * logits))
+        return values
+
+    @classmethod
+    def fit(cls, standardised: ArrayLike, right: ArrayLike, weights: ArrayLike | None = None) -> Self:
+        """Fit to answers whose correctness is known, by maximum likelihood.
+
+        Args:
+            standardised: (a,).
+            right: (a,), true for right answers.
+            weights: (a,), of the answers; 1 by default.
+
+        Raises:
+            SeesayError: all answers are right, or all are wrong.
+        """
+        values, outcomes = np.asarray(standardised, np.float64), np.asarray(right, bool).astype(np.float64)
+        counts = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+        if outcomes.min(initial=1) == outcomes.max(initial=0):
+            raise SeesayError(
+                "Right and wrong answers are needed to fit probabilities to; one kind is missing."
+            )
+        rows = np.column_stack([np.ones_like(values), values])
+        found = np.zeros(2)
+        for _ in range(_STEPS):
+            expected = cls(*found).probabilities(values)
+            gradient = rows.T @ (counts * (expected - outcomes)) + _RIDGE * found
+            curvature = (rows * (counts * expected * (1 - expected))[:, None]).T @ rows + _RIDGE * np.eye(2)
+            step = np.linalg.solve(curvature, gradient)
+            found -= step / max(1.0, float(np.abs(step).max()))  # long steps may overshoot
+            if np.abs(step).max() < _TINY:
+                break
+        return cls(float(found[0]), float(found[1]))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Read a run's calibration; None if it has none.
+
+        Raises:
+            SeesayError: the file is damaged.
+        """
+        path = folder / CALIBRATION
+        try:
+            found = read_small_json(path)
+            calibration = cls(float(found["intercept"]), float(found["slope"]))
+            if not np.isfinite([calibration.intercept, calibration.slope]).all():
+                raise ValueError("a parameter is not finite")
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError) as failure:
+            raise SeesayError(f"{path}: damaged ({failure}); delete it, or restore it.") from failure
+        return calibration
+
+    def save(self, folder: Path) -> None:
+        """Write the calibration into a run's folder."""
+        values = {name: round(value, 4) for name, value in asdict(self).items()}
+        replace_text(folder / CALIBRATION, json.dumps(values) + "\n")
+
+
+USUAL = Calibration(intercept=-2.06, slope=0.94)
+"""Of runs without a calibration of their own: that of seesay-small."""
+
+
+def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
+    """Return the share of the distinct words of sentences that are not unknown; 1 if there are no words.
+
+    >>> known_share(["a red xyzzy", "a dog"], ["xyzzy"])
+    0.75
+    """
+    from seesay.text.vocabulary import tokenize
+
+    words = {word for sentence in sentences for word in tokenize(sentence)}
+    return 1 - len(words & set(unknown)) / len(words) if words else 1.0

@@ -1,0 +1,175 @@
+"""Queries without an answer: figures against plain loops, and what must not change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seesay.errors import SeesayError
+from seesay.metrics import auc
+from seesay.protocols.base import Options
+from seesay.protocols.evaluate import measure
+from seesay.protocols.no_match import (
+    LOST,
+    NoMatchSample,
+    asked_twice,
+    first_answers,
+    fit_calibration,
+    queries_of,
+)
+from seesay.protocols.subject import RunSubject
+from seesay.runs.calibration import FITS, Calibration, unrelated_sentences
+from seesay.text.vocabulary import Vocabulary
+from tests.protocols.drawn import Embedding, Pairs, corpus_of, run_subject
+
+NOUNS = ("dog", "cat", "horse", "car", "tree", "boat", "ball", "house", "chair", "bird", "lake", "shirt")
+
+
+def subject(folder: Path, matcher: Embedding | Pairs | None = None, seed: int = 0) -> RunSubject:
+    draw = np.random.default_rng(seed)
+    texts = [f"a {a} and the {b}" for a, b in draw.choice(NOUNS, (30, 2))]
+    vocabulary = Vocabulary(["a", "and", "the", *NOUNS])
+    return run_subject(
+        matcher or Embedding(), texts, [i // 2 for i in range(30)], 15, folder, vocabulary=vocabulary
+    )
+
+
+def test_right_answers_and_related_images() -> None:
+    texts = [
+        "A dog runs.",
+        "a  dog runs.",
+        "Two dogs and a cat",
+        "a red car",
+        "Is it there?",
+        "a car, a dog, a cat",
+    ]
+    corpus = corpus_of([0, 1, 2, 3, 3, 4], 5, texts)
+    found = {
+        query.column: (query.right.tolist(), query.related.tolist())
+        for query in queries_of(corpus, corpus.image_of_sentence(), 5)
+    }
+    assert found == {
+        0: ([True, True, False, False, False], [True, True, True, False, True]),
+        2: ([False, False, True, False, False], [True, True, True, False, True]),
+        3: ([False, False, False, True, False], [False, False, False, True, True]),
+    }
+
+
+@pytest.mark.parametrize("matcher", [Embedding, lambda: Embedding(asymmetric=True), Pairs])
+def test_figures_against_loops(tmp_path: Path, matcher) -> None:
+    about = subject(tmp_path, matcher())
+    found = measure(about, "no-match").to_dict()
+    run, scores = about.run, about.scores.by_direction()[1]
+    unrelated = run.prepare(unrelated_sentences())
+    if run.embeds:
+        reached = run.embed_features(about.inputs.features) @ run.embed_prepared(unrelated, query=True).T
+    else:
+        reached = run.scores(about.inputs.features, unrelated)
+    best = [column.max() - column.mean() for column in reached.T]
+    median, spread = np.median(best), (np.quantile(best, 0.75) - np.quantile(best, 0.25)) / 1.349
+    present, absent, chances, outcomes = [], [], [], []
+    queries = list(queries_of(about.corpus, about.owners, about.n_images))
+    for query in queries:
+        column = scores[:, query.column]
+        present.append((column.max() - column.mean() - median) / spread)
+        others = column[~query.related]
+        absent.append((others.max() - others.mean() - median) / spread)
+        first = int(column.argmax())
+        if query.right[first] or not query.related[first]:
+            chances.append(run.calibration.probabilities(present[-1]))
+            outcomes.append(query.right[first])
+        chances.append(run.calibration.probabilities(absent[-1]))
+        outcomes.append(False)
+    values = np.array(present + absent)
+    assert found["AUC"] == pytest.approx(
+        100 * auc(values, [True] * len(present) + [False] * len(absent)), abs=1e-3
+    )
+    threshold = sorted(present)[int(LOST / 100 * len(present))]
+    assert found["recognised"] == pytest.approx(100 * np.mean(np.array(absent) < threshold), abs=1e-3)
+    for name, some in (("told", absent), ("wrongly told", present)):
+        told = run.calibration.probabilities(some) < FITS
+        assert found[name] == pytest.approx(100 * told.mean(), abs=1e-3)
+    error = 0.0
+    for low in range(10):
+        inside = [low <= 10 * chance < low + 1 for chance in chances]
+        error += abs(sum(c - o for c, o, there in zip(chances, outcomes, inside, strict=True) if there))
+    assert found["ECE"] == pytest.approx(100 * error / len(chances), abs=1e-3)
+    assert (found["images"], found["queries"]) == (15, len(queries))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_weights_count_queries_as_often(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    q = int(draw.integers(2, 30))
+    present, absent = draw.normal(1, 1, q).round(1), draw.normal(0, 1, q).round(1)
+    right, images = draw.choice([0.0, 1.0, np.nan], q), draw.integers(0, 4, q)
+    images = np.unique(images, return_inverse=True)[1]
+    calibration = Calibration(-1, 1)
+    sample = NoMatchSample(present, absent, right, images, calibration)
+    weights = draw.integers(0, 3, (1, sample.size))
+    if not weights[0, images].any():
+        return
+    often = np.repeat(np.arange(q), weights[0, images])
+    repeated = NoMatchSample(present[often], absent[often], right[often], images[often], calibration)
+    plain = np.ones((1, repeated.size), np.int64)
+    assert sample.figures(weights) == pytest.approx(repeated.figures(plain))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), better=st.floats(0, 3))
+def test_auc_is_between_chance_and_perfect(seed: int, better: float) -> None:
+    draw = np.random.default_rng(seed)
+    absent, calibration = draw.normal(size=40), Calibration(-1, 1)
+    images, right = np.arange(40), np.ones(40)
+
+    def figures(present: np.ndarray) -> list[float]:
+        sample = NoMatchSample(present, absent, right, images, calibration)
+        return sample.figures(np.ones((1, 40), np.int64))[0].tolist()
+
+    assert figures(absent)[0] == pytest.approx(50)
+    assert figures(absent + better)[0] >= 50
+    everything = figures(absent.max() + 1 + np.abs(draw.normal(size=40)))
+    assert everything[0] == everything[2] == 100
+
+
+def test_fitted_probabilities_are_calibrated(tmp_path: Path) -> None:
+    about = subject(tmp_path)
+    calibration = fit_calibration([about])
+    twice = fit_calibration([about, about])
+    assert (twice.intercept, twice.slope) == pytest.approx(
+        (calibration.intercept, calibration.slope), rel=1e-3
+    )
+    vars(about.run)["calibration"] = calibration
+    fitted = measure(about, "no-match").to_dict()
+    vars(about.run)["calibration"] = Calibration(5, 3)
+    assert fitted["ECE"] < measure(about, "no-match").to_dict()["ECE"]
+    assert first_answers(asked_twice(about)).right.tolist().count(1.0) > 0
+
+
+def test_intervals_hold_the_figures(tmp_path: Path) -> None:
+    result = measure(subject(tmp_path), "no-match", Options(resamples=200))
+    for column, value in result.columns().items():
+        low, high = result.interval(column) or (0, 0)
+        assert low - 1e-9 <= value <= high + 1e-9 or column == "ECE"  # which is biased upwards in resamples
+
+
+def test_sentences_without_nouns_and_scores_without_a_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="no sentence of split 'test' has a noun"):
+        measure(run_subject(Embedding(), ["is it", "are they there"], [0, 1], 2, tmp_path), "no-match")
+    from tests.protocols.drawn import subject_of
+
+    with pytest.raises(SeesayError, match="needs one run"):
+        measure(subject_of(np.eye(2), [0, 1]), "no-match")
+
+
+def test_nan_is_an_error(tmp_path: Path) -> None:
+    matcher = Embedding()
+    matcher.table.data[3] = torch.nan
+    with pytest.raises(SeesayError, match="NaN"):
+        measure(subject(tmp_path, matcher), "no-match")

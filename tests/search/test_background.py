@@ -1,0 +1,171 @@
+"""What an index knows of its images as a gallery, and the probabilities that follow from it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from seesay.runs.calibration import FITS, Calibration, unrelated_sentences
+from seesay.search import Answer, Hit, Index
+from seesay.search.background import GalleryBackground
+from seesay.search.store import Changes
+from tests.search.colours import RGB, Colours, gallery
+
+
+class Named(Colours):
+    """Colours whose unrelated sentences have random vectors, and whose probabilities were fitted."""
+
+    calibration = Calibration(-3.0, 1.5)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
+        self.asked += sentences
+        rows = super().embed_sentences(sentences, query)
+        for row, sentence in zip(rows, sentences, strict=True):
+            if not set(sentence.lower().split()) & set(RGB):
+                row[:] = np.abs(np.random.default_rng(len(sentence)).normal(size=64)) / 8
+        return rows
+
+    def unknown_words(self, sentences: Sequence[str]) -> list[str]:
+        return [word for sentence in sentences for word in sentence.split() if word.startswith("x")]
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return gallery(tmp_path / "photos", *(f"{a}-{b}.png" for a in RGB for b in RGB if "green" not in (a, b)))
+
+
+@pytest.fixture
+def index(tmp_path: Path, photos: Path):
+    with Index.create(tmp_path / "index", Named()) as made:
+        made.update_images(photos)
+        yield made
+
+
+def changes_of(vectors: NDArray[np.float16], first: int, alive: int) -> Changes:
+    return Changes(alive, np.arange(alive), np.arange(first, first + len(vectors)), vectors)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), more=st.integers(1, 40))
+def test_learning_bit_by_bit_is_learning_at_once(seed: int, n: int, more: int) -> None:
+    draw = np.random.default_rng(seed)
+    vectors = draw.normal(size=(n + more, 6)).astype(np.float16)
+    unrelated = draw.normal(size=(9, 6)).astype(np.float32)
+    first = GalleryBackground.learned(changes_of(vectors[:n], 0, n), unrelated)
+    later = changes_of(vectors[n:], n, n + more)
+    assert first.grows_by(later)
+    found = GalleryBackground.learned(later, unrelated, first)
+    at_once = GalleryBackground.learned(changes_of(vectors, 0, n + more), unrelated)
+    read = GalleryBackground.from_json(found.to_json())
+    query = draw.normal(size=6).astype(np.float32)
+    scores = vectors.astype(np.float32) @ query
+    reached = vectors.astype(np.float32) @ unrelated.T
+    best = reached.max(axis=0) - reached.mean(axis=0)
+    spread = max((np.quantile(best, 0.75) - np.quantile(best, 0.25)) / 1.349, 1e-6)
+    expected = (scores - scores.mean() - np.median(best)) / spread
+    assert read is not None
+    for each in (found, at_once, read):
+        assert each.standardised(scores, query) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
+def test_hits_have_falling_probabilities(index: Index) -> None:
+    answer = index.search("red", k=25)
+    chances = [hit.probability for hit in answer]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] > 0.5 > FITS > chances[-1]
+    assert not answer.nothing_fits
+    assert [hit.fits for hit in answer] == [chance >= FITS for chance in chances]
+    assert [row["probability"] for row in answer.to_dict()["results"]] == [round(each, 4) for each in chances]
+
+
+def test_what_is_not_there_fits_nothing(index: Index) -> None:
+    answer = index.search("green")
+    assert answer.nothing_fits
+    assert len(answer) == 10
+    assert answer.to_dict()["nothing_fits"] is True
+
+
+def test_a_part_of_the_gallery_has_the_same_probabilities(index: Index) -> None:
+    whole = {hit.path: hit.probability for hit in index.search("red", k=25)}
+    for part in (index.search("red", k=3), index.search("red", where="width:<1000", k=5)):
+        assert part
+        for hit in part:
+            assert hit.probability == whole[hit.path]
+    assert index.search("red", where="width:>1000").nothing_fits
+
+
+def test_of_a_query_with_an_image_nobody_knows(index: Index, photos: Path) -> None:
+    for query in (photos / "red-red.png", f"{photos / 'red-red.png'} + blue", "id:1"):
+        answer = index.search(query)
+        assert [hit.probability for hit in answer] == [None] * 10
+        assert not answer.nothing_fits
+    assert index.search("red + blue")[0].probability is not None
+
+
+def test_unknown_words_make_an_answer_less_probable(index: Index) -> None:
+    known, half = (index.search(text)[0].probability for text in ("red", "red xyzzy"))
+    assert half == pytest.approx(known / 2)
+    assert index.search("xyzzy xqwop").nothing_fits
+
+
+def test_it_is_learned_when_images_change_and_read_at_queries(tmp_path: Path, photos: Path) -> None:
+    first = unrelated_sentences()[0]
+    with Index.create(tmp_path / "index", Named()) as index:
+        index.update_images(photos)
+        index.search("red")
+        assert index.run.asked.count(first) == 1
+        generation = index.store.generation()
+        index.update_images(photos)
+        assert index.run.asked.count(first) == 1
+        before = index.search("green")[0].probability
+        gallery(photos, "green.png")
+        index.update_images(photos)
+        assert index.store.generation() > generation
+        assert index.search("green")[0].probability > 0.5 > FITS > before
+        (photos / "green.png").unlink()
+        index.update_images(photos)
+        assert index.search("green")[0].probability == pytest.approx(before, abs=1e-6)
+    with Index.open(tmp_path / "index", Named()) as again:
+        assert again.search("green")[0].probability == pytest.approx(before, abs=1e-6)
+        assert again.run.asked == ["green"]
+
+
+@pytest.mark.parametrize("stored", [None, "", "[]", '{"generation": 1}'])
+def test_an_index_that_stores_none_learns_it(tmp_path: Path, index: Index, stored: str | None) -> None:
+    expected = [hit.probability for hit in index.search("red")]
+    copy = tmp_path / "copy"
+    index.close()
+    shutil.copytree(tmp_path / "index", copy)
+    with Index.open(copy, Named()) as opened:
+        with opened.store.write() as writer:
+            if stored is None:
+                writer._connection.execute("DELETE FROM meta WHERE key = 'background'")
+            else:
+                writer.set_background(stored)
+        assert [hit.probability for hit in opened.search("red")] == pytest.approx(expected)
+        opened.search("blue")
+        assert opened.run.asked.count(unrelated_sentences()[0]) == 1
+
+
+def test_an_embedder_without_a_calibration_has_the_usual_one(tmp_path: Path, photos: Path) -> None:
+    with Index.create(tmp_path / "plain", Colours()) as index:
+        index.update_images(photos)
+        assert 0 <= index.search("red")[0].probability <= 1
+
+
+def test_an_empty_answer_fits_nothing(tmp_path: Path) -> None:
+    assert Answer().nothing_fits
+    assert not Answer([Hit(1, 0.5, "a.jpg", None)]).nothing_fits
+    with Index.create(tmp_path / "empty", Named()) as index:
+        assert index.search("red").nothing_fits
