@@ -21,6 +21,7 @@ from seesay.paths import cache_dir, file_digest, replacing
 if TYPE_CHECKING:
     from torch import nn
 
+EXPORTED_AGAIN = "delete it, and it is exported again"
 
 _brought: dict[str, Path] = {}  # by file name: networks of runs that brought their own
 _used: ContextVar[set[Path] | None] = ContextVar("used", default=None)
@@ -32,10 +33,11 @@ class Session:
     Args:
         find: returns the ONNX file, exporting it if it is missing.
         threads: threads of one call; 0 for all cores.
+        remedy: what to do about a damaged file.
     """
 
-    def __init__(self, find: Callable[[], Path], threads: int) -> None:
-        self._find, self._threads = find, threads
+    def __init__(self, find: Callable[[], Path], threads: int, remedy: str = EXPORTED_AGAIN) -> None:
+        self._find, self._threads, self._remedy = find, threads, remedy
         self._session: Any = None
         self._path = Path()
         self._lock = threading.Lock()
@@ -51,7 +53,7 @@ class Session:
         with self._lock:
             if self._session is None:
                 self._path = self._find()
-                self._session = onnx_session(self._path, self._threads)
+                self._session = onnx_session(self._path, self._threads, self._remedy)
         if (used := _used.get()) is not None:
             used.add(self._path)
         computed: list[NDArray[np.float32]] = self._session.run(outputs, dict(inputs))
@@ -153,7 +155,7 @@ def exported(
     return path
 
 
-def onnx_session(path: Path, threads: int) -> Any:
+def onnx_session(path: Path, threads: int, remedy: str = EXPORTED_AGAIN) -> Any:
     """Open a session on the CPU with that many threads a call; raise SeesayError if the file is damaged."""
     import onnxruntime
 
@@ -163,4 +165,4 @@ def onnx_session(path: Path, threads: int) -> Any:
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        raise SeesayError(f"{path}: damaged; delete it, and it is exported again.") from error
+        raise SeesayError(f"{path}: damaged; {remedy}.") from error

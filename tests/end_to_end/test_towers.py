@@ -117,3 +117,21 @@ def test_what_does_not_apply_says_so(scenes: Path, towers: tuple[str, str], tmp_
     assert "can be fine-tuned" in refusal(
         "train", "concepts-finetuned", "--data", scenes, "--out", out, *tower
     )
+
+
+def test_export_a_smaller_model(scenes: Path, towers: tuple[str, str], tmp_path: Path) -> None:
+    small, photos = tmp_path / "small", scenes / "images"
+    options = ("--bits", 8, "--check", photos)
+    printed = seesay("export", towers[0], "--out", small, *options).stdout
+    assert re.search(r"image.onnx: \d+\.\d MB with 32 bits, \d+\.\d MB with 8\n", printed)
+    assert re.search(r"A sentence: \d+\.\d ms with 32 bits, \d+\.\d ms with 8\n", printed)
+    assert re.search(r"recall@10 \d\.\d+ for sentences and \d\.\d+ for photos, on 60 photos", printed)
+    assert f"onnx:{small}" in printed
+    again = seesay("export", towers[0], "--out", tmp_path / "other", *options, "--json")
+    assert json.loads(again.stdout)["check"]["recall_photos"] >= 0.9
+    index = tmp_path / "index"
+    seesay("index", photos, "--out", index, "--run", f"onnx:{small}")
+    assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
+    assert "go together" in seesay("export", towers[0], "--out", index / "x", "--bits", 8, code=2).stderr
+    assert "is for models of libraries" in seesay("export", "seesay-small", *options, code=2).stderr
+    assert "name a folder with --out" in seesay("export", towers[0], code=2).stderr

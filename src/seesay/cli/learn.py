@@ -57,7 +57,12 @@ def train(
 
 @opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")
 def export(
-    run: opt.Run,
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run's folder, shipped weights (seesay-small) or LIBRARY:MODEL."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -67,14 +72,40 @@ def export(
     licence: Annotated[
         str, typer.Option(metavar="ID", help="With --out: the licence of the weights, for the model card.")
     ] = "unknown",
+    bits: Annotated[
+        int, typer.Option(help="Of LIBRARY:MODEL: 32, 16 or 8 bits a weight; fewer need --check.")
+    ] = 32,
+    check: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PHOTOS", help="With --bits: photos on which the smaller model must find the same."
+        ),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Export a run's matcher to ONNX again, or write a folder of the run to give away.
 
-    The folder works where PyTorch is not installed, and is laid out as hubs of models expect it.
+    The folder works where PyTorch is not installed, and is laid out as hubs of models expect it. That of
+    LIBRARY:MODEL holds both towers, and is used as onnx:FOLDER.
     """
+    from seesay.encoders.towers import is_two_tower
     from seesay.runs.bundle import export_in_place, write_bundle
 
+    if is_two_tower(run):
+        from seesay.encoders.towers import write_towers
+
+        if out is None:
+            raise SeesayError(
+                f"{run}: is exported when it is first used; name a folder with --out to write it to."
+            )
+        if (bits == 32) != (check is None):
+            raise SeesayError(
+                "--bits 8 or 16 and --check go together: name a folder of your photos to check on."
+            )
+        _refuse({"--licence": licence != "unknown"}, "is for runs; a model of a library has its own licence.")
+        console.show(write_towers(run, out, bits, check), as_json, console.print_towers)
+        return
+    _refuse({"--bits": bits != 32, "--check": check}, "is for models of libraries, such as open_clip:NAME.")
     if out is not None:
         written = write_bundle(run, out, licence)
         console.show(written, as_json, console.print_bundle)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from seesay.data.summary import CorpusSummary
+    from seesay.encoders.towers import TowerExport
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.bundle import Bundle
@@ -187,6 +188,21 @@ def print_bundle(bundle: Bundle) -> None:
     print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
     needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
     print(f"Where it is used: pip install {needs}")
+
+
+def print_towers(written: TowerExport) -> None:
+    """Print the sizes of the networks that were written, and how fewer bits did in the check."""
+    size = sum(written.sizes.values())
+    print(f"{written.folder}: {len(written.sizes)} files, {size / 1e6:.1f} MB.")
+    if (check := written.check) is not None:
+        for name, before in written.full_sizes.items():
+            after = written.sizes[name]
+            print(f"{name}: {before / 1e6:.1f} MB with 32 bits, {after / 1e6:.1f} MB with {written.bits}")
+        for what, times in (("An image", check.image_ms), ("A sentence", check.sentence_ms)):
+            if times is not None:
+                print(f"{what}: {times[0]:.1f} ms with 32 bits, {times[1]:.1f} ms with {written.bits}")
+        print(f"Beside 32 bits: {check}.")
+    print(f"Use it as a run: onnx:{written.folder}. It needs neither PyTorch nor the library.")
 
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:

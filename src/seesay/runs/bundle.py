@@ -114,8 +114,8 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
 def _folder(name: str) -> Path:
     if is_two_tower(name):
         raise SeesayError(
-            f"{name}: a model of another library, which is exported to the cache when it is first used; "
-            "export is for runs."
+            f"{name}: a model of another library, whose towers are written by "
+            "seesay.encoders.towers.write_towers; this is for runs."
         )
     return run_folder(name)
 

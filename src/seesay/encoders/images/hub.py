@@ -24,3 +24,10 @@ class HubEncoder(ImageEncoder):
         from seesay.encoders.towers.two_tower import TowerImageEncoder
 
         return TowerImageEncoder(name, open_towers(TowerName.parse(name), device))
+
+
+@register_image_encoder("onnx")
+class ExportedTower(HubEncoder):
+    """An image tower that `seesay export` wrote."""
+
+    variants: ClassVar = {":FOLDER": "the image tower in a folder that `seesay export` wrote"}

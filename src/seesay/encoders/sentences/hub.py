@@ -28,3 +28,10 @@ class HubSentenceEncoder(SentenceEncoder):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         raise NotImplementedError("load the tower by its name")
+
+
+@register_sentence_encoder("onnx")
+class ExportedTextTower(HubSentenceEncoder):
+    """A text tower that `seesay export` wrote."""
+
+    variants: ClassVar = {":FOLDER": "the text tower in a folder that `seesay export` wrote"}

@@ -14,15 +14,18 @@ from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seesay.encoders.towers.two_tower import TwoTower, load_two_tower
+    from seesay.encoders.towers.write import TowerExport, write_towers
 
 __all__ = [
     "IMAGES_ONLY",
     "LIBRARIES",
+    "TowerExport",
     "TowerName",
     "TwoTower",
     "absolute_name",
     "is_two_tower",
     "load_two_tower",
+    "write_towers",
 ]
 
-__getattr__ = lazy_names(__name__, ("two_tower",))
+__getattr__ = lazy_names(__name__, ("two_tower", "write"))

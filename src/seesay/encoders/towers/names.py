@@ -1,4 +1,7 @@
-"""Names of towers, `LIBRARY:MODEL`, and where their exports lie. Imports neither PyTorch nor a library."""
+"""Names of towers, `LIBRARY:MODEL` or `onnx:FOLDER`, and where their exports lie.
+
+Imports neither PyTorch nor a library.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,22 @@ LIBRARIES = {
     "transformers": "seesay.encoders.towers.libraries.transformers",
 }
 IMAGES_ONLY = frozenset({"timm"})
+# The prefix of a folder that holds an export: it is used as it is, without any library.
+EXPORTED = "onnx"
+PREFIXES = (*LIBRARIES, EXPORTED)
 
 _FORMAT = "1"  # of an export; another number exports again
 
 
 def is_two_tower(name: str) -> bool:
-    """Return whether a name is one of a library's models; it is not loaded.
+    """Return whether a name is one of a library's models, or of an export; it is not loaded.
 
     Example:
         >>> is_two_tower("open_clip:ViT-B-32/laion2b_s34b_b79k"), is_two_tower("runs/mine")
         (True, False)
     """
     library, colon, _ = name.partition(":")
-    return bool(colon) and library in LIBRARIES
+    return bool(colon) and library in PREFIXES
 
 
 class TowerName(NamedTuple):
@@ -56,17 +62,24 @@ class TowerName(NamedTuple):
         seesay.errors.SeesayError: No library of towers 'openclip'; did you mean 'open_clip'? There are: op...
         """
         library, colon, which = name.partition(":")
-        if library not in LIBRARIES:
-            near = did_you_mean(library, LIBRARIES) or "."
-            raise SeesayError(f"No library of towers '{library}'{near} There are: {', '.join(LIBRARIES)}.")
+        if library not in PREFIXES:
+            near = did_you_mean(library, PREFIXES) or "."
+            raise SeesayError(f"No library of towers '{library}'{near} There are: {', '.join(PREFIXES)}.")
         if not colon or not which:
             raise SeesayError(f"{name}: name a model too, as in {library}:MODEL.")
+        if library == EXPORTED and not (Path(which).expanduser() / "tower.json").is_file():
+            raise SeesayError(
+                f"{name}: no export there (no tower.json); "
+                "`seesay export LIBRARY:MODEL --out FOLDER` writes one."
+            )
         if which.startswith((".", "/", "~")) and not Path(which).expanduser().is_dir():
             raise SeesayError(f"{name}: no such folder; name one that holds a model, or a model of the hub.")
         return cls(library, _absolute(which))
 
     def export_folder(self) -> Path:
         """Name the folder of this model's export, another one whenever its own files have changed."""
+        if self.library == EXPORTED:
+            return Path(self.which)
         digest = hashlib.blake2b(_FORMAT.encode(), digest_size=8)
         for path in self._files():
             stat = path.stat()

@@ -7,7 +7,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from seesay.device import default_device
-from seesay.encoders.towers.names import TowerName
+from seesay.encoders.towers.names import EXPORTED, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError
-from seesay.onnx import Session
+from seesay.onnx import EXPORTED_AGAIN, Session
 
 Vectors = NDArray[np.float32]
 
 _MANY = 16  # sentences that PyTorch is loaded for
+_COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,11 @@ def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
     """Open towers; they are exported the first time, and opened from there ever after.
 
     On a GPU images and many sentences at once are encoded by PyTorch. It is looked for when the first come,
-    so that a search does not import PyTorch.
+    so that a search does not import PyTorch. A folder that holds an export is opened as it is, on the CPU.
     """
     folder = name.export_folder()
+    if name.library == EXPORTED:
+        return open_export(folder, _COPY_AGAIN)
     if not ((folder / "tower.json").is_file() or _exported(name, folder)):
         return _in_pytorch(name, device or default_device())
     exported = _from_export(folder)
@@ -108,33 +111,47 @@ def _in_pytorch(name: TowerName, device: str) -> OpenTowers:
 
 @lru_cache(maxsize=4)
 def _from_export(folder: Path) -> OpenTowers:
-    """Open an export; a tower's network is read when it is first used."""
+    return open_export(folder)
+
+
+def open_export(folder: Path, remedy: str = EXPORTED_AGAIN) -> OpenTowers:
+    """Open an export; a tower's network is read when it is first used.
+
+    Args:
+        folder: holds tower.json and image.onnx, and with a text tower text.onnx and tokenizer.json.
+        remedy: what to do about a file that is missing or damaged.
+
+    Raises:
+        SeesayError: a file is missing, or tower.json is damaged; another's damage is found when it is used.
+    """
     try:
         about = json.loads((folder / "tower.json").read_text(encoding="utf-8"))
         preprocessing = Preprocessing.from_json(about["preprocessing"])
         settings = TokenSettings.from_json(about["tokens"]) if "tokens" in about else None
+        inputs = list(about["text_inputs"]) if settings else []
+        _ = about["weights"], int(about["dim"]), float(about["logit_scale"]), float(about["logit_bias"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SeesayError(f"{folder}: damaged ({error}); delete it, and it is exported again.") from error
+        raise SeesayError(f"{folder / 'tower.json'}: damaged ({error}); {remedy}.") from error
+    for file in ("image.onnx", *(("text.onnx", "tokenizer.json") if settings else ())):
+        if not (folder / file).is_file():
+            raise SeesayError(f"{folder / file}: missing; {remedy}.")
     # Images are encoded in as many threads as there are cores, sentences in one.
-    image = _network(folder / "image.onnx", ["pixels"], threads=1)
+    image = _network(folder / "image.onnx", ["pixels"], 1, remedy)
     if settings is None:
         return OpenTowers(about, preprocessing, image, None, None)
-    text = _network(folder / "text.onnx", about["text_inputs"], threads=0)
-    return OpenTowers(
-        about, preprocessing, image, text, lambda: Tokens(_vocabulary(folder / "tokenizer.json"), settings)
-    )
+    text = _network(folder / "text.onnx", inputs, 0, remedy)
+    vocabulary = partial(_vocabulary, folder / "tokenizer.json", remedy)
+    return OpenTowers(about, preprocessing, image, text, lambda: Tokens(vocabulary(), settings))
 
 
-def _network(path: Path, inputs: list[str], threads: int) -> Callable[..., Vectors]:
+def _network(path: Path, inputs: list[str], threads: int, remedy: str) -> Callable[..., Vectors]:
     """Return a function that opens the network when it is first called, and leaves out arrays it ignores."""
-    session = Session(lambda: path, threads)
+    session = Session(lambda: path, threads, remedy)
     return lambda *arrays: session.run(dict(zip(inputs, arrays, strict=False)))[0]
 
 
-def _vocabulary(path: Path) -> Tokenizer:
+def _vocabulary(path: Path, remedy: str) -> Tokenizer:
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # tokenizers raises Exception itself
-        raise SeesayError(
-            f"{path}: damaged ({error}); delete its folder, and it is exported again."
-        ) from error
+        raise SeesayError(f"{path}: damaged ({error}); {remedy}.") from error
