@@ -185,3 +185,16 @@ def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
     needed = {name for name, _ in map(str.split, lines)}
     needed = {name for name in needed if not name.startswith("seesay.encoders.towers.")}
     assert needed == NEED_PYTORCH, lines
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_an_exported_model_of_a_library(core: Path, scenes: Path, clip: Path, tmp_path: Path) -> None:
+    seesay("export", f"transformers:{clip}", "--out", tmp_path / "clip")
+    cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
+    towers = ("--run", f"onnx:{tmp_path / 'clip'}")
+    made = json.loads(run(core, "index", scenes, "--out", index, *towers, "--json", cache=cache))
+    assert made["images"] == 12
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))[
+        "results"
+    ]
+    assert len(found) == 3
