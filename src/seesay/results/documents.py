@@ -8,7 +8,8 @@ A document holds blocks that this module fills:
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
 names the corpus whose published rows are shown below them, and `benchmark` a benchmark of
 `benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
-`measures` its columns. `published of=...` shows what papers print: all rows of a paper, named by its file,
+`measures` its columns. `orders=a<b,b<c` shows by how much recipes are above others, over runs of the same
+seeds. `published of=...` shows what papers print: all rows of a paper, named by its file,
 a `summary` of how many have a recipe, or those that are `missing` one, and why.
 """
 
@@ -25,6 +26,7 @@ from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
 from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import markdown_table
+from seesay.results.orders import paired_order
 from seesay.results.published import (
     PublishedRow,
     PublishedScores,
@@ -36,7 +38,7 @@ from seesay.results.published import (
 from seesay.results.rows import Row, read_rows, repetitions
 from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
 
-_OPTIONS = ("split", "protocol", "recipes", "beside", "benchmark", "definition", "measures", "of")
+_OPTIONS = ("split", "protocol", "recipes", "beside", "benchmark", "definition", "measures", "of", "orders")
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
 
@@ -69,6 +71,30 @@ def results_table(
     table = markdown(("system", *columns, "encoder"), lines, left=("system", "encoder"))
     convention = conventions(row.result for group in groups for row in group)
     return f"{table}\n{convention}\n" if convention else table
+
+
+def orders_table(
+    rows: Sequence[Row],
+    claims: Sequence[tuple[str, str]],
+    split: str = "test",
+    protocol: str = "standard",
+    measures: str = "mR",
+) -> str:
+    """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
+
+    Raises:
+        SeesayError: two recipes have fewer than two seeds in common.
+    """
+    chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
+    lines = []
+    for lower, higher in claims:
+        found = paired_order(chosen, lower, higher, measures)
+        above = sum(difference > 0 for difference in found.differences)
+        interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
+        p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
+        seeds = f"{above} of {len(found.differences)}"
+        lines.append([f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds])
+    return markdown(("claim", f"{measures}, difference", "95 %", "p", "seeds"), lines, left=("claim",))
 
 
 def benchmark_table(path: Path, benchmark: str) -> str:
@@ -120,6 +146,9 @@ def _table(spec: str, results: Path, document: Path) -> str:
         measures = tuple(filter(None, chosen.get("measures", "").split(",")))
         table = recorded_table(load_table(chosen["definition"]), path, chosen.get("split", "test"), measures)
         return markdown_table(table.only_measured(), names=False)
+    if "orders" in chosen:
+        claims = [claim.partition("<")[::2] for claim in chosen["orders"].split(",")]
+        return orders_table(read_rows(path), claims, **{k: v for k, v in chosen.items() if k != "orders"})
     recipes = chosen.pop("recipes", "")
     return results_table(read_rows(path), name, recipes=recipes.split(",") if recipes else (), **chosen)
 

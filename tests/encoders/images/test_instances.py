@@ -62,3 +62,20 @@ def test_what_is_encoded_along_with_it_changes_nothing(photo: bytes) -> None:
     for name, arrays in zip(names, together.arrays, strict=True):
         alone = encode_images([load_image_encoder(name)], [photo], ["a"])
         np.testing.assert_array_equal(alone.arrays[0]["pooled"], arrays["pooled"])
+
+
+def test_a_grid_covers_the_image_at_three_sizes(photo: bytes) -> None:
+    pixels = decode(photo, "a")
+    encoder = load_image_encoder("instances:grid")
+    squares, boxes = encoder.prepare(pixels)
+    assert squares.shape == (COUNT, SIDE, SIDE, 3)
+    sides = boxes[:, 2:] - boxes[:, :2]
+    np.testing.assert_allclose(sides[:, 0], sides[:, 1], atol=1e-6)
+    found, counts = np.unique(sides[:, 0].astype(float).round(3), return_counts=True)
+    assert dict(zip(found.tolist(), counts.tolist(), strict=True)) == {0.333: 25, 0.5: 9, 0.75: 1, 1.0: 1}
+    for size in (1 / 3, 1 / 2):  # each size by itself leaves nothing out
+        mine = boxes[np.isclose(sides[:, 0], size)]
+        points = np.random.default_rng(0).random((500, 1, 2))
+        assert ((points >= mine[:, :2] - 1e-6) & (points <= mine[:, 2:] + 1e-6)).all(axis=2).any(axis=1).all()
+    assert boxes[-1].tolist() == [0, 0, 1, 1]
+    assert encoder.fingerprint != load_image_encoder("instances").fingerprint

@@ -5,6 +5,7 @@ are proposals, and their description the 1,000 classes of the pretrained Efficie
 by itself. Like the paper's attributes, these describe things that no training sentence names.
 
 `instances:FILE.onnx` takes the boxes of a detector first, and proposals for what is left of the 36.
+`instances:grid` takes boxes that are the same in every image, which costs nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ COUNT = 36  # the paper's I, the whole image among them
 CLASSES = 1000
 # Each box is a pass of its own: maps of one pass, pooled in each box, do little better than the whole image.
 _NETWORK = "efficientnet-lite0"
+GRID = f"{INSTANCES}:grid"
+_OF_GRID = ((5, 1 / 3), (3, 1 / 2), (1, 3 / 4), (1, 1))  # boxes a row, and their side as a share of the image
 _AT_ONCE = 12  # squares that the network sees at a time
 
 
@@ -41,6 +44,7 @@ class InstanceEncoder(ImageEncoder):
 
     variants: ClassVar = {
         "": "class probabilities of each of at most 36 regions of an image",
+        ":grid": "the same, the regions of a grid of three sizes",
         ":FILE": "the same, the boxes of a detector (ONNX, YOLOX's layout) among them",
     }
     detector: Detector | None = None
@@ -49,7 +53,7 @@ class InstanceEncoder(ImageEncoder):
     def load(cls, name: str, device: str) -> ImageEncoder:
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
         dims = {"pooled": COUNT * CLASSES, "boxes": COUNT * 4}
-        file = name.partition(":")[2]
+        file = name.partition(":")[2] if name != GRID else ""
         detector = Detector(Path(file)) if file else None
         if detector is not None:
             what = f"{what} {detector.digest}"
@@ -81,11 +85,22 @@ class InstanceEncoder(ImageEncoder):
 
     def _regions(self, pixels: Pixels) -> NDArray[np.float32]:
         """At most 36 boxes, those of the detector's objects first and the whole image last."""
+        if self.name == GRID:
+            return _grid() * np.array(pixels.shape[1::-1] * 2, np.float32)
         if self.detector is None:
             return diverse_regions(pixels, COUNT)
         objects = self.detector.detect(pixels, COUNT - 1).boxes
         proposals = diverse_regions(pixels, COUNT)
         return np.concatenate([objects, proposals[:-1][: COUNT - 1 - len(objects)], proposals[-1:]])
+
+
+def _grid() -> NDArray[np.float32]:
+    """The boxes of the grid as shares of the image, (36, 4), half over each other; the last is the image."""
+    boxes = []
+    for count, side in _OF_GRID:
+        starts = np.linspace(0, 1 - side, count) if count > 1 else np.array([(1 - side) / 2])
+        boxes += [(x, y, x + side, y + side) for y in starts for x in starts]
+    return np.array(boxes, np.float32)
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:

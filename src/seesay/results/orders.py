@@ -1,0 +1,80 @@
+"""Claims of order between recipes: the differences of recorded rows with the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from seesay.errors import SeesayError
+from seesay.results.rows import Row
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Order:
+    """By how much a recipe is above another, over pairs of runs that share a seed.
+
+    Attributes:
+        lower: the recipe that is claimed to be below.
+        higher: the one that is claimed to be above.
+        differences: of each pair of runs, higher minus lower, by ascending seed.
+        interval: of their mean, by Student's t.
+        p: of the paired t-test, two-sided.
+    """
+
+    lower: str
+    higher: str
+    differences: tuple[float, ...]
+    interval: tuple[float, float]
+    p: float
+
+    @property
+    def mean(self) -> float:
+        """The mean difference."""
+        return float(np.mean(self.differences))
+
+
+def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR") -> Order:
+    """Compare two recipes by the rows that they have of the same seeds.
+
+    The interval says how much the difference depends on training. How much it depends on the choice of test
+    images is what `seesay evaluate --against` says of two runs.
+
+    Args:
+        rows: of one split and protocol.
+        lower: the name of a recipe without further changes.
+        higher: another.
+        column: the figure that is compared.
+
+    Raises:
+        SeesayError: fewer than two seeds have a row of both.
+    """
+    found = [_by_seed(rows, name, column) for name in (lower, higher)]
+    seeds = sorted(found[0].keys() & found[1].keys())
+    if len(seeds) < 2:
+        raise SeesayError(
+            f"'{lower}' and '{higher}' have {len(seeds)} seeds in common; a claim of order needs two."
+        )
+    from scipy.special import stdtr, stdtrit
+
+    differences = np.array([found[1][seed] - found[0][seed] for seed in seeds])
+
+    mean, freedom = differences.mean(), len(seeds) - 1
+    error = differences.std(ddof=1) / np.sqrt(len(seeds))
+    reach = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
+    p = float(2 * stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0)
+    return Order(lower, higher, tuple(differences.tolist()), (float(mean) - reach, float(mean) + reach), p)
+
+
+def _by_seed(rows: Sequence[Row], recipe: str, column: str) -> dict[int, float]:
+    """The figure of a recipe's rows by their seed; rows with other changes than the seed are others."""
+    return {
+        row.provenance.seed: value
+        for row in rows
+        if row.provenance.recipe == recipe
+        and not row.changes
+        and (value := row.result.columns().get(column)) is not None
+    }

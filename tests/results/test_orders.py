@@ -1,0 +1,55 @@
+"""Claims of order against SciPy's paired t-test, and the block that shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from seesay.errors import SeesayError
+from seesay.results.documents import refresh
+from seesay.results.orders import paired_order
+from seesay.results.rows import Row, record_row
+from tests.results.made import row
+
+LOWER, HIGHER = [40.0, 42.5, 41.0, 40.5, 43.0], [41.0, 44.0, 41.5, 42.5, 43.5]
+
+
+def rows() -> list[Row]:
+    made = []
+    for recipe, figures in (("vse0", LOWER), ("vse++", HIGHER)):
+        made += [row(recipe, seed=s, mR=m, changes=[f"seed={s}"]) for s, m in enumerate(figures, start=1)]
+    return [*made, row("vse0", seed=1, mR=99.0, changes=["matcher.dim=5"]), row("vse++", seed=9, mR=0.0)]
+
+
+def test_it_is_the_paired_t_test_of_runs_with_the_same_seed() -> None:
+    found = paired_order(rows(), "vse0", "vse++")
+    wanted = stats.ttest_rel(HIGHER, LOWER)
+    assert found.mean == pytest.approx(np.mean(HIGHER) - np.mean(LOWER))
+    assert found.p == pytest.approx(wanted.pvalue)
+    assert found.interval == pytest.approx(tuple(wanted.confidence_interval()))
+    assert paired_order(rows(), "vse++", "vse0").mean == pytest.approx(-found.mean)
+
+
+def test_equal_differences_leave_no_doubt() -> None:
+    pairs = [row(name, seed=s, mR=m + s) for name, m in (("vse0", 40), ("vse++", 41)) for s in (1, 2)]
+    assert paired_order(pairs, "vse0", "vse++").p == 0
+    assert paired_order(pairs, "vse0", "vse0").p == 1
+
+
+def test_one_pair_is_no_claim() -> None:
+    with pytest.raises(SeesayError, match="have 1 seeds in common"):
+        paired_order([row("vse0"), row("vse++")], "vse0", "vse++")
+
+
+def test_a_document_shows_them(tmp_path: Path) -> None:
+    for each in rows():
+        record_row(tmp_path / "results", "flickr8k", each)
+    page = tmp_path / "page.md"
+    page.write_text("<!-- table: flickr8k orders=vse0<vse++,vse++<vse0 -->\n\n<!-- /table -->\n")
+    assert refresh(page, tmp_path / "results")
+    text = page.read_text()
+    assert "| `vse0` < `vse++` | +1.1 | +0.3 to +1.9 | 0.020 | 5 of 5 |" in text
+    assert "| `vse++` < `vse0` | -1.1 | -1.9 to -0.3 | 0.020 | 0 of 5 |" in text
