@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,10 @@ def test_every_method_asks_its_operation(remote: Client, photos: Path) -> None:
     assert remote.facts(first.id).path == "red.png"
     assert remote.original(first.id) == (photos / "red.png").read_bytes()
     assert remote.thumbnail(first.id)[:2] == b"\xff\xd8"
+    assert remote.duplicates().groups == []
+    with zipfile.ZipFile(io.BytesIO(remote.archive([first.id, 1]))) as archive:
+        assert archive.testzip() is None
+        assert archive.read("red.png") == remote.original(first.id)
     assert [each.name for each in remote.indexes()] == ["index"]
     assert remote.status().images == 5
     assert remote.faults() == []

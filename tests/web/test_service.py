@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
 import signal
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +19,7 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from fastapi.testclient import TestClient
+from PIL import Image
 
 from seesay.errors import SeesayError
 from seesay.search import Index
@@ -323,10 +326,6 @@ def test_a_server_that_is_told_to_stop_answers_first(index_path: Path) -> None:
 
 
 def test_facts_of_a_photo(client: TestClient, photos: Path, index_path: Path) -> None:
-    import io
-
-    from PIL import Image
-
     exif = Image.Exif()
     exif[0x010F], exif[0x0110] = "NIKON CORPORATION", "NIKON D90"
     exif.get_ifd(0x8769).update(
@@ -374,3 +373,23 @@ def test_a_server_that_stops_ends_its_update_and_keeps_what_was_finished(
         assert 5 < index.count("image") < 10
         index.update_images(photos)
         assert index.count("image") == 10
+
+
+def test_near_duplicates_are_grouped_until_the_index_changes(client, photos: Path, index_path: Path) -> None:
+    assert client.get("/api/v1/images/duplicates").json() == {"groups": []}
+    (photos / "red again.png").write_bytes(picture("red", size=(90, 60)))
+    opened(index_path).update_images(photos)
+    (group,) = client.get("/api/v1/images/duplicates").json()["groups"]
+    assert {image["path"] for image in group} == {"red.png", "red again.png"}
+
+
+def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:
+    ids = {image["path"]: image["id"] for image in client.get("/api/v1/images").json()["results"]}
+    (photos / "blue.png").write_text("no image")
+    response = client.get("/api/v1/images/archive", params={"id": list(ids.values())})
+    assert response.headers["content-disposition"] == 'attachment; filename="images.zip"'
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+        assert archive.testzip() is None
+        assert sorted(archive.namelist()) == sorted(set(ids) - {"blue.png"})
+    assert client.get("/api/v1/images/archive?id=999").status_code == 404
+    assert client.get("/api/v1/images/archive").status_code == 422

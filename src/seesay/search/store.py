@@ -286,6 +286,17 @@ class Store:
             ).fetchall()
         return [Dated(*row) for row in rows]
 
+    def dated(self, ids: Sequence[int]) -> dict[int, Dated]:
+        """Return the images of those ids that still exist, with their times."""
+        with self._read() as connection:
+            rows = connection.execute(
+                f"""SELECT items.id, path, width, height, {_TIME}
+                FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.kind = 'image' AND items.id IN (SELECT value FROM json_each(?))""",
+                (json.dumps([int(id_) for id_ in ids]),),
+            ).fetchall()
+        return {row[0]: Dated(*row) for row in rows}
+
     def months(self, where: Filter | None = None) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
         where = where or Filter("1", ())

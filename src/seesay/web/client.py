@@ -13,9 +13,11 @@ from urllib.parse import quote, urlencode, urlsplit
 from pydantic import TypeAdapter
 
 from seesay.errors import SeesayError
+from seesay.search.duplicates import SIMILARITY
 from seesay.web.answers import (
     DatedImage,
     DatedImages,
+    Duplicates,
     Fault,
     GroundingAnswer,
     ImageAnswer,
@@ -28,7 +30,7 @@ from seesay.web.answers import (
 )
 
 A = TypeVar("A")
-Value = str | int | float | bool | None
+Value = str | int | float | bool | list[int] | None
 Upload = bytes | str | Path
 
 
@@ -113,6 +115,14 @@ class Client:
         """Count the images of each month, newest first."""
         return self._get(list[Month], "/images/months", where=where)
 
+    def duplicates(self, similarity: float = SIMILARITY) -> Duplicates:
+        """Group the images that look nearly alike."""
+        return self._get(Duplicates, "/images/duplicates", similarity=similarity)
+
+    def archive(self, id: Sequence[int]) -> bytes:
+        """Return the files of images as one zip."""
+        return self._ask("GET", "/images/archive", {"id": list(id)})
+
     def facts(self, id: int) -> ImageFacts:
         """Return what is known of an image."""
         return self._get(ImageFacts, f"/images/{id}")
@@ -171,7 +181,7 @@ class Client:
             for name, value in given.items()
             if value is not None
         }
-        written = f"?{urlencode(plain, quote_via=quote)}" if plain else ""
+        written = f"?{urlencode(plain, doseq=True, quote_via=quote)}" if plain else ""
         return f"{self._prefix}/api/v1{path}{written}"
 
     def _ask(self, method: str, path: str, query: dict[str, Value], images: Sequence[bytes] = ()) -> bytes:

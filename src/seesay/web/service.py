@@ -25,11 +25,12 @@ from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
 from seesay.grounding.ground import Grounder, can_ground
 from seesay.runs.run import Run
+from seesay.search.duplicates import near_duplicates
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Query, Sentence
 from seesay.search.rerank import Reranked, Reranker
-from seesay.search.store import Item
+from seesay.search.store import Dated, Item
 from seesay.web.answers import Reranking
 from seesay.web.batches import Batches
 from seesay.web.decoding import Decoders
@@ -97,10 +98,25 @@ class Served:
     def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor) -> None:
         self.name, self.index = name, index
         self.uploads, self.updates = Uploads(), Updates(index)
+        self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
+        self._lock = threading.Lock()
         self.vectors: Batches[Query, Vector] = Batches(self._embed, threads)
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[Vector | Exception]:
         return self.index.vectors(queries)
+
+    def duplicates(self, similarity: float) -> list[list[Dated]]:
+        """Return the images that look nearly alike, in groups; computed once for each state of the index."""
+        with self._lock:
+            changes = self.index.store.changes("image")
+            state = (changes.generation, similarity)
+            if self._alike is None or self._alike[0] != state:
+                found = near_duplicates(changes.ids, changes.vectors, similarity)
+                self._alike = (state, found)
+            groups = self._alike[1]
+        dated = self.index.store.dated([id_ for group in groups for id_ in group])
+        kept = [[dated[id_] for id_ in group if id_ in dated] for group in groups]
+        return [group for group in kept if len(group) > 1]
 
     def image(self, id_: int) -> tuple[Item, Path]:
         """Return an image of the index and its file; 404 if either does not exist."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException
-from fastapi.responses import FileResponse, Response
+from fastapi import APIRouter, Header, HTTPException, Query
+from fastapi.responses import FileResponse, Response, StreamingResponse
 from PIL import Image
+from pydantic import Field
 
 from seesay.data.exif import facts_of
 from seesay.data.images import file_format
+from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
 from seesay.web import cursor as cursors
-from seesay.web.answers import DatedImage, DatedImages, ImageFacts, Month
+from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month
+from seesay.web.archive import zipped
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import API, DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
+_MAX_ARCHIVED = 500
+_SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
 _SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
@@ -46,6 +51,39 @@ async def months(service: TheService, served: TheIndex, where: Where = "") -> li
     """Count the images of each month, newest first."""
     found = await service.run(lambda: served.index.store.months(Filter.parse(where)))
     return [Month(month=month, images=images) for month, images in found.items()]
+
+
+@router.get("/duplicates", responses=failures(404, 422))
+async def duplicates(
+    service: TheService,
+    served: TheIndex,
+    similarity: Annotated[
+        float, Query(ge=0.9, le=1, description="the least cosine of two images that look alike")
+    ] = SIMILARITY,
+) -> Duplicates:
+    """Group the images that look nearly alike."""
+    groups = await service.run(lambda: served.duplicates(similarity), service.pictures)
+    return Duplicates(groups=[[DatedImage.model_validate(each) for each in group] for group in groups])
+
+
+@router.get("/archive", response_class=StreamingResponse, responses=failures(404, 422))
+async def archive(
+    service: TheService,
+    served: TheIndex,
+    id: Annotated[list[_SomeId], Query(min_length=1, max_length=_MAX_ARCHIVED, description="of the images")],
+) -> StreamingResponse:
+    """Return the files of images as one zip."""
+
+    def work() -> list[tuple[str, Path]]:
+        return [(item.path or str(item.id), file) for item, file in map(served.image, dict.fromkeys(id))]
+
+    files = await service.run(work, service.pictures)
+    images = [(name, file) for name, file in files if file_format(file) is not None]
+    headers = {
+        "Content-Disposition": 'attachment; filename="images.zip"',
+        "Cache-Control": "private, no-store",
+    }
+    return StreamingResponse(zipped(images), media_type="application/zip", headers=headers)
 
 
 @router.get("/{id}", responses=failures(404, 422))
