@@ -1,40 +1,110 @@
 """The page in a real, headless Chromium."""
 
 import base64
+import os
 import re
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from seesay.search import Index
-from tests.search.colours import Colours, picture
+from tests.search.colours import Colours, gallery, picture
 from tests.web.browser import Watched, needs_chromium, served, sync_api
 
 pytestmark = needs_chromium
-
+expect = sync_api.expect
 
 # The page's policy forbids the polling of wait_for_function.
 DECODED = "image => image.decode().then(() => image.naturalWidth)"
+DROP = """async ([name, data, type]) => {
+  const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([bytes], name, { type }));
+  const at = { dataTransfer: transfer, bubbles: true, cancelable: true };
+  document.body.dispatchEvent(new DragEvent("dragenter", at));
+  const shown = getComputedStyle(document.getElementById("drop")).display;
+  document.body.dispatchEvent(new DragEvent("drop", at));
+  return shown;
+}"""
 
 
-def test_start_search_and_gallery(page) -> None:
+def tiles(page):
+    return page.locator(".tile")
+
+
+def links(page):
+    return page.locator(".tile a")
+
+
+def drop(page, name: str, data: bytes, type_: str = "image/png") -> str:
+    return page.evaluate(DROP, [name, base64.b64encode(data).decode(), type_])
+
+
+def id_of(page, path: str) -> int:
+    images = page.request.get("/api/v1/images").json()["results"]
+    return next(image["id"] for image in images if image["path"] == path)
+
+
+def ask(page, sentence: str) -> None:
+    page.locator("#sentence").fill(sentence)
+    page.locator("#sentence").press("Enter")
+
+
+def test_the_start_page_shows_photos_by_date(page) -> None:
     page.goto("/")
-    sync_api.expect(page.locator("#about")).to_contain_text("18 images")
-    sync_api.expect(page.locator("#sentence")).to_be_focused()
+    expect(tiles(page)).to_have_count(18)
+    expect(page.locator(".heading").first).to_have_text(re.compile(r"^\w+ \d{4}$"))
+    assert links(page).first.locator("img").evaluate(DECODED) > 0
+    expect(page.locator("#status")).to_be_empty()
+
+
+def test_a_sentence_is_asked_and_is_in_the_address(page) -> None:
+    page.goto("/")
+    page.keyboard.press("/")
     page.keyboard.type("something red")
     page.keyboard.press("Enter")
-    tiles = page.locator(".tile")
-    sync_api.expect(tiles).to_have_count(18)
-    sync_api.expect(tiles.first).to_contain_text("1.00")
-    assert "red" in (tiles.first.get_attribute("aria-label") or "")
-    sync_api.expect(page.locator("#status")).to_contain_text("18 images best for “something red”")
+    expect(page.locator("#status")).to_have_text("Best first for “something red”")
+    expect(links(page).first).to_have_attribute("title", re.compile("^red"))
     assert page.url.endswith("/?q=something+red")
-    assert tiles.first.locator("img").evaluate(DECODED) > 0
+    page.reload()
+    expect(page.locator("#sentence")).to_have_value("something red")
+    expect(links(page).first).to_have_attribute("title", re.compile("^red"))
+
+
+def test_scores_are_shown_on_demand_and_stay(page) -> None:
+    page.goto("/?q=red")
+    score = tiles(page).first.locator(".score")
+    expect(score).to_be_hidden()
+    page.get_by_role("button", name="Scores").click()
+    expect(score).to_have_text("1.00")
+    page.reload()
+    expect(score).to_be_visible()
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
+    expect(page.get_by_role("button", name="Scores")).to_be_hidden()
+
+
+def test_what_hardly_fits_is_told_and_dimmed(page) -> None:
+    def poor(route) -> None:
+        answer = route.fetch().json()
+        for i, image in enumerate(answer["results"]):
+            image["fits"] = i < 2
+        route.fulfill(json=answer | {"nothing_fits": page.url.endswith("asdf")})
+
+    page.route("**/api/v1/search?**", poor)
+    page.goto("/?q=red")
+    expect(page.locator(".heading")).to_have_text("These hardly fit")
+    expect(page.locator(".tile.hardly")).to_have_count(16)
+    ask(page, "asdf")
+    expect(page.locator("#status")).to_contain_text("Nothing fits “asdf” well.")
 
 
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    expect(tiles(page)).to_have_count(18)
     # Below the line, which begins a new row.
     boxes = page.locator(".tile.hardly").evaluate_all(
         """tiles => tiles.map(tile => tile.getBoundingClientRect())
@@ -54,156 +124,271 @@ def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     assert shapes >= {1.5, 0.7, 2.8, 1.0}
 
 
-def test_large_image_opens_goes_on_and_closes_with_escape(page) -> None:
+def test_the_large_image_has_an_address_and_back_closes_it(page) -> None:
     page.goto("/?q=green")
-    page.locator(".tile").first.click()
+    links(page).first.click()
     viewer = page.locator("#viewer")
-    sync_api.expect(viewer).to_be_visible()
-    assert viewer.locator("img").evaluate(DECODED) >= 180
+    expect(viewer).to_be_visible()
+    assert re.search(r"\?q=green&view=\d+$", page.url)
+    assert viewer.locator("figure img").evaluate(DECODED) >= 180
     first = page.locator("#viewer-path").inner_text()
+    expect(page.get_by_label("Previous image")).to_be_disabled()
     page.keyboard.press("ArrowRight")
-    sync_api.expect(page.locator("#viewer-path")).not_to_have_text(first)
+    expect(page.locator("#viewer-path")).not_to_have_text(first)
     page.keyboard.press("ArrowLeft")
-    sync_api.expect(page.locator("#viewer-path")).to_have_text(first)
-    sync_api.expect(page.get_by_label("Previous image")).to_be_disabled()
+    expect(page.locator("#viewer-path")).to_have_text(first)
+    page.go_back()
+    expect(viewer).to_be_hidden()
+    assert page.url.endswith("?q=green")
+    expect(links(page).first).to_be_focused()
+    page.go_forward()
+    expect(page.locator("#viewer-path")).to_have_text(first)
+    page.reload()
+    expect(page.locator("#viewer-path")).to_have_text(first)
     page.keyboard.press("Escape")
-    sync_api.expect(viewer).to_be_hidden()
-    sync_api.expect(page.locator(".tile").first).to_be_focused()
+    expect(viewer).to_be_hidden()
+    expect(tiles(page)).to_have_count(18)
+    assert page.url.endswith("?q=green")
+
+
+def test_a_link_to_an_image_opens_it_and_closing_shows_all(page) -> None:
+    page.goto("/?view=3")
+    expect(page.locator("#viewer")).to_be_visible()
+    page.get_by_label("Close").last.click()
+    expect(page.locator("#viewer")).to_be_hidden()
+    expect(tiles(page)).to_have_count(18)
+    assert "view" not in page.url
+
+
+def test_details_download_and_copies(watched: Watched, page_index: Path) -> None:
+    page = watched.page
+    watched.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(f"/?q=red&view={id_of(page, 'large.png')}")
+    expect(page.locator("#viewer-path")).to_have_text("large.png")
+    page.get_by_role("button", name="Details").click()
+    details = page.locator("#details")
+    expect(details).to_contain_text("800 × 640")
+    expect(details).to_contain_text("large.png")
+    page.keyboard.press("i")
+    expect(details).to_be_hidden()
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Download").click()
+    assert downloading.value.suggested_filename == "large.png"
+    assert (
+        Path(downloading.value.path()).read_bytes()
+        == (page_index.parent / "photos" / "large.png").read_bytes()
+    )
+    page.get_by_role("button", name="Copy path").click()
+    expect(page.locator("#viewer-facts")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == "large.png"
+    page.get_by_role("button", name="Copy link").click()
+    assert re.search(r"/\?view=\d+$", page.evaluate("navigator.clipboard.readText()"))
+    assert watched.errors == []
+
+
+def test_zooming_and_swiping(page) -> None:
+    page.goto("/?q=red")
+    links(page).first.click()
+    picture_ = page.locator("#viewer figure img")
+    expect(picture_).to_be_visible()
+    assert picture_.evaluate(DECODED)
+    width = picture_.bounding_box()["width"]
+    picture_.dblclick()
+    expect(page.locator("#viewer figure")).to_have_class("zoomed")
+    assert picture_.bounding_box()["width"] == pytest.approx(2.5 * width, rel=0.02)
+    at = picture_.bounding_box()
+    page.mouse.move(600, 400)
+    page.mouse.down()
+    page.mouse.move(650, 430)
+    page.mouse.up()
+    assert picture_.bounding_box()["x"] == pytest.approx(at["x"] + 50, abs=1)
+    page.mouse.wheel(0, 5000)
+    expect(page.locator("#viewer figure")).not_to_have_class("zoomed")
+    page.keyboard.press("+")
+    assert picture_.bounding_box()["width"] == pytest.approx(1.5 * width, rel=0.02)
+    page.keyboard.press("-")
+    first = page.locator("#viewer-path").inner_text()
+    page.mouse.move(650, 300)
+    page.mouse.down()
+    page.mouse.move(500, 310, steps=3)
+    page.mouse.up()
+    expect(page.locator("#viewer-path")).not_to_have_text(first)
 
 
 def test_similar_images_from_the_viewer(page) -> None:
     page.goto("/?q=yellow")
-    page.locator(".tile").first.click()
+    links(page).first.click()
+    name = page.locator("#viewer-path").inner_text()
     page.get_by_role("button", name="Find similar").click()
-    sync_api.expect(page.locator("#status")).to_contain_text("most like yours")
-    sync_api.expect(page.locator("#given-name")).to_contain_text("yellow")
-    assert "?q" not in page.url
+    expect(page.locator("#status")).to_have_text("Most like this photo")
+    expect(page.locator("#given-name")).to_have_text(name)
+    expect(tiles(page)).to_have_count(17)
+    assert re.search(r"\?q=id%3A\d+$", page.url)
+    page.reload()
+    expect(page.locator("#given-name")).to_have_text(name)
 
 
-DROP = """async ([name, data]) => {
-  const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
-  const transfer = new DataTransfer();
-  transfer.items.add(new File([bytes], name, { type: "image/png" }));
-  const at = { dataTransfer: transfer, bubbles: true, cancelable: true };
-  document.body.dispatchEvent(new DragEvent("dragenter", at));
-  const shown = getComputedStyle(document.getElementById("drop")).display;
-  document.body.dispatchEvent(new DragEvent("drop", at));
-  return shown;
-}"""
-
-
-def test_dropping_an_image_finds_similar_ones_and_its_sentences(page) -> None:
+def test_a_dropped_image_survives_a_reload(page) -> None:
     page.goto("/?q=green")
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
-    data = base64.b64encode(picture("blue")).decode()
-    assert page.evaluate(DROP, ["mine.png", data]) == "grid"
-    sync_api.expect(page.locator("#given-name")).to_have_text("mine.png")
-    sync_api.expect(page.locator("#sentences li").first).to_contain_text("something blue")
-    sync_api.expect(page.locator(".tile").first).to_have_attribute("title", re.compile("^blue"))
-    sync_api.expect(page.locator("#drop")).to_be_hidden()
+    expect(tiles(page)).to_have_count(18)
+    assert drop(page, "mine.png", picture("blue")) == "grid"
+    expect(page.locator("#drop")).to_be_hidden()
+    for _ in range(2):
+        expect(page.locator("#given-name")).to_have_text("mine.png")
+        expect(page.locator("#sentences li").first).to_have_text("something blue")
+        expect(links(page).first).to_have_attribute("title", re.compile("^blue"))
+        assert page.locator("#given-image").evaluate(DECODED) == 60
+        page.reload()
     page.locator("#sentences a").first.click()
-    sync_api.expect(page.locator("#sentence")).to_have_value("something blue")
-    sync_api.expect(page.locator("#given")).to_be_hidden()
+    expect(page.locator("#sentence")).to_have_value("something blue")
+    expect(page.locator("#given")).to_be_hidden()
+    page.go_back()
+    expect(page.locator("#given-name")).to_have_text("mine.png")
 
 
-def test_choosing_a_file(page, tmp_path: Path) -> None:
-    (tmp_path / "mine.png").write_bytes(picture("black"))
+def test_an_image_that_this_browser_no_longer_has_says_so(page) -> None:
+    page.goto("/?image=gone")
+    expect(page.locator("#message")).to_contain_text("Drop it here again")
+
+
+def test_an_image_of_more_than_20_mb_is_drawn_smaller(page, tmp_path: Path) -> None:
     page.goto("/")
-    page.locator("#file").set_input_files(tmp_path / "mine.png")
-    sync_api.expect(page.locator(".tile").first).to_have_attribute("title", re.compile("^black"))
+    expect(tiles(page)).to_have_count(18)
+    data = np.random.default_rng(0).integers(0, 255, (2600, 2800, 3), np.uint8)
+    Image.fromarray(data).save(tmp_path / "big.png", compress_level=0)
+    assert (tmp_path / "big.png").stat().st_size > 20 << 20
+    page.locator("#file").set_input_files(tmp_path / "big.png")
+    expect(page.locator("#status")).to_have_text("Most like your image", timeout=20_000)
+    expect(tiles(page)).to_have_count(18)
 
 
-def test_a_file_that_is_no_image_says_so(watched: Watched, tmp_path: Path) -> None:
-    (tmp_path / "notes.png").write_text("no image")
+@pytest.mark.parametrize(("name", "type_"), [("notes.txt", "text/plain"), ("notes.png", "image/png")])
+def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str) -> None:
     watched.page.goto("/")
-    watched.page.locator("#file").set_input_files(tmp_path / "notes.png")
-    message = watched.page.locator("#message")
-    sync_api.expect(message).to_contain_text("That did not work")
+    expect(tiles(watched.page)).to_have_count(18)
+    drop(watched.page, name, b"no image", type_)
+    expect(watched.page.locator("#message")).to_contain_text("That did not work")
+    expect(watched.page.locator("#message")).to_contain_text("image")
     assert all("422" in error for error in watched.errors)
 
 
 def test_parts_of_a_query_are_chips_that_can_be_taken_away(page) -> None:
     page.goto("/?q=red+-+blue")
     chips = page.locator("#chips button")
-    sync_api.expect(chips).to_have_text(["+ red ×", "- blue ×"])
+    expect(chips).to_have_text(["+ red ×", "- blue ×"])
     chips.nth(1).click()
-    sync_api.expect(page.locator("#sentence")).to_have_value("red")
-    sync_api.expect(chips).to_have_count(0)
+    expect(page.locator("#sentence")).to_have_value("red")
+    expect(chips).to_have_count(0)
 
 
 def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
-    page.goto("/?q=red")
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
     page.locator("#where").fill("width:1600 orientation:landscape")
     page.locator("#where").press("Enter")
-    sync_api.expect(page.locator(".tile")).to_have_count(1)
-    assert "where=width%3A1600+orientation%3Alandscape" in page.url
+    expect(tiles(page)).to_have_count(1)
+    ask(page, "red")
+    expect(tiles(page)).to_have_count(1)
+    assert "q=red&where=width%3A1600+orientation%3Alandscape" in page.url
     page.reload()
-    sync_api.expect(page.locator(".tile")).to_have_count(1)
+    expect(tiles(page)).to_have_count(1)
     page.locator("#chips button").first.click()
-    sync_api.expect(page.locator("#chips button")).to_have_text(["orientation:landscape ×"])
+    expect(page.locator("#chips button")).to_have_text(["orientation:landscape ×"])
+    page.locator("#where").fill("width:<2")
+    page.locator("#where").press("Enter")
+    expect(page.locator("#message")).to_contain_text("Nothing passes the filter")
 
 
 def test_an_image_and_a_sentence(page, tmp_path: Path) -> None:
     (tmp_path / "mine.png").write_bytes(picture("black"))
     page.goto("/")
     page.locator("#file").set_input_files(tmp_path / "mine.png")
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
-    page.locator("#sentence").fill("3*red")
-    page.locator("#sentence").press("Enter")
-    sync_api.expect(page.locator("#status")).to_contain_text("best for your image and “3*red”")
-    sync_api.expect(page.locator("#given")).to_be_visible()
-    sync_api.expect(page.locator(".tile").first).to_have_attribute("title", re.compile("^red"))
+    expect(page.locator("#status")).to_have_text("Most like your image")
+    expect(links(page).first).to_have_attribute("title", re.compile("^black"))
+    ask(page, "3*red")
+    expect(page.locator("#status")).to_have_text("Best first for your image and “3*red”")
+    expect(page.locator("#given")).to_be_visible()
+    expect(links(page).first).to_have_attribute("title", re.compile("^red"))
+
+
+def test_selecting_listing_and_zipping(page) -> None:
+    page.goto("/?q=red")
+    expect(tiles(page)).to_have_count(18)
+    bar = page.locator("#selection")
+    expect(bar).to_be_hidden()
+    tiles(page).nth(1).hover()
+    tiles(page).nth(1).locator(".pick").click()
+    tiles(page).nth(3).locator(".pick").click(modifiers=["Shift"])
+    expect(bar).to_contain_text("3 selected")
+    links(page).nth(5).focus()
+    page.keyboard.press("x")
+    expect(bar).to_contain_text("4 selected")
+    names = [links(page).nth(i).get_attribute("title") for i in (1, 2, 3, 5)]
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="Download list").click()
+    assert Path(downloading.value.path()).read_text().splitlines() == names
+    with page.expect_download() as downloading:
+        page.get_by_role("button", name="Download zip").click()
+    with zipfile.ZipFile(downloading.value.path()) as archive:
+        assert sorted(archive.namelist()) == sorted(names)
+    links(page).nth(5).focus()
+    page.keyboard.press("x")
+    expect(bar).to_contain_text("3 selected")
+    page.get_by_role("button", name="Clear selection").click()
+    expect(bar).to_be_hidden()
+    expect(page.locator(".picked")).to_have_count(0)
 
 
 def test_keyboard(page) -> None:
     page.goto("/?q=red")
-    tiles = page.locator(".tile")
-    sync_api.expect(tiles).to_have_count(18)
+    expect(tiles(page)).to_have_count(18)
     page.keyboard.press("/")
-    sync_api.expect(page.locator("#sentence")).to_be_focused()
-    sync_api.expect(page.locator("#sentence")).to_have_value("red")
+    expect(page.locator("#sentence")).to_be_focused()
     page.keyboard.press("ArrowDown")
-    sync_api.expect(tiles.nth(0)).to_be_focused()
+    expect(links(page).nth(0)).to_be_focused()
     page.keyboard.press("ArrowRight")
-    sync_api.expect(tiles.nth(1)).to_be_focused()
-    top = tiles.nth(1).bounding_box()["y"]
+    expect(links(page).nth(1)).to_be_focused()
+    top = tiles(page).nth(1).bounding_box()["y"]
     page.keyboard.press("ArrowDown")
-    below = page.locator(".tile:focus")
-    assert below.bounding_box()["y"] > top
+    focused = page.locator(".tile a:focus")
+    assert focused.bounding_box()["y"] > top
     page.keyboard.press("ArrowUp")
-    assert page.locator(".tile:focus").bounding_box()["y"] == top
+    assert focused.bounding_box()["y"] == top
+    page.keyboard.press("End")
+    expect(links(page).nth(17)).to_be_focused()
     page.keyboard.press("Enter")
-    sync_api.expect(page.locator("#viewer")).to_be_visible()
+    expect(page.locator("#viewer")).to_be_visible()
 
 
 def test_back_and_forward(page) -> None:
     page.goto("/")
-    page.locator("#examples a").first.click()
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    expect(tiles(page)).to_have_count(18)
+    ask(page, "red")
+    expect(page.locator("#status")).to_contain_text("red")
     page.go_back()
-    sync_api.expect(page.locator("#examples")).to_be_visible()
-    sync_api.expect(page.locator(".tile")).to_have_count(0)
+    expect(page.locator("#status")).to_be_empty()
+    expect(page.locator(".heading")).not_to_have_count(0)
     page.go_forward()
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
+    expect(page.locator("#status")).to_contain_text("red")
+    page.locator(".mark").click()
+    expect(page.locator("#status")).to_be_empty()
 
 
 def test_a_sentence_is_text_and_never_markup(page) -> None:
     page.goto("/?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
-    sync_api.expect(page.locator("#status")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(page.locator("#status")).to_contain_text("<img src=x onerror=alert(1)>")
 
 
 def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) -> None:
     page = watched.page
     page.goto("/")
     page.route("**/api/v1/search**", lambda route: route.abort())
-    page.locator("#sentence").fill("red")
-    page.keyboard.press("Enter")
-    sync_api.expect(page.locator("#message")).to_contain_text("cannot be reached")
+    ask(page, "red")
+    expect(page.locator("#message")).to_contain_text("cannot be reached")
     page.unroute("**/api/v1/search**")
     page.get_by_role("button", name="Try again").click()
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
-    sync_api.expect(page.locator("#message")).to_be_hidden()
+    expect(tiles(page)).to_have_count(18)
+    expect(page.locator("#message")).to_be_hidden()
 
 
 def test_an_empty_index_says_so(browser, tmp_path: Path) -> None:
@@ -211,18 +396,125 @@ def test_an_empty_index_says_so(browser, tmp_path: Path) -> None:
     for address in served(tmp_path / "index"):
         watched = Watched(browser, address)
         watched.page.goto("/?q=red")
-        sync_api.expect(watched.page.locator("#message")).to_contain_text("no images")
+        expect(watched.page.locator("#message")).to_contain_text("no images")
         assert watched.errors == []
         watched.context.close()
 
 
-@pytest.mark.parametrize("path", ["/", "/?q=red", "/docs"])
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory):
+    """A server of 700 images of two years, among them two copies, and one file that is no image."""
+    folder = tmp_path_factory.mktemp("many")
+    photos = gallery(folder / "photos", "red.png", "blue.png")
+    content = {name: (photos / f"{name}.png").read_bytes() for name in ("red", "blue")}
+    for i in range(698):
+        file = photos / f"{i:04}.png"
+        file.write_bytes(content["red" if i % 2 else "blue"])
+        os.utime(file, (1_500_000_000 - 90_000 * i,) * 2)
+    (photos / "green.png").write_bytes(picture("green"))
+    (photos / "green again.png").write_bytes(picture("green", size=(90, 60)))
+    (photos / "broken.png").write_bytes(b"no image")
+    with Index.create(folder / "index", Colours()) as index:
+        index.update_images(photos)
+    yield from ((address, photos) for address in served(folder / "index"))
+
+
+def test_endless_scrolling_keeps_few_tiles(browser, many) -> None:
+    watched = Watched(browser, many[0])
+    page = watched.page
+    page.goto("/")
+    expect(tiles(page).first).to_be_visible()
+    heights = []
+    for _ in range(25):
+        page.mouse.wheel(0, 4000)
+        page.evaluate("() => new Promise(done => setTimeout(done, 30))")
+        heights.append(page.evaluate("document.documentElement.scrollHeight"))
+        assert tiles(page).count() < 150
+    assert heights[-1] > 3 * heights[0]
+    page.keyboard.press("End")
+    expect(page.locator('.tile a[title="0697.png"]')).to_be_visible()
+    page.locator('.tile a[title="0697.png"]').click()
+    page.keyboard.press("Escape")
+    expect(page.locator('.tile a[title="0697.png"]')).to_be_focused()
+    assert watched.errors == []
+    watched.context.close()
+
+
+def test_years_are_jumped_to(browser, many) -> None:
+    watched = Watched(browser, many[0])
+    page = watched.page
+    page.goto("/")
+    expect(page.locator("#years a")).not_to_have_count(0)
+    page.locator("#years a").last.click()
+    expect(page.locator("#chips button")).to_have_text([re.compile(r"taken:\d{4} ×")])
+    watched.context.close()
+
+
+def test_near_duplicates_faults_and_updates(browser, many) -> None:
+    address, photos = many
+    watched = Watched(browser, address)
+    page = watched.page
+    page.goto("/")
+    page.get_by_role("button", name="About these photos").click()
+    panel = page.locator("#panel")
+    expect(panel).to_contain_text("702 images")
+    expect(panel).to_contain_text("1 file could not be read")
+    panel.locator("summary").click()
+    expect(panel.locator("#faults")).to_contain_text("broken.png")
+    (photos / "white.png").write_bytes(picture("white"))
+    panel.get_by_role("button", name="Look for new photos").click()
+    expect(panel.locator("#update-state")).to_have_text("Up to date: 1 new, 0 gone.")
+    panel.get_by_role("button", name="Show near-duplicates").click()
+    expect(panel).to_be_hidden()
+    expect(page.locator(".heading").first).to_have_text("350 look alike")
+    expect(page.locator("#chips button")).to_have_count(1)
+    assert page.url.endswith("?near=1")
+    assert watched.errors == []
+    watched.context.close()
+
+
+@pytest.mark.parametrize(
+    ("locale", "describe", "month"),
+    [("de-DE", "Das Bild beschreiben", "Juli 2017"), ("zh-CN", "描述图片", "2017年7月")],
+)
+def test_languages(browser, many, locale: str, describe: str, month: str) -> None:
+    watched = Watched(browser, many[0], locale=locale)
+    page = watched.page
+    page.goto("/?where=taken:2017")
+    page.goto("/")
+    expect(page.locator("#sentence")).to_have_attribute("placeholder", re.compile(describe))
+    expect(page.locator("html")).to_have_attribute("lang", locale[:2])
+    page.locator("#open-panel").click()
+    page.locator("#language").select_option("en")
+    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the picture")
+    page.reload()
+    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the picture")
+    watched.context.close()
+
+
+def test_every_language_has_every_word(page) -> None:
+    page.goto("/")
+    module = "import('/static/words.js').then(({ WORDS }) => WORDS)"
+    words = page.evaluate(f"() => {module}")
+    assert set(words) == {"en", "de", "zh"}
+    assert set(words["en"]) == set(words["de"]) == set(words["zh"])
+    for name, english in words["en"].items():
+        for other in (words["de"][name], words["zh"][name]):
+            values = [set(re.findall(r"\{\w+\}", str(text))) for text in (english, other)]
+            assert values[0] == values[1], name
+    static = Path(__file__).parents[2] / "src/seesay/web/static"
+    used = {name for file in static.glob("*.js") for name in re.findall(r"\bt\(\"(\w+)\"", file.read_text())}
+    used |= set(re.findall(r"data-t[\w-]*=\"(\w+)\"", (static / "index.html").read_text()))
+    assert used <= set(words["en"])
+
+
+@pytest.mark.parametrize("path", ["/", "/?q=red", "/?view=17", "/docs"])
 @pytest.mark.parametrize("width", [320, 390])
 def test_a_phone_scrolls_only_downwards(browser, address: str, path: str, width: int) -> None:
     watched = Watched(browser, address, viewport={"width": width, "height": 780}, has_touch=True)
     watched.page.goto(path)
-    if "q=" in path:
-        sync_api.expect(watched.page.locator(".tile")).to_have_count(18)
+    if path != "/docs":
+        expect(watched.page.locator(".tile").first).to_be_attached()
     assert watched.page.evaluate("document.documentElement.scrollWidth") == width
     assert watched.errors == []
     watched.context.close()
@@ -240,18 +532,42 @@ def test_dark_and_light(browser, address: str) -> None:
     assert grounds[1] < 100
 
 
-def test_what_hardly_fits_stands_dimmed_below_a_line(page) -> None:
-    page.goto("/?q=blue")
-    sync_api.expect(page.locator(".tile")).to_have_count(18)
-    line = page.locator("#gallery .line")
-    sync_api.expect(line).to_have_text("These hardly fit")
-    order = page.locator("#gallery > *").evaluate_all("all => all.map(each => each.className)")
-    at = order.index("line")
-    assert set(order[:at]) == {"tile"}
-    assert set(order[at + 1 :]) == {"tile hardly"}
-    opacity = page.locator(".tile.hardly").last.evaluate("tile => Number(getComputedStyle(tile).opacity)")
-    assert opacity < 0.6
-    sync_api.expect(page.locator("#status")).not_to_contain_text("nothing fits")
-    page.locator(".tile").first.focus()
-    page.keyboard.press("End")
-    sync_api.expect(page.locator(".tile").last).to_be_focused()
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(browser, address: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    watched = Watched(browser, address, color_scheme=scheme)
+    page = watched.page
+    page.emulate_media(reduced_motion="reduce")
+
+    def check(what: str) -> None:
+        found = axe.run(page).response["violations"]
+        told = [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found]
+        assert not told, f"{what}: {told}"
+
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
+    check("start")
+    if scheme == "dark":
+        watched.context.close()
+        return
+    page.goto("/?q=red+-+blue&where=width:>10")
+    expect(tiles(page)).not_to_have_count(0)
+    page.get_by_role("button", name="Scores").click()
+    links(page).first.focus()
+    page.keyboard.press("x")
+    check("search")
+    page.goto(f"/?view={id_of(page, 'large.png')}")
+    expect(page.locator("#viewer")).to_be_visible()
+    page.get_by_role("button", name="Details").click()
+    expect(page.locator("#details")).to_contain_text("large.png")
+    check("viewer")
+    page.goto("/")
+    page.locator("#open-panel").click()
+    expect(page.locator("#counts")).to_contain_text("18 images")
+    check("panel")
+    page.goto("/?image=gone")
+    expect(page.locator("#message")).to_be_visible()
+    check("message")
+    page.goto("/docs")
+    check("docs")
+    watched.context.close()

@@ -17,7 +17,7 @@ TEXT = "🐕 a red circle is above a blue square, zzyx"
 
 def open_image(page, path: str) -> None:
     page.goto("/?q=red")
-    page.locator(f'.tile[title="{path}"]').click()
+    page.locator(f'.tile a[title="{path}"]').click()
     sync_api.expect(page.locator("#viewer-path")).to_have_text(path)
 
 

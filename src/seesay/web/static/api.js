@@ -1,42 +1,57 @@
 // Questions to the server. Every failure becomes an Error whose message a person can read.
 
-async function ask(address, options) {
+import { t } from "./words.js";
+
+const ROOT = "api/v1";
+let index = null;
+
+// The index that is asked; null for the server's first.
+export function use(name) {
+  index = name;
+}
+
+function address(path, query = {}) {
+  const given = Object.entries({ index, ...query }).filter(([, value]) => value !== null && value !== "" && value !== false);
+  return `${ROOT}${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+}
+
+async function ask(where, options) {
   let response;
   try {
-    response = await fetch(address, options);
+    response = await fetch(where, options);
   } catch (failure) {
     if (failure.name === "AbortError") throw failure;
-    throw new Error("The server cannot be reached. Is seesay serve still running?");
+    throw new Error(t("unreachable"));
   }
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Error(body.detail ?? `The server answered ${response.status}.`);
-  return body;
+  if (response.ok) return body;
+  throw Object.assign(new Error(body.detail ?? t("answered", { status: response.status })), { status: response.status });
 }
 
-function upload(address, file, signal) {
+function upload(where, file, signal) {
   const body = new FormData();
   body.append("image", file, file.name || "image");
-  return ask(address, { method: "POST", body, signal });
+  return ask(where, { method: "POST", body, signal });
 }
 
-export const status = () => ask("api/v1/status");
-// A question has a sentence, a file, or both; the filter may be empty.
-export function search({ sentence, file }, k, where, rerank, signal) {
-  const address = `api/v1/search?${new URLSearchParams({ q: sentence ?? "", limit: k, where, ...(file ? {} : { rerank }) })}`;
-  return file ? upload(address, file, signal) : ask(address, { signal });
-}
-export const sentences = (file, k, rerank, signal) => upload(`api/v1/sentences?limit=${k}&rerank=${rerank}`, file, signal);
+export const indexes = () => ask(address("/indexes"));
+export const months = (where, signal) => ask(address("/images/months", { where }), { signal });
+export const newest = (query, signal) => ask(address("/images", query), { signal });
+export const duplicates = (signal) => ask(address("/images/duplicates"), { signal });
+export const search = (query, signal) => ask(address("/search", query), { signal });
+export const searchWith = (file, query, signal) => upload(address("/search", query), file, signal);
+export const sentences = (file, query, signal) => upload(address("/sentences", query), file, signal);
+export const facts = (id, signal) => ask(address(`/images/${id}`), { signal });
+export const faults = () => ask(address("/faults"));
+export const updateState = () => ask(address("/update"));
+export const update = () => ask(address("/update"), { method: "POST" });
 
-export function ground(image, sentence, signal) {
-  const query = new URLSearchParams({ q: sentence });
-  return image.file ? upload(`api/v1/ground?${query}`, image.file, signal) : ask(`api/v1/images/${image.id}/ground?${query}`, { signal });
-}
+export const ground = ({ id, file }, q, signal) =>
+  file ? upload(address("/ground", { q }), file, signal) : ask(address(`/images/${id}/ground`, { q }), { signal });
 
-export async function original(image) {
-  const response = await fetch(originalOf(image));
-  if (!response.ok) throw new Error("The file of this image is gone. Update the index.");
-  return new File([await response.blob()], image.path);
+export const originalOf = ({ id }) => address(`/images/${id}/original`);
+export const thumbnailOf = ({ id }) => address(`/images/${id}/thumbnail`);
+export function archiveOf(ids) {
+  const query = new URLSearchParams(ids.map((id) => ["id", id]));
+  return `${address("/images/archive")}${index ? "&" : "?"}${query}`;
 }
-
-export const originalOf = (image) => image.image ?? `api/v1/images/${image.id}/original`;
-export const thumbnailOf = (image) => image.thumbnail ?? `api/v1/images/${image.id}/thumbnail`;

@@ -1,175 +1,234 @@
-// The page: a question (a sentence, an image, or both) comes in, its answers are shown. The address holds the
-// sentence, the filter, and whether the answers are re-ranked.
+// The page: its address says what is asked (state.js), and what is asked decides what is shown.
 
 import * as api from "./api.js";
+import { chip, conditionsOf, withoutPart } from "./chips.js";
+import * as files from "./files.js";
 import { Gallery } from "./gallery.js";
+import { Pages } from "./pages.js";
+import { Panel } from "./panel.js";
+import { Selection } from "./selection.js";
+import { addressOf, go, read, sameQuestion } from "./state.js";
 import { Viewer } from "./viewer.js";
+import { language, t, translate } from "./words.js";
 
-const FIRST = 60;
-const MOST = 200;
-const UPLOAD_BYTES = 20 * 2 ** 20;
-const EXAMPLES = [
-  "a cat looking at the camera",
-  "a cup of coffee on a table",
-  "people walking in a street",
-  "flowers in bright colours",
-];
+const PAGE = 100;
+const SCORES = "seesay-scores";
 
 const $ = (id) => document.getElementById(id);
-const sentence = $("sentence");
-const rerank = $("rerank");
-const count = new Intl.NumberFormat("en");
-let asking = new AbortController();
-let question = null; // { sentence, file }, one of which may be missing
-let conditions = []; // of the filter, such as "taken:2019"
-const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
+let asked = null; // the state that is shown
+let pages = new Pages(async () => ({ results: [], next: null }));
+let given = null; // { file, source }: the image that is asked with
+let served = {};
 
-const gallery = new Gallery($("gallery"), (i) => viewer.open(gallery.images, i, question?.sentence));
-const viewer = new Viewer($("viewer"), {
-  onSimilar: async (image) => {
-    try {
-      takeFile(await api.original(image));
-    } catch (failure) {
-      fail(failure);
-    }
+const selection = new Selection($("selection"), {
+  onChange: () => {
+    document.body.classList.toggle("picking", selection.images.size > 0);
+    gallery.refresh();
   },
-  onClose: (i) => gallery.focus(i),
 });
+const gallery = new Gallery($("gallery"), {
+  linkOf: ({ id }) => addressOf({ ...read(), view: id }),
+  isPicked: (image) => selection.has(image),
+  onOpen: (i) => go({ view: gallery.images[i].id }),
+  onPick: (i, toThere) => selection.pick(gallery.images, i, toThere),
+  onEnd: () => more(pages),
+});
+const viewer = new Viewer($("viewer"), {
+  imagesNow: () => gallery.images,
+  onClose: (image) => gallery.focus(gallery.images.findIndex(({ id }) => id === image.id)),
+});
+const panel = new Panel($("panel"), { onUpdated: () => render(true) });
 
-function askWith(next, k = FIRST) {
-  if (next.file && next.file !== question?.file) showGiven(next.file);
-  question = next;
-  document.body.classList.remove("welcome");
-  $("message").hidden = true;
-  $("more").hidden = true;
-  $("given").hidden = !next.file;
-  document.title = next.sentence ? `${next.sentence} · seesay` : "seesay";
-  sentence.value = next.sentence ?? "";
-  if (next.file && next.file.size > UPLOAD_BYTES) {
-    asking.abort();
-    fail(new Error("This image is larger than 20 MB. Choose a smaller one."), false);
-    return;
-  }
-  answer(next, k);
+async function render(anew = false) {
+  const state = read();
+  if (!state.view) viewer.close();
+  if (anew || !sameQuestion(asked, state)) await ask(state, anew);
+  if (state.view) await view(state);
 }
 
-async function answer(asked, k) {
-  const { sentence: text, file } = asked;
-  asking.abort();
-  const mine = (asking = new AbortController());
+async function view(state) {
+  const id = Number(state.view);
+  try {
+    const image = pages.images.find((each) => each.id === id) ?? (await api.facts(id));
+    if (read().view === state.view) viewer.show(image, state.q);
+  } catch (failure) {
+    fail(failure);
+  }
+}
+
+async function ask(state, anew) {
+  const isOther = anew || asked?.index !== state.index;
+  asked = state;
+  pages.leave();
+  if (isOther) await look(state);
+  if (asked !== state) return;
+  pages.leave();
+  $("sentence").value = state.q ?? "";
+  $("rerank").checked = Boolean(state.rerank);
+  $("message").hidden = true;
+  document.title = state.q ? `${state.q} · seesay` : "seesay";
+  try {
+    given = await givenBy(state);
+  } catch (failure) {
+    fail(failure);
+    return;
+  }
+  if (asked !== state) return;
+  showGiven(state);
+  showChips(state, []);
+  const mine = (pages = new Pages(source(state)));
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
-    const again = rerank.checked && Boolean((await served).reranking);
-    const [images, described] = await Promise.all([
-      api.search(asked, k, conditions.join(" "), again && !file, mine.signal),
-      file && !text && served.then((holds) => (holds.sentences ? api.sentences(file, 5, again, mine.signal) : null)),
-    ]);
-    show(images, described, asked, k);
+    await Promise.all([first(state, mine), given?.file && !state.q && describe(state, mine), showYears(state, mine)]);
   } catch (failure) {
-    if (failure.name !== "AbortError") fail(failure);
+    if (failure.name !== "AbortError" && mine === pages) fail(failure);
   } finally {
     clearTimeout(slow);
-    if (mine === asking) {
+    if (mine === pages) {
       $("busy").hidden = true;
       gallery.element.classList.remove("stale");
     }
   }
 }
 
-function show({ results, milliseconds, reranking, unknown_words: unknown, nothing_fits: nothing, query }, described, { sentence: text, file }, k) {
-  gallery.show(results);
-  showChips(query, file);
-  showSentences(described?.results ?? []);
-  const found = `${count.format(results.length)} ${results.length === 1 ? "image" : "images"}`;
-  const what = text ? `best for ${file ? "your image and " : ""}“${text}”` : "most like yours";
-  const facts = [`${found} ${what}`, `${milliseconds.toFixed(0)} ms`, ...told(reranking), ...told(described?.reranking, "sentences ")];
-  if (nothing) facts.push("nothing fits well");
-  if (unknown.length) facts.push(`not known: ${unknown.map((word) => `“${word}”`).join(", ")}`);
-  $("status").textContent = results.length ? facts.join(" · ") : "";
-  $("more").hidden = results.length < k || k >= MOST;
-  if (!results.length && conditions.length) {
-    say("Nothing passes the filter", "Take a condition away.");
-  } else if (!results.length) {
-    say("Nothing to find yet", "The index holds no images. Run seesay index on a folder of photos.");
+// What answers: images by their time, near-duplicates, or a search, of which later pages need no file any more.
+function source(state) {
+  const { where, q } = state;
+  if (state.near) {
+    return async (_, signal) => {
+      const { groups } = await api.duplicates(signal);
+      const results = groups.flatMap((group, i) => group.map((image) => ({ ...image, group: i, alike: group.length })));
+      return { results, next: null };
+    };
   }
+  if (!q && !given?.file) return (cursor, signal) => api.newest({ where, cursor, limit: PAGE }, signal);
+  const query = { q, where, limit: PAGE, rerank: served.reranking ? state.rerank : null };
+  return async (cursor, signal) => {
+    const isUpload = given?.file && cursor === null;
+    const answer = await (isUpload
+      ? api.searchWith(await files.sendable(given.file), { q, where, limit: PAGE }, signal)
+      : api.search({ ...query, cursor }, signal));
+    if (isUpload) Object.assign(query, { q: answer.q, rerank: null });
+    return answer;
+  };
 }
 
-function* told(did, what = "") {
-  if (!did) return;
-  yield `${count.format(did.compared)} ${what}re-ranked in ${did.milliseconds.toFixed(0)} ms`;
-  if (did.left) yield `${count.format(did.left)} unreadable, listed last`;
+async function first(state, mine) {
+  const answer = await mine.more();
+  if (mine !== pages) return;
+  gallery.show(mine.images, headings(state));
+  scrollTo({ top: 0, behavior: "instant" });
+  $("scores").hidden = !answer.results.some(({ score }) => score !== undefined);
+  tell(state, answer);
+  showChips(state, answer.query ?? []);
 }
 
-// A chip for each part of a query of several, and for each condition of the filter; a click takes it away.
-function showChips(query, file) {
-  const own = file ? [] : query;
-  const parts = own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => {
-    const others = own.filter((_, j) => j !== i).map((part) => part.text);
-    goTo(others.join(" ").replace(/^\+ /, ""));
-  }));
-  const filters = conditions.map((condition) => chip(condition, () => {
-    filterBy(conditions.filter((each) => each !== condition));
-  }));
-  $("chips").replaceChildren(...parts, ...filters);
-  $("asked").hidden = false;
+// More images at the end; a failure there leaves what is shown, and is tried again at the next scroll.
+async function more(mine) {
+  const answer = await mine.more().catch(() => null);
+  if (answer === null || mine !== pages || mine.images !== gallery.images) return;
+  gallery.layout();
+  if (read().view) viewer.showNeighbours();
 }
 
-function chip(text, onRemove) {
-  const item = document.createElement("li");
-  const button = document.createElement("button");
-  button.type = "button";
-  button.textContent = `${text} ×`;
-  button.setAttribute("aria-label", `Take away ${text}`);
-  button.addEventListener("click", onRemove);
-  item.append(button);
-  return item;
+function headings(state) {
+  if (state.near) return (image, before) => (image.group === before?.group ? null : t("alike", { count: image.alike }));
+  if (state.q || given?.file) {
+    return (image, before) => (image.fits === false && before?.fits !== false ? t("hardly") : null);
+  }
+  const month = new Intl.DateTimeFormat(language(), { month: "long", year: "numeric", timeZone: "UTC" });
+  return ({ time }, before) => {
+    const here = time.slice(0, 7);
+    return here === before?.time.slice(0, 7) ? null : month.format(new Date(`${here}-01T00:00:00Z`));
+  };
 }
 
-function filterBy(next) {
-  conditions = next;
-  if (question?.file) askWith(question);
-  else if (question) goTo(question.sentence);
+function tell(state, { results, unknown_words: unknown, reranking, nothing_fits: nothingFits }) {
+  const text = state.q;
+  const isLike = /^id:\d+$/.test(text ?? "");
+  const facts = [];
+  if (results.length === 0) {
+    if (conditionsOf(state.where).length) say(t("nothingPasses"), t("takeAway"));
+    else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
+    else say(t("empty"), t("emptyHint"));
+  } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
+  else if (isLike) facts.push(t("likeThis"));
+  else if (text) facts.push(t(nothingFits ? "nothingFits" : "bestFor", { text }));
+  if (unknown?.length) facts.push(t("unknown", { words: unknown.map((word) => `“${word}”`).join(", ") }));
+  if (reranking) facts.push(t("reranked", { count: reranking.compared }));
+  if (reranking?.left) facts.push(t("left", { count: reranking.left }));
+  $("status").textContent = facts.join(" · ");
 }
 
-function showGiven(file) {
-  const picture = $("given-image");
-  URL.revokeObjectURL(picture.src);
-  picture.src = URL.createObjectURL(file);
-  $("given-name").textContent = file.name || "Your image";
+// The image that is asked with: a file that was dropped, or one of the index.
+async function givenBy(state) {
+  if (given?.source && given.file) URL.revokeObjectURL(given.source);
+  const like = /^id:(\d+)$/.exec(state.q ?? "");
+  if (state.image) {
+    const file = await files.find(state.image);
+    if (!file) throw new Error(t("lost"));
+    return { file, name: file.name || t("yours"), source: URL.createObjectURL(file) };
+  }
+  if (!like) return null;
+  const { path } = await api.facts(Number(like[1]));
+  return { name: path, source: api.thumbnailOf({ id: Number(like[1]) }) };
+}
+
+function showGiven() {
+  $("given").hidden = given === null;
   $("sentences").replaceChildren();
-  scrollTo({ top: 0 });
+  if (given === null) return;
+  $("given-image").src = given.source;
+  $("given-image").alt = given.name;
+  $("given-name").textContent = given.name;
+  $("point-given").hidden = !served.grounding || !given.file;
 }
 
-function showSentences(answers) {
-  const lines = answers.map(({ text, score, shortlist_rank: before }) => {
+async function describe(state, mine) {
+  if (!served.sentences) return;
+  const file = await files.sendable(given.file);
+  const { results } = await api.sentences(file, { limit: 5, rerank: served.reranking ? state.rerank : null }, mine.leaving.signal);
+  if (mine !== pages) return;
+  $("sentences").replaceChildren(...results.map(({ text }) => {
     const line = document.createElement("li");
-    const number = document.createElement("b");
-    number.textContent = score.toFixed(2);
-    if (before) number.title = `was ${before}`;
-    line.append(number, questionLink(text));
+    const link = document.createElement("a");
+    link.href = addressOf({ index: state.index, q: text });
+    link.textContent = text;
+    line.append(link);
     return line;
-  });
-  $("sentences").replaceChildren(...lines);
+  }));
 }
 
-function addressOf(text) {
-  const asked = new URLSearchParams({ q: text });
-  if (conditions.length) asked.set("where", conditions.join(" "));
-  if (rerank.checked) asked.set("rerank", 1);
-  return `./?${asked}`;
+function showChips(state, parts) {
+  const own = given?.file ? [] : parts;
+  const conditions = conditionsOf(state.where);
+  $("chips").replaceChildren(
+    ...(own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => go({ q: withoutPart(own, i) })))),
+    ...(state.near ? [chip(t("near"), () => go({ near: null }))] : []),
+    ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
+  );
+  $("chips").hidden = !$("chips").childElementCount;
 }
 
-function questionLink(text) {
-  const link = document.createElement("a");
-  link.href = addressOf(text);
-  link.textContent = text;
-  link.addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    goTo(text);
-  });
-  return link;
+// The years of all photos, to jump to; not where something is searched.
+async function showYears(state, mine) {
+  const isWanted = !state.q && !given && !state.near && !state.where;
+  $("years").hidden = true;
+  if (!isWanted) return;
+  const counts = new Map();
+  for (const { month, images } of await api.months("", mine.leaving.signal)) {
+    counts.set(month.slice(0, 4), (counts.get(month.slice(0, 4)) ?? 0) + images);
+  }
+  if (mine !== pages || counts.size < 2) return;
+  $("years").replaceChildren(...[...counts].map(([year, images]) => {
+    const link = document.createElement("a");
+    link.href = addressOf({ index: state.index, where: `taken:${year}` });
+    link.textContent = year;
+    link.title = t("images", { count: images });
+    return link;
+  }));
+  $("years").hidden = false;
 }
 
 function say(title, text, retry = false) {
@@ -180,111 +239,93 @@ function say(title, text, retry = false) {
   $("message").hidden = false;
 }
 
-function fail(failure, retry = true) {
-  gallery.show([]);
-  showSentences([]);
-  if (question) showChips([], null);
+function fail(failure) {
+  viewer.close();
+  gallery.clear();
   $("status").textContent = "";
-  $("more").hidden = true;
-  say("That did not work", failure.message, retry);
+  $("scores").hidden = true;
+  say(t("failed"), failure.message, failure.status === undefined || failure.status >= 500);
 }
 
-function goTo(text) {
-  history.pushState(null, "", addressOf(text));
-  askWith({ sentence: text });
-}
-
-function takeFile(file) {
+async function takeFile(file) {
   if (!file) return;
-  if (location.search) history.pushState(null, "", "./");
-  askWith({ file });
-}
-
-function fromAddress() {
-  const asked = new URLSearchParams(location.search);
-  const text = asked.get("q")?.trim();
-  rerank.checked = asked.has("rerank");
-  conditions = asked.get("where")?.match(CONDITION) ?? [];
-  if ($("viewer").open) $("viewer").close();
-  if (text) {
-    askWith({ sentence: text });
+  if (!files.mayBeImage(file)) {
+    pages.leave();
+    fail(Object.assign(new Error(t("notAnImage", { name: file.name })), { status: 422 }));
     return;
   }
-  asking.abort();
-  question = null;
-  gallery.show([]);
-  document.title = "seesay";
-  document.body.classList.add("welcome");
-  for (const id of ["given", "message", "more", "asked"]) $(id).hidden = true;
-  sentence.value = "";
-  sentence.focus();
+  go({ image: await files.keep(file), q: null, near: null, view: null });
 }
 
-async function greet() {
-  $("examples").replaceChildren(
-    ...EXAMPLES.map((text) => {
-      const item = document.createElement("li");
-      item.append(questionLink(text));
-      return item;
-    }),
-  );
+// What is served by the index that the address names.
+async function look(state) {
+  api.use(state.index);
   try {
-    const holds = await api.status();
-    const images = holds.images === 1 ? "1 image" : `${count.format(holds.images)} images`;
-    $("about").textContent = `${images}, searched by sentence or by image. Drop one anywhere.`;
-    $("not-read").textContent = holds.not_read.length ? `Not read: ${holds.not_read.join("; ")}.` : "";
-    for (const id of ["point", "point-given"]) $(id).hidden = !holds.grounding;
-    $("rerank-switch").hidden = !holds.reranking;
-    return holds;
+    served = panel.take(await api.indexes()) ?? {};
   } catch (failure) {
-    $("about").textContent = failure.message;
-    return {};
+    served = {};
+    fail(failure);
   }
+  $("point").hidden = !served.grounding;
+  $("rerank-switch").hidden = !served.reranking;
+}
+
+function showScores(wanted) {
+  localStorage.setItem(SCORES, wanted ? "1" : "");
+  document.body.classList.toggle("scored", wanted);
+  $("scores").setAttribute("aria-pressed", wanted);
 }
 
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  const text = sentence.value.trim();
-  if (question?.file) askWith({ file: question.file, sentence: text });
-  else if (text) goTo(text);
+  go({ q: $("sentence").value.trim() || null, near: null, view: null });
 });
 $("filter").addEventListener("submit", (event) => {
   event.preventDefault();
-  const added = $("where").value.match(CONDITION) ?? [];
+  const all = [...conditionsOf(read().where), ...conditionsOf($("where").value)];
   $("where").value = "";
-  if (added.length) filterBy([...new Set([...conditions, ...added])]);
+  go({ where: [...new Set(all)].join(" ") || null, near: null });
 });
-rerank.addEventListener("change", () => {
-  if (question?.file) askWith(question);
-  else if (question) goTo(question.sentence);
-});
+$("rerank").addEventListener("change", () => go({ rerank: $("rerank").checked ? "1" : null }));
+$("scores").addEventListener("click", () => showScores(!document.body.classList.contains("scored")));
 $("choose").addEventListener("click", () => $("file").click());
 $("file").addEventListener("change", (event) => {
   takeFile(event.target.files[0]);
   event.target.value = "";
 });
 $("point-given").addEventListener("click", () => {
-  const { src } = $("given-image");
-  viewer.open([{ file: question.file, path: $("given-name").textContent, image: src, thumbnail: src }], 0);
+  viewer.show({ file: given.file, path: given.name, source: given.source });
   viewer.pointer.input.focus();
 });
-$("more").addEventListener("click", () => askWith(question, MOST));
-$("message").querySelector("button").addEventListener("click", () => question && askWith(question));
-addEventListener("popstate", fromAddress);
+$("message").querySelector("button").addEventListener("click", () => render(true));
+$("open-panel").addEventListener("click", () => panel.open().catch((failure) => ($("counts").textContent = failure.message)));
+addEventListener("statechange", () => render());
+addEventListener("languagechange", () => render(true));
+// Links within the page change its state rather than load it again.
+addEventListener("click", (event) => {
+  const link = event.target.closest("a[href]");
+  const isPlain = !event.defaultPrevented && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+  if (!link || !isPlain || link.download) return;
+  const there = new URL(link.href);
+  if (there.origin !== location.origin || there.pathname !== location.pathname) return;
+  event.preventDefault();
+  const next = Object.fromEntries(Object.keys(read()).map((name) => [name, there.searchParams.get(name)]));
+  go(link.classList.contains("mark") ? { ...next, index: read().index } : next);
+});
 
-sentence.addEventListener("keydown", (event) => {
+$("sentence").addEventListener("keydown", (event) => {
   if (event.key === "ArrowDown" && gallery.images.length) {
     event.preventDefault();
     gallery.focus(0);
   } else if (event.key === "Escape") {
-    if (sentence.value) sentence.value = "";
-    else sentence.blur();
+    if ($("sentence").value) $("sentence").value = "";
+    else $("sentence").blur();
   }
 });
 addEventListener("keydown", (event) => {
-  const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-  const field = $("viewer").open ? viewer.pointer.input : sentence;
-  if (event.key === "/" && plain && event.target !== field) {
+  const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
+  const field = $("viewer").open ? viewer.pointer.input : $("sentence");
+  if (event.key === "/" && isPlain && !event.target.matches("input")) {
     event.preventDefault();
     field.focus();
     field.select();
@@ -305,7 +346,6 @@ addEventListener("drop", (event) => {
   dragging(0);
   if (!holdsFiles(event)) return;
   event.preventDefault();
-  if ($("viewer").open) $("viewer").close();
   takeFile(event.dataTransfer.files[0]);
 });
 addEventListener("paste", (event) => {
@@ -313,5 +353,6 @@ addEventListener("paste", (event) => {
   if (file) takeFile(file);
 });
 
-const served = greet();
-fromAddress();
+translate();
+showScores(localStorage.getItem(SCORES) === "1");
+render(true);

@@ -1,7 +1,14 @@
-// A justified gallery: rows of equal height that fill the width, each image at its own aspect ratio.
+// A justified gallery: rows of equal height that fill the width, each image at its own shape. Only rows near the window
+// are in the document, so that a hundred thousand images scroll like a hundred.
 
 import { thumbnailOf } from "./api.js";
+import { t } from "./words.js";
 
+const NEAR = 1.5; // windows above and below in which rows are drawn
+const HEADING = 52; // pixels
+const GAP = 8;
+
+// Splits images into rows: { height, widths } in pixels. Only the last row may be left unfilled.
 export function rows(ratios, width, target, gap) {
   const result = [];
   let row = [];
@@ -11,129 +18,255 @@ export function rows(ratios, width, target, gap) {
     sum += ratio;
     const room = width - gap * (row.length - 1);
     if (sum * target >= room) {
-      result.push({ height: room / sum, ratios: row });
+      result.push({ height: room / sum, widths: row.map((each) => (each * room) / sum) });
       row = [];
       sum = 0;
     }
   }
-  if (row.length) result.push({ height: target, ratios: row }); // the last row is not stretched
+  if (row.length) result.push({ height: target, widths: row.map((each) => each * target) });
   return result;
 }
 
-// The score, and where the image stood before it was re-ranked.
-export function scoreOf({ score, shortlist_rank: before }, digits) {
-  return score.toFixed(digits) + (before ? ` · was ${before}` : "");
-}
+const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.4), 3.5);
 
-function line(text) {
-  const heading = document.createElement("h2");
-  heading.className = "line";
-  heading.textContent = text;
-  return heading;
+export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
+  return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("was", { rank: before })}` : "");
 }
 
 export class Gallery {
-  constructor(element, onOpen) {
+  // `linkOf(image)`, `isPicked(image)`, `onOpen(i)`, `onPick(i, toThere)`, `onEnd()` when more images are needed.
+  constructor(element, options) {
+    Object.assign(this, options);
     this.element = element;
-    this.images = [];
-    this.onOpen = onOpen;
+    this.clear();
     new ResizeObserver(() => this.layout()).observe(element);
+    addEventListener("scroll", () => this.draw(), { passive: true });
     element.addEventListener("keydown", (event) => this.onKey(event));
-    element.addEventListener("focusin", (event) => this.makeTabStop(event.target.closest(".tile")));
+    element.addEventListener("click", (event) => this.onClick(event));
+    element.addEventListener("focusin", (event) => {
+      const tile = event.target.closest(".tile");
+      if (tile) this.makeTabStop(Number(tile.dataset.i));
+    });
   }
 
-  show(images) {
-    this.images = images;
-    this.element.replaceChildren(...images.map((image, i) => this.tile(image, i)));
-    const hardly = this.tiles.filter((_, i) => images[i].fits === false);
-    hardly[0]?.before(line("These hardly fit"));
+  clear() {
+    this.images = [];
+    this.headingOf = () => null;
+    this.drawn?.forEach((tile) => tile.remove());
+    this.drawn = new Map();
+    this.at = 0; // the tab stop; arrows move within
     this.layout();
   }
 
-  get tiles() {
-    return [...this.element.querySelectorAll(".tile")];
-  }
-
-  focus(i) {
-    this.tiles[i]?.focus();
-  }
-
-  tile(image, i) {
-    const tile = document.createElement("button");
-    tile.type = "button";
-    tile.className = image.fits === false ? "tile hardly" : "tile";
-    tile.tabIndex = i === 0 ? 0 : -1; // one tab stop; arrows move within
-    tile.title = image.path;
-    const fits = scoreOf(image, 2);
-    tile.setAttribute("aria-label", `${image.path}, score ${fits}`);
-    const picture = document.createElement("img");
-    picture.loading = "lazy";
-    picture.decoding = "async";
-    picture.alt = "";
-    picture.addEventListener("error", () => tile.classList.add("gone"));
-    picture.src = thumbnailOf(image);
-    const score = document.createElement("span");
-    score.className = "score";
-    score.textContent = fits;
-    tile.append(picture, score);
-    tile.addEventListener("click", () => this.onOpen(i));
-    return tile;
+  // Shows images under headings: `headingOf(image, previous)` is a text or null.
+  show(images, headingOf = () => null) {
+    this.clear();
+    this.images = images;
+    this.headingOf = headingOf;
+    this.layout();
   }
 
   layout() {
     const width = Math.floor(this.element.clientWidth);
-    if (!width) return;
-    const gap = Number.parseFloat(getComputedStyle(this.element).columnGap) || 0;
-    const target = width < 640 ? 150 : 220;
-    const ratios = this.images.map((image) => Math.min(Math.max(image.width / image.height, 0.4), 3.5));
-    const tiles = this.tiles;
-    let i = 0;
-    const fitting = this.images.findIndex((image) => image.fits === false);
-    const parts = fitting < 0 ? [ratios] : [ratios.slice(0, fitting), ratios.slice(fitting)];
-    for (const row of parts.flatMap((part) => rows(part, width, target, gap))) {
-      for (const ratio of row.ratios) {
-        // Rounded down, so that rounding never pushes the last image of a row to the next.
-        tiles[i].style.width = `${Math.floor(ratio * row.height * 100) / 100}px`;
-        tiles[i].style.height = `${row.height}px`;
-        i += 1;
+    this.lines = []; // rows { top, height, from, widths } and headings { top, height, heading }
+    let [from, top] = [0, 0];
+    const fill = (to) => {
+      const target = width < 640 ? 150 : 220;
+      for (const row of rows(this.images.slice(from, to).map(shapeOf), width, target, GAP)) {
+        this.lines.push({ top, from, ...row });
+        top += row.height + GAP;
+        from += row.widths.length;
       }
+    };
+    for (let i = 0; width && i < this.images.length; i += 1) {
+      const heading = this.headingOf(this.images[i], this.images[i - 1]);
+      if (heading === null) continue;
+      fill(i);
+      this.lines.push({ top, height: HEADING, heading });
+      top += HEADING;
     }
+    if (width) fill(this.images.length);
+    this.element.style.height = `${Math.max(0, top - GAP)}px`;
+    this.element.querySelectorAll(".heading").forEach((heading) => heading.remove());
+    this.headings = new Map();
+    this.draw();
   }
 
-  makeTabStop(tile) {
-    if (!tile) return;
-    for (const other of this.tiles) other.tabIndex = other === tile ? 0 : -1;
+  // The lines between two heights.
+  between(from, to) {
+    let [low, high] = [0, this.lines.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.lines[middle].top + this.lines[middle].height < from) low = middle + 1;
+      else high = middle;
+    }
+    const found = [];
+    for (let i = low; i < this.lines.length && this.lines[i].top <= to; i += 1) found.push(this.lines[i]);
+    return found;
+  }
+
+  draw() {
+    const above = -this.element.getBoundingClientRect().top;
+    const lines = this.between(above - NEAR * innerHeight, above + (1 + NEAR) * innerHeight);
+    const focused = document.activeElement?.closest?.(".tile");
+    const left = new Map(this.drawn);
+    const headings = new Map(this.headings);
+    let next = null; // in the document: who cannot see the page hears it in this order
+    for (const line of lines.reverse()) {
+      if (line.heading !== undefined) {
+        if (!headings.delete(line.top)) this.headings.set(line.top, this.drawHeading(line, next));
+        next = this.headings.get(line.top);
+        continue;
+      }
+      let x = line.widths.reduce((sum, width) => sum + width + GAP, 0);
+      for (let j = line.widths.length - 1; j >= 0; j -= 1) {
+        const i = line.from + j;
+        const tile = this.drawn.get(i) ?? this.drawTile(i, next);
+        left.delete(i);
+        x -= line.widths[j] + GAP;
+        // Rounded down, so that rounding never makes the document wider than the window.
+        tile.style.width = `${Math.floor(line.widths[j] * 100) / 100}px`;
+        tile.style.height = `${line.height}px`;
+        tile.style.transform = `translate(${x}px, ${line.top}px)`;
+        next = tile;
+      }
+    }
+    for (const [i, tile] of left) {
+      if (tile === focused) continue; // removing it would lose the place of who uses the keyboard
+      tile.remove();
+      this.drawn.delete(i);
+    }
+    for (const [top, heading] of headings) {
+      heading.remove();
+      this.headings.delete(top);
+    }
+    const last = this.lines.at(-1);
+    if (this.images.length && last && above + 3 * innerHeight > last.top) this.onEnd();
+  }
+
+  drawHeading({ heading, top }, next) {
+    const element = document.createElement("h2");
+    element.className = "heading";
+    element.textContent = heading;
+    element.style.transform = `translateY(${top}px)`;
+    this.element.insertBefore(element, next);
+    return element;
+  }
+
+  drawTile(i, next) {
+    const image = this.images[i];
+    const tile = document.createElement("div");
+    tile.className = "tile";
+    tile.dataset.i = i;
+    const link = document.createElement("a");
+    link.href = this.linkOf(image);
+    link.tabIndex = i === this.at ? 0 : -1;
+    link.title = image.path;
+    const picture = document.createElement("img");
+    picture.decoding = "async";
+    picture.alt = image.path;
+    picture.addEventListener("error", () => tile.classList.add("gone"));
+    picture.src = thumbnailOf(image);
+    link.append(picture);
+    tile.append(link, this.pickButton(image));
+    tile.dataset.gone = t("gone");
+    if (image.score !== undefined) {
+      const score = document.createElement("span");
+      score.className = "score";
+      score.textContent = scoreOf(image);
+      tile.append(score);
+    }
+    tile.classList.toggle("hardly", image.fits === false);
+    this.element.insertBefore(tile, next);
+    this.drawn.set(i, tile);
+    this.markPicked(tile, image);
+    return tile;
+  }
+
+  pickButton(image) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "pick";
+    button.tabIndex = -1; // the key x does the same
+    button.setAttribute("aria-label", t("select", { path: image.path }));
+    return button;
+  }
+
+  markPicked(tile, image) {
+    const picked = this.isPicked(image);
+    tile.classList.toggle("picked", picked);
+    tile.querySelector(".pick").setAttribute("aria-pressed", picked);
+  }
+
+  // Shows anew which images are selected.
+  refresh() {
+    for (const [i, tile] of this.drawn) this.markPicked(tile, this.images[i]);
+  }
+
+  lineOf(i) {
+    return this.lines.findIndex((line) => line.from <= i && i < line.from + line.widths.length);
+  }
+
+  focus(i) {
+    const line = this.lines[this.lineOf(i)];
+    if (!line) return;
+    const top = this.element.getBoundingClientRect().top + line.top;
+    if (top < 90 || top + line.height > innerHeight - 90) scrollBy({ top: top - innerHeight / 3, behavior: "instant" });
+    this.draw();
+    this.drawn.get(i)?.querySelector("a").focus({ preventScroll: true });
+  }
+
+  makeTabStop(i) {
+    for (const other of [this.at, i]) {
+      const link = this.drawn.get(other)?.querySelector("a");
+      if (link) link.tabIndex = other === i ? 0 : -1;
+    }
+    this.at = i;
+  }
+
+  onClick(event) {
+    const tile = event.target.closest(".tile");
+    if (!tile || event.ctrlKey || event.metaKey) return;
+    const i = Number(tile.dataset.i);
+    if (event.target.closest(".pick")) {
+      this.onPick(i, event.shiftKey);
+    } else if (!event.shiftKey) {
+      event.preventDefault();
+      this.onOpen(i);
+    }
   }
 
   onKey(event) {
-    const tiles = this.tiles;
-    const i = tiles.indexOf(event.target);
+    const tile = event.target.closest(".tile");
+    if (!tile || event.ctrlKey || event.metaKey || event.altKey) return;
+    const i = Number(tile.dataset.i);
+    if (event.key === "x") {
+      this.onPick(i, event.shiftKey);
+      return;
+    }
     const to = {
       ArrowLeft: () => i - 1,
       ArrowRight: () => i + 1,
-      ArrowUp: () => this.above(tiles, i, -1),
-      ArrowDown: () => this.above(tiles, i, 1),
+      ArrowUp: () => this.beside(i, -1),
+      ArrowDown: () => this.beside(i, 1),
       Home: () => 0,
-      End: () => tiles.length - 1,
+      End: () => this.images.length - 1,
     }[event.key]?.();
-    if (to === undefined || !tiles[to]) return;
+    if (to === undefined || !this.images[to]) return;
     event.preventDefault();
-    tiles[to].focus();
+    this.focus(to);
   }
 
-  above(tiles, i, direction) {
-    const here = tiles[i].getBoundingClientRect();
-    const middle = here.left + here.width / 2;
-    let best = -1;
-    let bestDistance = Infinity;
-    for (let j = i + direction; tiles[j]; j += direction) {
-      const there = tiles[j].getBoundingClientRect();
-      const rowsAway = Math.round(Math.abs(there.top - here.top));
-      if (rowsAway < 2) continue;
-      if (best >= 0 && Math.abs(there.top - tiles[best].getBoundingClientRect().top) > 2) break;
-      const distance = Math.abs(there.left + there.width / 2 - middle);
-      if (distance < bestDistance) [best, bestDistance] = [j, distance];
-    }
-    return best;
+  // The image of the row above (-1) or below (1) whose middle is nearest.
+  beside(i, direction) {
+    let at = this.lineOf(i);
+    const middleOf = (line, j) => line.widths.slice(0, j).reduce((sum, width) => sum + width + GAP, line.widths[j] / 2);
+    const here = middleOf(this.lines[at], i - this.lines[at].from);
+    do at += direction;
+    while (this.lines[at]?.heading !== undefined);
+    const line = this.lines[at];
+    if (!line) return -1;
+    const distances = line.widths.map((_, j) => Math.abs(middleOf(line, j) - here));
+    return line.from + distances.indexOf(Math.min(...distances));
   }
 }

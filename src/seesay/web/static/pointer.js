@@ -1,6 +1,7 @@
 // What a sentence names in the large image: its phrases and their boxes, a colour each.
 
 import * as api from "./api.js";
+import { t } from "./words.js";
 
 export class Pointer {
   constructor(figure) {
@@ -52,7 +53,7 @@ export class Pointer {
     this.clear();
     if (!this.sentence || this.form.hidden) return;
     const [mine, sentence] = [(this.asking = new AbortController()), this.sentence];
-    const slow = setTimeout(() => (this.told.textContent = "Looking…"), 150);
+    const slow = setTimeout(() => (this.told.textContent = t("lookingAt")), 150);
     try {
       this.answer(await api.ground(this.image, sentence, mine.signal), sentence);
     } catch (failure) {
@@ -81,7 +82,7 @@ export class Pointer {
       const mark = document.createElement("mark");
       mark.textContent = letters.slice(phrase.start, phrase.end).join("");
       mark.classList.toggle("unknown", !phrase.known);
-      mark.title = phrase.known ? `score ${phrase.boxes[0]?.score.toFixed(2)}` : "no word of it is known";
+      mark.title = phrase.known ? `${t("score")} ${phrase.boxes[0]?.score.toFixed(2)}` : t("unknownPhrase");
       mark.tabIndex = 0;
       mark.dataset.phrase = i;
       mark.style.setProperty("--phrase", phrase.colour);

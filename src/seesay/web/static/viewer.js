@@ -1,70 +1,154 @@
-// One image, large, in a dialog: the browser keeps focus inside and closes it with Esc.
+// One image, large, in a dialog: the browser keeps the focus inside. The address says which image it is.
 
-import { originalOf, thumbnailOf } from "./api.js";
+import * as api from "./api.js";
 import { scoreOf } from "./gallery.js";
 import { Pointer } from "./pointer.js";
+import { addressOf, go, leaveView, read } from "./state.js";
+import { language, t } from "./words.js";
+import { Zoom } from "./zoom.js";
 
 export class Viewer {
-  constructor(dialog, { onSimilar, onClose }) {
-    this.dialog = dialog;
-    this.picture = dialog.querySelector("figure img");
-    this.path = dialog.querySelector("#viewer-path");
-    this.pointer = new Pointer(dialog.querySelector("figure"));
-    this.facts = dialog.querySelector("#viewer-facts");
-    this.images = [];
-    this.at = 0;
+  // `imagesNow()` returns the images among which one goes on; `onClose(image)` when it is closed.
+  constructor(dialog, { imagesNow, onClose }) {
+    Object.assign(this, { dialog, imagesNow, onClose });
+    const find = (selector) => dialog.querySelector(selector);
+    this.picture = find("figure img");
+    this.path = find("#viewer-path");
+    this.facts = find("#viewer-facts");
+    this.details = find("#details");
+    this.pointer = new Pointer(find("figure"));
+    this.zoom = new Zoom(find("figure"), this.picture, {
+      onSwipe: (direction) => (direction ? this.step(direction) : this.leave()),
+      onChange: () => this.pointer.layout(),
+    });
+    this.image = null;
+    this.asking = new AbortController();
     this.actions = {
-      previous: () => this.go(this.at - 1),
-      next: () => this.go(this.at + 1),
-      close: () => dialog.close(),
-      similar: () => {
-        const image = this.images[this.at];
-        dialog.close();
-        onSimilar(image);
-      },
+      previous: () => this.step(-1),
+      next: () => this.step(1),
+      close: () => this.leave(),
+      similar: () => go({ q: `id:${this.image.id}`, image: null, near: null, where: null, view: null }),
+      details: () => this.showDetails(this.details.hidden),
+      path: () => this.copy(this.image.path),
+      link: () => this.copy(new URL(addressOf({ index: read().index, view: this.image.id }), location.href).href),
     };
     dialog.addEventListener("click", (event) => this.onClick(event));
-    dialog.addEventListener("keydown", (event) => {
-      if (event.target.matches("input")) return;
-      const action = { ArrowLeft: "previous", ArrowRight: "next" }[event.key];
-      if (action) this.actions[action]();
-    });
-    dialog.addEventListener("close", () => {
-      this.pointer.clear();
-      onClose(this.at);
+    dialog.addEventListener("keydown", (event) => this.onKey(event));
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault(); // Esc goes back in the history, which closes it
+      this.leave();
     });
   }
 
-  open(images, at, sentence) {
-    this.images = images;
-    this.pointer.start(sentence);
-    this.go(at);
-    this.dialog.showModal();
-    this.dialog.querySelector('[data-do="close"]').focus();
+  leave() {
+    if (this.image.file) this.close(); // has no address of its own
+    else leaveView();
   }
 
-  go(at) {
-    const image = this.images[at];
-    if (!image) return;
-    this.at = at;
-    // Formats that browsers do not show (TIFF, JPEG 2000) have a thumbnail all the same.
+  // Shows an image of the index, { id, path, width, height }, or a file, { file, path, source }.
+  show(image, sentence) {
+    if (!this.dialog.open) {
+      this.pointer.start(sentence);
+      this.dialog.showModal();
+      this.dialog.querySelector('[data-do="close"]').focus();
+    }
+    this.image = image;
+    this.zoom.reset();
     this.picture.onerror = () => {
-      this.picture.onerror = null;
-      this.picture.src = thumbnailOf(image);
+      this.picture.onerror = null; // formats that browsers do not show have a thumbnail all the same
+      if (!image.file) this.picture.src = api.thumbnailOf(image);
     };
-    this.picture.src = originalOf(image);
+    this.picture.src = image.file ? image.source : api.originalOf(image);
     this.picture.alt = image.path;
     this.path.textContent = image.path;
-    this.facts.textContent = image.file ? "" : `${image.width} × ${image.height} · score ${scoreOf(image, 3)}`;
-    this.dialog.querySelector('[data-do="similar"]').hidden = Boolean(image.file);
+    this.facts.textContent = image.width ? `${image.width} × ${image.height}` : "";
+    for (const button of this.dialog.querySelectorAll("[data-of-index]")) button.hidden = Boolean(image.file);
+    const download = this.dialog.querySelector('[data-do="download"]');
+    download.href = image.file ? image.source : api.originalOf(image);
+    download.download = image.path.split("/").at(-1);
+    this.showNeighbours();
     this.pointer.show(image);
-    this.dialog.querySelector('[data-do="previous"]').disabled = at === 0;
-    this.dialog.querySelector('[data-do="next"]').disabled = at === this.images.length - 1;
+    this.showDetails(!this.details.hidden);
+  }
+
+  // More images may have come, or the image may be among them by now.
+  showNeighbours() {
+    const [images, at] = this.place();
+    this.dialog.querySelector('[data-do="previous"]').disabled = at <= 0;
+    this.dialog.querySelector('[data-do="next"]').disabled = at < 0 || at >= images.length - 1;
+  }
+
+  place() {
+    const images = this.imagesNow();
+    return [images, images.findIndex((each) => each.id === this.image?.id)];
+  }
+
+  step(by) {
+    const [images, at] = this.place();
+    const there = at < 0 ? undefined : images[at + by];
+    if (there) go({ view: there.id }, { replace: true });
+  }
+
+  close() {
+    if (!this.dialog.open) return;
+    this.asking.abort();
+    this.pointer.clear();
+    this.dialog.close();
+    this.onClose(this.image);
+  }
+
+  async showDetails(wanted) {
+    this.asking.abort();
+    this.details.hidden = !wanted || Boolean(this.image.file);
+    this.dialog.querySelector('[data-do="details"]').setAttribute("aria-expanded", !this.details.hidden);
+    if (this.details.hidden) return;
+    this.asking = new AbortController();
+    try {
+      const known = await api.facts(this.image.id, this.asking.signal);
+      const { taken, ...others } = known.facts;
+      const date = new Intl.DateTimeFormat(language(), { dateStyle: "long", timeStyle: "short" });
+      const size = new Intl.NumberFormat(language(), { maximumFractionDigits: 1 });
+      this.list([
+        ["file", known.path],
+        ["taken", taken && date.format(new Date(taken))],
+        ["size", `${known.width} × ${known.height}, ${size.format(known.bytes / 1e6)} MB`],
+        ...Object.entries(others),
+        ["score", scoreOf(this.image, 3)],
+      ]);
+    } catch (failure) {
+      if (failure.name !== "AbortError") this.list([["file", failure.message]]);
+    }
+  }
+
+  list(facts) {
+    const shown = facts.filter(([, value]) => value).map(([name, value]) => {
+      const [term, text] = [document.createElement("dt"), document.createElement("dd")];
+      term.textContent = t(name);
+      text.textContent = value;
+      return [term, text];
+    });
+    this.details.replaceChildren(...shown.flat());
+  }
+
+  async copy(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      this.facts.textContent = t("copied");
+    } catch {
+      this.facts.textContent = text; // without HTTPS browsers let nobody write to the clipboard
+    }
+  }
+
+  onKey(event) {
+    if (event.target.matches("input") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const keys = { ArrowLeft: "previous", ArrowRight: "next", i: "details" };
+    if (keys[event.key]) this.actions[keys[event.key]]();
+    else if (event.key === "+" || event.key === "-") this.zoom.step(event.key === "+" ? 1.5 : 1 / 1.5);
   }
 
   onClick(event) {
-    const button = event.target.closest("[data-do]");
+    const button = event.target.closest("button[data-do]");
     if (button) this.actions[button.dataset.do]();
-    else if (event.target.matches("dialog, figure, nav")) this.dialog.close();
+    else if (event.target.matches("dialog, figure, nav")) this.leave();
   }
 }

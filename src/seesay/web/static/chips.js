@@ -1,0 +1,24 @@
+// The parts of a query and the conditions of a filter, as chips that can be taken away.
+
+import { t } from "./words.js";
+
+const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
+
+export const conditionsOf = (where) => where?.match(CONDITION) ?? [];
+
+// The query without its i-th part.
+export function withoutPart(parts, i) {
+  const others = parts.filter((_, j) => j !== i).map(({ text }) => text);
+  return others.join(" ").replace(/^\+ /, "");
+}
+
+export function chip(text, onRemove) {
+  const item = document.createElement("li");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.textContent = `${text} ×`;
+  button.setAttribute("aria-label", t("without", { text }));
+  button.addEventListener("click", onRemove);
+  item.append(button);
+  return item;
+}

@@ -1,0 +1,56 @@
+// Dropped files, kept by this browser for as long as their address may be opened again.
+
+const KEPT = 20;
+const UPLOAD_BYTES = 20 * 2 ** 20;
+const SIDE = 1024; // pixels of the longer side to which larger files are reduced
+
+function request(mode, work) {
+  return new Promise((done, failed) => {
+    const opening = indexedDB.open("seesay", 1);
+    opening.onupgradeneeded = () => opening.result.createObjectStore("files");
+    opening.onerror = () => failed(opening.error);
+    opening.onsuccess = () => {
+      const transaction = opening.result.transaction("files", mode);
+      const asked = work(transaction.objectStore("files"));
+      transaction.oncomplete = () => {
+        opening.result.close();
+        done(asked.result);
+      };
+      transaction.onerror = () => failed(transaction.error);
+    };
+  });
+}
+
+const remembered = new Map(); // where the browser keeps nothing, at least until the page is left
+
+// Returns the key of a file. Keys grow with time, so that the oldest files are dropped first.
+export async function keep(file) {
+  const key = Date.now().toString(36) + Math.random().toString(36).slice(2, 8);
+  remembered.set(key, file);
+  try {
+    await request("readwrite", (store) => store.put(file, key));
+    const keys = await request("readonly", (store) => store.getAllKeys());
+    for (const old of keys.sort().slice(0, -KEPT)) await request("readwrite", (store) => store.delete(old));
+  } catch {
+    // A private window may keep nothing.
+  }
+  return key;
+}
+
+export async function find(key) {
+  if (remembered.has(key)) return remembered.get(key);
+  return (await request("readonly", (store) => store.get(key)).catch(() => null)) ?? null;
+}
+
+export const mayBeImage = (file) => !file.type || file.type.startsWith("image/");
+
+// A file that the server takes: one that is too large is drawn smaller, which search does with it anyway.
+export async function sendable(file) {
+  if (file.size <= UPLOAD_BYTES) return file;
+  const picture = await createImageBitmap(file);
+  const scale = Math.min(1, SIDE / Math.max(picture.width, picture.height));
+  const canvas = new OffscreenCanvas(Math.round(picture.width * scale), Math.round(picture.height * scale));
+  canvas.getContext("2d").drawImage(picture, 0, 0, canvas.width, canvas.height);
+  picture.close();
+  return new File([await canvas.convertToBlob({ type: "image/jpeg", quality: 0.92 })], file.name);
+}

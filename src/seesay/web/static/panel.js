@@ -1,0 +1,96 @@
+// What is served: which index, how many images, its update, the files that could not be read, the language.
+
+import * as api from "./api.js";
+import { go, read } from "./state.js";
+import { language, LANGUAGES, number, speak, t } from "./words.js";
+
+const OFTEN = 700; // milliseconds between looks at an update
+
+export class Panel {
+  constructor(dialog, { onUpdated }) {
+    this.dialog = dialog;
+    this.onUpdated = onUpdated;
+    this.status = null;
+    const find = (selector) => dialog.querySelector(selector);
+    [this.choice, this.counts, this.start] = [find("#index"), find("#counts"), find("#update")];
+    [this.progress, this.how, this.faults] = [find("progress"), find("#update-state"), find("#faults")];
+    this.languages = find("#language");
+    this.languages.append(...Object.entries(LANGUAGES).map(([code, name]) => new Option(name, code)));
+    this.languages.addEventListener("change", () => speak(this.languages.value));
+    this.choice.addEventListener("change", () => {
+      go({ index: this.choice.value, q: null, image: null, near: null, where: null, view: null });
+      dialog.close();
+    });
+    this.start.addEventListener("click", () => this.update());
+    find("#near").addEventListener("click", () => {
+      dialog.close();
+      go({ near: "1", q: null, image: null, where: null, view: null });
+    });
+    find('[data-do="close"]').addEventListener("click", () => dialog.close());
+    dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+  }
+
+  // Takes what is served; returns the index that the address names, or the first.
+  take(indexes) {
+    this.choice.replaceChildren(...indexes.map(({ name }) => new Option(name, name)));
+    this.choice.parentElement.hidden = indexes.length < 2;
+    this.status = indexes.find(({ name }) => name === read().index) ?? indexes[0];
+    return this.status;
+  }
+
+  async open() {
+    this.dialog.showModal();
+    this.languages.value = language();
+    this.take(await api.indexes());
+    this.choice.value = this.status.name;
+    const { images, sentences, not_read: notRead } = this.status;
+    const facts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null, ...notRead];
+    this.counts.textContent = facts.filter(Boolean).join(" · ");
+    this.start.hidden = !this.status.updating;
+    const [faults] = await Promise.all([api.faults(), this.follow()]);
+    this.listFaults(faults);
+  }
+
+  listFaults(faults) {
+    this.faults.parentElement.hidden = faults.length === 0;
+    this.faults.parentElement.querySelector("summary").textContent = t("faults", { count: faults.length });
+    this.faults.replaceChildren(...faults.map(({ path, reason }) => {
+      const line = document.createElement("li");
+      line.textContent = `${path}: ${reason}`;
+      return line;
+    }));
+  }
+
+  async update() {
+    try {
+      await api.update();
+      await this.follow();
+    } catch (failure) {
+      this.how.textContent = failure.message;
+    }
+  }
+
+  // Shows how far an update is, until it has ended.
+  async follow() {
+    let followed = false;
+    for (;;) {
+      const { running, done, total, added, deleted, error, seconds } = await api.updateState();
+      this.start.disabled = running;
+      this.progress.hidden = !running;
+      if (!running) {
+        const ended = seconds === null ? "" : t("updated", { added: number(added), deleted: number(deleted) });
+        this.how.textContent = error ?? ended;
+        if (followed) {
+          this.onUpdated();
+          this.listFaults(await api.faults());
+        }
+        return;
+      }
+      followed = true;
+      if (total) [this.progress.value, this.progress.max] = [done, total];
+      else this.progress.removeAttribute("value");
+      this.how.textContent = total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
+      await new Promise((later) => setTimeout(later, OFTEN));
+    }
+  }
+}

@@ -1,0 +1,67 @@
+// Images that are selected: kept by their ids, listed and downloaded together.
+
+import { archiveOf } from "./api.js";
+import { t } from "./words.js";
+
+const MOST_ZIPPED = 500;
+
+export class Selection {
+  constructor(bar, { onChange }) {
+    this.bar = bar;
+    this.onChange = onChange;
+    this.images = new Map();
+    this.last = null;
+    bar.querySelector('[data-do="list"]').addEventListener("click", () => this.downloadList());
+    bar.querySelector('[data-do="clear"]').addEventListener("click", () => this.clear());
+    bar.querySelector('[data-do="zip"]').addEventListener("click", () => {
+      save(archiveOf([...this.images.keys()]), "images.zip");
+    });
+  }
+
+  has({ id }) {
+    return this.images.has(id);
+  }
+
+  // Selects the i-th image or no longer; with `toThere` all from the last one that was selected.
+  pick(images, i, toThere) {
+    const image = images[i];
+    if (toThere && this.last !== null && images[this.last]) {
+      const [from, to] = [this.last, i].sort((a, b) => a - b);
+      for (const each of images.slice(from, to + 1)) this.images.set(each.id, each);
+    } else if (!this.images.delete(image.id)) {
+      this.images.set(image.id, image);
+    }
+    this.last = i;
+    this.show();
+  }
+
+  clear() {
+    this.images.clear();
+    this.last = null;
+    this.show();
+  }
+
+  show() {
+    const count = this.images.size;
+    this.bar.hidden = count === 0;
+    this.bar.querySelector("#selected").textContent = t("selected", { count });
+    const zip = this.bar.querySelector('[data-do="zip"]');
+    zip.disabled = count > MOST_ZIPPED;
+    zip.title = zip.disabled ? t("tooManyToZip", { count: MOST_ZIPPED }) : "";
+    this.onChange();
+  }
+
+  downloadList() {
+    const lines = [...this.images.values()].map(({ path }) => `${path}\n`);
+    const address = URL.createObjectURL(new Blob(lines, { type: "text/plain" }));
+    save(address, "images.txt");
+    setTimeout(() => URL.revokeObjectURL(address), 1000);
+  }
+}
+
+function save(address, name) {
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+}

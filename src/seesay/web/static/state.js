@@ -1,0 +1,34 @@
+// What the page shows, kept in its address: so that it survives a reload, Back and Forward work, and it can be linked to.
+//   q, where, rerank, index   the question        image   the key of a dropped file (files.js)
+//   near                      near-duplicates     view    the id of the image that is shown large
+
+const NAMES = ["index", "q", "image", "near", "where", "rerank", "view"];
+
+export function read() {
+  const given = new URLSearchParams(location.search);
+  return Object.fromEntries(NAMES.map((name) => [name, given.get(name)?.trim() || null]));
+}
+
+export function addressOf(state) {
+  const given = NAMES.filter((name) => state[name]).map((name) => [name, state[name]]);
+  return given.length ? `?${new URLSearchParams(given)}` : "./";
+}
+
+// Whether two states ask for the same images.
+export const sameQuestion = (a, b) => NAMES.every((name) => name === "view" || a?.[name] === b?.[name]);
+
+export function go(changes, { replace = false } = {}) {
+  const state = { ...read(), ...changes };
+  if (addressOf(state) === addressOf(read())) return;
+  const kept = replace ? history.state : { from: "page" };
+  history[replace ? "replaceState" : "pushState"](kept, "", addressOf(state));
+  dispatchEvent(new Event("statechange"));
+}
+
+// Leaves the large image as the browser's Back would; a page that was opened on it has nothing to go back to.
+export function leaveView() {
+  if (history.state?.from === "page") history.back();
+  else go({ view: null }, { replace: true });
+}
+
+addEventListener("popstate", () => dispatchEvent(new Event("statechange")));
