@@ -353,7 +353,11 @@ def test_an_internal_error_is_json_without_details(index_path: Path) -> None:
 
 def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
     static = Path(__file__).parents[2] / "src/seesay/web/static"
-    pages = [client.get(f"/static/{file.name}") for file in static.iterdir()]
+    pages = [
+        client.get(f"/static/{file.relative_to(static).as_posix()}")
+        for file in static.rglob("*")
+        if file.is_file()
+    ]
     pages += [client.get("/"), client.get("/docs")]
     for page in pages:
         assert page.status_code == 200

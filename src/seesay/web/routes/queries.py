@@ -72,7 +72,7 @@ async def search_with_images(
     limit: Limit = DEFAULT_LIMIT,
     where: Where = "",
 ) -> Images:
-    """Find the images that fit uploaded ones best, together with a query; further pages are GET's."""
+    """Find the images that fit uploaded ones best, together with a query; GET answers further pages."""
     if len(image) > MAX_UPLOADS:
         raise HTTPException(422, f"{len(image)} images; send at most {MAX_UPLOADS}.")
     with_uploads(q, [QueryImage(b"")] * len(image))  # checks the query before any is decoded

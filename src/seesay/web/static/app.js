@@ -1,7 +1,7 @@
 // The page: its address says what is asked (state.js), and what is asked decides what is shown.
 
 import * as api from "./api.js";
-import { chip, conditionsOf, withoutPart } from "./chips.js";
+import { chip, conditionsIn, withoutPart } from "./chips.js";
 import * as files from "./files.js";
 import { Gallery } from "./gallery.js";
 import { Pages } from "./pages.js";
@@ -149,7 +149,7 @@ function tell(state, { results, unknown_words: unknown, reranking, nothing_fits:
   const isLike = /^id:\d+$/.test(text ?? "");
   const facts = [];
   if (results.length === 0) {
-    if (conditionsOf(state.where).length) say(t("nothingPasses"), t("takeAway"));
+    if (conditionsIn(state.where).length) say(t("nothingPasses"), t("takeAway"));
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else say(t("empty"), t("emptyHint"));
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
@@ -202,7 +202,7 @@ async function describe(state, mine) {
 
 function showChips(state, parts) {
   const own = given?.file ? [] : parts;
-  const conditions = conditionsOf(state.where);
+  const conditions = conditionsIn(state.where);
   $("chips").replaceChildren(
     ...(own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => go({ q: withoutPart(own, i) })))),
     ...(state.near ? [chip(t("near"), () => go({ near: null }))] : []),
@@ -282,7 +282,7 @@ $("form").addEventListener("submit", (event) => {
 });
 $("filter").addEventListener("submit", (event) => {
   event.preventDefault();
-  const all = [...conditionsOf(read().where), ...conditionsOf($("where").value)];
+  const all = [...conditionsIn(read().where), ...conditionsIn($("where").value)];
   $("where").value = "";
   go({ where: [...new Set(all)].join(" ") || null, near: null });
 });

@@ -4,7 +4,7 @@ import { t } from "./words.js";
 
 const CONDITION = /\w+:(?:"[^"]*"|\S+)|\S+/g;
 
-export const conditionsOf = (where) => where?.match(CONDITION) ?? [];
+export const conditionsIn = (where) => where?.match(CONDITION) ?? [];
 
 // The query without its i-th part.
 export function withoutPart(parts, i) {

@@ -1,0 +1,27 @@
+// The page in German.
+
+export default {
+  describe: "Das Bild beschreiben (englisch)", sentence: "Satz, nach dem gesucht wird", withImage: "Mit einem Bild suchen",
+  start: "seesay, alle Fotos", about: "Über diese Fotos", rerank: "Neu ordnen", rerankHint: "Die besten Ergebnisse von einem zweiten, langsameren Modell ordnen lassen",
+  yours: "Ihr Bild", point: "Dinge darin zeigen", describing: "Sätze, die es beschreiben", asked: "Anfrage und Filter",
+  filter: "Filter: taken:2019 folder:italy", filterHint: "Filter, etwa taken:2019 folder:italy width:>3000", years: "Jahre",
+  gallery: "Bilder", scores: "Werte", retry: "Noch einmal", close: "Schließen", previous: "Voriges Bild", next: "Nächstes Bild",
+  similar: "Ähnliche suchen", details: "Details", download: "Herunterladen", copyPath: "Pfad kopieren", copyLink: "Link kopieren", copied: "Kopiert",
+  image: "Bild", naming: "Satz, der Dinge im Bild nennt", namingExample: "two dogs chase a red ball", pointAt: "Zeigen",
+  drop: "Bild loslassen, um ähnliche zu suchen", list: "Liste herunterladen", zip: "Als Zip herunterladen", clear: "Auswahl aufheben",
+  index: "Index", update: "Nach neuen Fotos sehen", near: "Fast gleiche Fotos zeigen", language: "Sprache",
+  file: "Datei", taken: "Aufgenommen", size: "Größe", camera: "Kamera", lens: "Objektiv", exposure: "Belichtung", aperture: "Blende", iso: "ISO",
+  focal: "Brennweite", score: "Wert",
+  unreachable: "Der Server ist nicht erreichbar. Läuft seesay serve noch?", answered: "Der Server antwortete mit {status}.",
+  was: "vorher {rank}", gone: "nicht mehr da", select: "{path} auswählen", selected: { one: "1 ausgewählt", other: "{count} ausgewählt" },
+  tooManyToZip: "Höchstens {count} Bilder kommen in ein Zip.", images: { one: "1 Bild", other: "{count} Bilder" },
+  sentences: { one: "1 Satz", other: "{count} Sätze" }, faults: { one: "1 Datei war nicht lesbar", other: "{count} Dateien waren nicht lesbar" },
+  updated: "Aktuell: {added} neu, {deleted} verschwunden.", updating: "{done} von {total} neuen Fotos", looking: "Der Ordner wird durchgesehen…",
+  bestFor: "Die besten zuerst für „{text}“", bestForBoth: "Die besten zuerst für Ihr Bild und „{text}“", likeYours: "Ihrem Bild am ähnlichsten", likeThis: "Diesem Foto am ähnlichsten",
+  nothingFits: "Nichts passt gut zu „{text}“.", hardly: "Diese passen kaum", unknown: "Unbekannt: {words}",
+  reranked: { one: "1 neu geordnet", other: "{count} neu geordnet" }, left: { one: "1 unlesbar, am Ende", other: "{count} unlesbar, am Ende" },
+  alike: { one: "1 Bild", other: "{count} fast gleiche" }, noneAlike: "Keine zwei Fotos sind fast gleich", noneAlikeHint: "Kopien und Serienaufnahmen stünden hier.",
+  nothingPasses: "Nichts erfüllt den Filter", takeAway: "Nehmen Sie eine Bedingung weg.", empty: "Noch keine Fotos", emptyHint: "Der Index enthält keine Bilder. Rufen Sie seesay index mit einem Fotoordner auf.",
+  failed: "Das ging nicht", notAnImage: "{name} ist kein Bild.", lost: "Dieser Browser hat das Bild nicht mehr. Ziehen Sie es noch einmal hierher.",
+  without: "{text} wegnehmen", lookingAt: "Suche…", unknownPhrase: "kein Wort davon ist bekannt",
+};

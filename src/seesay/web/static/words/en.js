@@ -1,0 +1,27 @@
+// The page in English.
+
+export default {
+  describe: "Describe the picture", sentence: "Sentence to search for", withImage: "Search with an image",
+  start: "seesay, all photos", about: "About these photos", rerank: "Re-rank", rerankHint: "Re-rank the best results with a second, slower matcher",
+  yours: "Your image", point: "Point at things in it", describing: "Sentences that describe it", asked: "Query and filter",
+  filter: "Filter: taken:2019 folder:italy", filterHint: "Filter, such as taken:2019 folder:italy width:>3000", years: "Years",
+  gallery: "Images", scores: "Scores", retry: "Try again", close: "Close", previous: "Previous image", next: "Next image",
+  similar: "Find similar", details: "Details", download: "Download", copyPath: "Copy path", copyLink: "Copy link", copied: "Copied",
+  image: "Image", naming: "Sentence that names things in the image", namingExample: "two dogs chase a red ball", pointAt: "Point",
+  drop: "Drop the image to find similar ones", list: "Download list", zip: "Download zip", clear: "Clear selection",
+  index: "Index", update: "Look for new photos", near: "Show near-duplicates", language: "Language",
+  file: "File", taken: "Taken", size: "Size", camera: "Camera", lens: "Lens", exposure: "Exposure", aperture: "Aperture", iso: "ISO",
+  focal: "Focal length", score: "Score",
+  unreachable: "The server cannot be reached. Is seesay serve still running?", answered: "The server answered {status}.",
+  was: "was {rank}", gone: "not there any more", select: "Select {path}", selected: { one: "1 selected", other: "{count} selected" },
+  tooManyToZip: "At most {count} images are put into a zip.", images: { one: "1 image", other: "{count} images" },
+  sentences: { one: "1 sentence", other: "{count} sentences" }, faults: { one: "1 file could not be read", other: "{count} files could not be read" },
+  updated: "Up to date: {added} new, {deleted} gone.", updating: "{done} of {total} new photos", looking: "Looking at the folder…",
+  bestFor: "Best first for “{text}”", bestForBoth: "Best first for your image and “{text}”", likeYours: "Most like your image", likeThis: "Most like this photo",
+  nothingFits: "Nothing fits “{text}” well.", hardly: "These hardly fit", unknown: "Not known: {words}",
+  reranked: { one: "1 re-ranked", other: "{count} re-ranked" }, left: { one: "1 unreadable, listed last", other: "{count} unreadable, listed last" },
+  alike: { one: "1 image", other: "{count} look alike" }, noneAlike: "No two photos look alike", noneAlikeHint: "Copies and shots of a series would be shown here.",
+  nothingPasses: "Nothing passes the filter", takeAway: "Take a condition away.", empty: "No photos yet", emptyHint: "The index holds no images. Run seesay index on a folder of photos.",
+  failed: "That did not work", notAnImage: "{name} is no image.", lost: "This browser no longer has that image. Drop it here again.",
+  without: "Take away {text}", lookingAt: "Looking…", unknownPhrase: "no word of it is known",
+};

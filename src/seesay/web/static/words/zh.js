@@ -1,0 +1,27 @@
+// The page in Chinese.
+
+export default {
+  describe: "描述图片（英语）", sentence: "要搜索的句子", withImage: "以图搜图",
+  start: "seesay，全部照片", about: "关于这些照片", rerank: "重新排序", rerankHint: "用第二个较慢的模型重新排列最佳结果",
+  yours: "你的图片", point: "指出图中的事物", describing: "描述它的句子", asked: "查询与筛选",
+  filter: "筛选：taken:2019 folder:italy", filterHint: "筛选条件，例如 taken:2019 folder:italy width:>3000", years: "年份",
+  gallery: "图片", scores: "分数", retry: "重试", close: "关闭", previous: "上一张", next: "下一张",
+  similar: "查找相似", details: "详情", download: "下载", copyPath: "复制路径", copyLink: "复制链接", copied: "已复制",
+  image: "图片", naming: "说出图中事物的句子", namingExample: "two dogs chase a red ball", pointAt: "指出",
+  drop: "松开以查找相似图片", list: "下载列表", zip: "下载压缩包", clear: "取消选择",
+  index: "索引", update: "查找新照片", near: "显示近似重复", language: "语言",
+  file: "文件", taken: "拍摄时间", size: "尺寸", camera: "相机", lens: "镜头", exposure: "曝光", aperture: "光圈", iso: "ISO",
+  focal: "焦距", score: "分数",
+  unreachable: "无法连接服务器。seesay serve 还在运行吗？", answered: "服务器返回 {status}。",
+  was: "原为第 {rank}", gone: "已不存在", select: "选择 {path}", selected: { other: "已选 {count} 张" },
+  tooManyToZip: "压缩包最多 {count} 张图片。", images: { other: "{count} 张图片" },
+  sentences: { other: "{count} 个句子" }, faults: { other: "{count} 个文件无法读取" },
+  updated: "已更新：新增 {added}，移除 {deleted}。", updating: "新照片 {done} / {total}", looking: "正在查看文件夹…",
+  bestFor: "“{text}”的最佳匹配在前", bestForBoth: "你的图片与“{text}”的最佳匹配在前", likeYours: "与你的图片最相似", likeThis: "与这张照片最相似",
+  nothingFits: "没有与“{text}”很匹配的照片。", hardly: "以下几乎不匹配", unknown: "未知：{words}",
+  reranked: { other: "已重新排序 {count} 张" }, left: { other: "{count} 张无法读取，排在最后" },
+  alike: { other: "{count} 张近似" }, noneAlike: "没有近似的照片", noneAlikeHint: "副本和连拍照片会显示在这里。",
+  nothingPasses: "没有照片符合筛选条件", takeAway: "请去掉一个条件。", empty: "还没有照片", emptyHint: "索引中没有图片。请对照片文件夹运行 seesay index。",
+  failed: "未能完成", notAnImage: "{name} 不是图片。", lost: "此浏览器已没有该图片，请再次拖入。",
+  without: "去掉 {text}", lookingAt: "查找中…", unknownPhrase: "其中的词都不认识",
+};
