@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
 _brought: dict[str, Path] = {}  # by file name: networks of runs that brought their own
+_given: set[Path] = set()  # other networks that came with a download
 _used: ContextVar[set[Path] | None] = ContextVar("used", default=None)
 
 
@@ -96,15 +97,21 @@ def use_networks_of(folder: Path) -> None:
             )
 
 
+def cache_apart(networks: Iterable[Path]) -> None:
+    """Keep what is computed in this process apart from now on: nobody has checked these networks."""
+    _given.update(networks)
+
+
 def network_cache(name: str) -> Path:
     """Return the cache's folder of what networks have computed, such as "features".
 
-    Networks that runs have brought cannot be checked: what they compute is kept apart.
+    Networks that runs have brought, or folders of towers, cannot be checked: what they compute is kept apart.
     """
     folder = cache_dir() / name
-    if not _brought:
+    if not _brought and not _given:
         return folder
-    digests = "".join(file_digest(_brought[name]) for name in sorted(_brought))
+    brought = [file_digest(_brought[name]) for name in sorted(_brought)]
+    digests = "".join([*brought, *sorted(map(file_digest, _given))])
     return folder / f"of-{hashlib.sha256(digests.encode()).hexdigest()[:16]}"
 
 

@@ -188,6 +188,26 @@ def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_cache")
+def test_a_run_brings_the_towers_of_another_library(
+    core: Path, scenes: Path, clip: Path, tmp_path: Path
+) -> None:
+    name, trained, out = f"transformers:{clip}", tmp_path / "trained", tmp_path / "given"
+    changes = [f"encoders=[{name}]", f"sentence_encoder={name}", "schedule.epochs=1", "matcher.hidden=8"]
+    options = [part for change in changes for part in ("--set", change)]
+    seesay("train", "adapter", "--data", scenes, "--out", trained, *options)
+    written = json.loads(seesay("export", trained, "--out", out, "--json").stdout)
+    assert written["extra"] is None
+    for file in ("recipe.yaml", "export.json", "README.md", "config.json"):
+        assert str(clip) not in (out / file).read_text()
+    cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
+    run(core, "index", scenes, "--out", index, "--run", out, "--json", cache=cache)
+    found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))
+    seesay("index", scenes, "--out", tmp_path / "ours", "--run", trained)
+    ours = json.loads(seesay("search", tmp_path / "ours", "a red circle", "-k", "3", "--json").stdout)
+    assert [hit["path"] for hit in found["results"]] == [hit["path"] for hit in ours["results"]]
+
+
+@pytest.mark.usefixtures("own_cache")
 def test_an_exported_model_of_a_library(core: Path, scenes: Path, clip: Path, tmp_path: Path) -> None:
     seesay("export", f"transformers:{clip}", "--out", tmp_path / "clip")
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"

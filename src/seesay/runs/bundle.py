@@ -18,7 +18,7 @@ from seesay import __version__
 from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.towers import is_two_tower
+from seesay.encoders.towers import bring_towers, is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks, used_networks
 from seesay.paths import disk_errors
@@ -129,6 +129,7 @@ def _fill(source: Path, target: Path, title: str, licence: str) -> str | None:
             shutil.copyfile(source / file, target / file)
     for encoder in run_facts(str(source)).encoders:
         copy_tuned(encoder, source, target)
+    _bring_towers(source, target)
     run = Run.load(str(target), "cpu")
     if export is None:
         with naming_extras():
@@ -144,6 +145,20 @@ def _fill(source: Path, target: Path, title: str, licence: str) -> str | None:
     extra = _needed_extra(run)
     (target / CARD).write_text(model_card(run, source, title, licence, extra), encoding="utf-8")
     return extra
+
+
+def _bring_towers(source: Path, target: Path) -> None:
+    """Copy the towers of other libraries that a run's encoders are, and name the copies in its files."""
+    facts = run_facts(str(source))
+    names = {name for name in (*facts.encoders, facts.sentence_encoder or "") if is_two_tower(name)}
+    for name in sorted(names, key=len, reverse=True):  # one may be the beginning of another
+        brought = bring_towers(name, target)
+        for file in (target / RECIPE, target / EXPORT):
+            if brought is not None and file.is_file():
+                text = file.read_text(encoding="utf-8")
+                for written in (name, json.dumps(name)[1:-1]):  # JSON escapes what is not ASCII
+                    text = text.replace(written, brought)
+                file.write_text(text, encoding="utf-8")
 
 
 def _networks(run: Run) -> list[Path]:
@@ -164,10 +179,10 @@ def _networks(run: Run) -> list[Path]:
 def _needed_extra(run: Run) -> str | None:
     """Name the extra of seesay without which an exported run's encoders do not work; None if the core does.
 
-    Fitted sentence encoders read GloVe's vectors, and towers of other libraries come from a hub.
+    Fitted sentence encoders read GloVe's vectors, and towers that have no export come from a hub.
     """
-    facts = run.facts
-    if any(is_two_tower(name) for name in (*facts.encoders, facts.sentence_encoder or "")):
+    names = (*run.facts.encoders, run.facts.sentence_encoder or "")
+    if any(is_two_tower(name) and not name.startswith("onnx:@") for name in names):
         return "hub"
     return "train" if (run.folder / TEXT).is_file() else None
 

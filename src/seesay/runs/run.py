@@ -29,7 +29,7 @@ from seesay.encoders.images.encode import encode_images, read_or_encode
 from seesay.encoders.images.stored import Stores, opened_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
-from seesay.encoders.towers import TowerName, is_two_tower
+from seesay.encoders.towers import TowerName, is_two_tower, use_towers_of
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import file_digest
@@ -461,6 +461,7 @@ def _run_export(folder: Path) -> Export | None:
 def _adopt_encoders(facts: RunFacts, folder: Path) -> None:
     """Make the encoders that a run brings available; raise a SeesayError if weights are missing."""
     use_networks_of(folder / NETWORKS)
+    use_towers_of(folder)
     for encoder in facts.encoders:
         adopt_tuned(encoder, folder)
 

@@ -96,6 +96,22 @@ def test_the_folder_is_a_run_by_itself(
     assert run.fingerprint == Run.load(f"onnx:{written}", "cpu").fingerprint
 
 
+APART = """
+import sys
+from seesay.encoders.towers import load_two_tower
+from seesay.onnx import network_cache
+before = network_cache("features")
+load_two_tower(sys.argv[1])
+assert network_cache("features").parent == before
+"""
+
+
+def test_what_a_network_of_a_stranger_computes_is_cached_apart(written: Path) -> None:
+    command = [sys.executable, "-c", APART, f"onnx:{written}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("kind", ["clip", "siglip"])
 def test_fewer_bits_that_find_the_same(
@@ -207,5 +223,7 @@ def test_what_is_missing_or_damaged_is_named(file: str, written: Path, tmp_path:
 
 
 def test_no_folder_is_named() -> None:
+    with pytest.raises(SeesayError, match="come with the run that holds them"):
+        load_two_tower("onnx:@0123456789abcdef")
     with pytest.raises(SeesayError, match="no export there"):
         load_two_tower("onnx:nowhere")

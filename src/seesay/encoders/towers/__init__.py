@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seesay.encoders.towers.names import IMAGES_ONLY, LIBRARIES, TowerName, absolute_name, is_two_tower
+from seesay.encoders.towers.names import (
+    IMAGES_ONLY,
+    LIBRARIES,
+    TowerName,
+    absolute_name,
+    is_two_tower,
+    use_towers_of,
+)
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seesay.encoders.towers.two_tower import TwoTower, load_two_tower
-    from seesay.encoders.towers.write import TowerExport, write_towers
+    from seesay.encoders.towers.write import TowerExport, bring_towers, write_towers
 
 __all__ = [
     "IMAGES_ONLY",
@@ -23,8 +30,10 @@ __all__ = [
     "TowerName",
     "TwoTower",
     "absolute_name",
+    "bring_towers",
     "is_two_tower",
     "load_two_tower",
+    "use_towers_of",
     "write_towers",
 ]
 

@@ -25,6 +25,9 @@ IMAGES_ONLY = frozenset({"timm"})
 EXPORTED = "onnx"
 PREFIXES = (*LIBRARIES, EXPORTED)
 
+TOWERS = "towers"  # the folder of a run that holds those it brings
+_brought: dict[str, Path] = {}  # by "@" and their hash: towers that a run brought
+
 _FORMAT = "1"  # of an export; another number exports again
 
 
@@ -67,6 +70,10 @@ class TowerName(NamedTuple):
             raise SeesayError(f"No library of towers '{library}'{near} There are: {', '.join(PREFIXES)}.")
         if not colon or not which:
             raise SeesayError(f"{name}: name a model too, as in {library}:MODEL.")
+        if library == EXPORTED and which.startswith("@"):
+            if which not in _brought:
+                raise SeesayError(f"{name}: these towers come with the run that holds them; load that run.")
+            return cls(library, str(_brought[which]))
         if library == EXPORTED and not (Path(which).expanduser() / "tower.json").is_file():
             raise SeesayError(
                 f"{name}: no export there (no tower.json); "
@@ -105,6 +112,15 @@ class TowerName(NamedTuple):
             return sorted(path for path in here.rglob("*") if path.is_file())
         weights = Path(self.which.partition("/")[2])
         return [weights] if weights.is_file() else []
+
+
+def use_towers_of(folder: Path) -> None:
+    """Let `onnx:@HASH` name the towers that a run brings in that folder.
+
+    They are called by a hash of their files, so that those of two runs are the same if they have one name.
+    """
+    for path in sorted((folder / TOWERS).glob("*/tower.json")):
+        _brought[f"@{path.parent.name}"] = path.parent
 
 
 def absolute_name(name: str) -> str:

@@ -20,7 +20,7 @@ from seesay.encoders.towers.names import EXPORTED, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError
-from seesay.onnx import EXPORTED_AGAIN, Session
+from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
 
 Vectors = NDArray[np.float32]
 
@@ -55,6 +55,7 @@ def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
     """
     folder = name.export_folder()
     if name.library == EXPORTED:
+        cache_apart(sorted(folder.glob("*.onnx")))
         return open_export(folder, _COPY_AGAIN)
     if not ((folder / "tower.json").is_file() or _exported(name, folder)):
         return _in_pytorch(name, device or default_device())

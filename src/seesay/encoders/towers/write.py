@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from seesay.encoders.towers.names import TowerName
+from seesay.encoders.towers.names import EXPORTED, TOWERS, TowerName
 from seesay.encoders.towers.opened import OpenTowers, open_export, open_towers
 from seesay.encoders.towers.recall import ENOUGH, RecallCheck, check_recall
 from seesay.encoders.towers.reduce import BITS, reduce_tower
@@ -83,6 +83,22 @@ def write_towers(name: str, out: Path, bits: int = 32, photos: Path | None = Non
     return TowerExport(out, bits, _sizes(out), full_sizes, check)
 
 
+def bring_towers(name: str, run: Path) -> str | None:
+    """Copy towers into a run's folder; return the name that they have there, None if they are not exported.
+
+    Raises:
+        SeesayError: there is no such model.
+    """
+    parsed = TowerName.parse(name)
+    open_towers(parsed, "cpu")
+    source = parsed.export_folder()
+    if not (source / "tower.json").is_file():
+        return None
+    digest = _digest(source)
+    shutil.copytree(source, run / TOWERS / digest, dirs_exist_ok=True)
+    return f"{EXPORTED}:@{digest}"
+
+
 def _check_arguments(out: Path, bits: int, photos: Path | None) -> None:
     if bits not in BITS:
         raise SeesayError(f"bits: wanted 8, 16 or 32, got {bits}.")
@@ -120,7 +136,8 @@ def _write_about(folder: Path, about: dict[str, Any]) -> None:
 
 
 def _digest(folder: Path) -> str:
-    digests = "".join(file_digest(folder / file) for file in _NETWORKS if (folder / file).is_file())
+    """Hash the files of towers, without tower.json where that is not written yet."""
+    digests = "".join(file_digest(path) for path in sorted(folder.iterdir()))
     return hashlib.blake2b(digests.encode(), digest_size=16).hexdigest()
 
 
