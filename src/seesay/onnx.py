@@ -111,8 +111,16 @@ def network_cache(name: str) -> Path:
     if not _brought and not _given:
         return folder
     brought = [file_digest(_brought[name]) for name in sorted(_brought)]
-    digests = "".join([*brought, *sorted(map(file_digest, _given))])
+    digests = "".join([*brought, *sorted(map(_identity, _given))])
     return folder / f"of-{hashlib.sha256(digests.encode()).hexdigest()[:16]}"
+
+
+def _identity(path: Path) -> str:
+    """Return a file's digest, or its name if it was removed while its network is in use."""
+    try:
+        return file_digest(path)
+    except OSError:
+        return str(path)
 
 
 def exported(

@@ -97,17 +97,21 @@ def test_the_folder_is_a_run_by_itself(
 
 
 APART = """
-import sys
+import shutil, sys
 from seesay.encoders.towers import load_two_tower
 from seesay.onnx import network_cache
 before = network_cache("features")
 load_two_tower(sys.argv[1])
+apart = network_cache("features")
+assert apart.parent == before
+shutil.rmtree(sys.argv[1].removeprefix("onnx:"))  # while it is in use
 assert network_cache("features").parent == before
 """
 
 
-def test_what_a_network_of_a_stranger_computes_is_cached_apart(written: Path) -> None:
-    command = [sys.executable, "-c", APART, f"onnx:{written}"]
+def test_what_a_network_of_a_stranger_computes_is_cached_apart(written: Path, tmp_path: Path) -> None:
+    given = shutil.copytree(written, tmp_path / "given")
+    command = [sys.executable, "-c", APART, f"onnx:{given}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
