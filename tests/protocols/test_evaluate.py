@@ -121,7 +121,7 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
     assert not {"epochs", "best_epoch", "train_seconds"} & set(shipped)
     both = provenance_of([small, trained], "mean", None, 1.0, None)
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
-    with pytest.raises(SeesayError, match="--record keeps rows of recipes"):
+    with pytest.raises(SeesayError, match="Only rows of recipes are recorded"):
         provenance_of([small, *_external(files)], "mean", None, 1.0, None)
 
 

@@ -188,7 +188,7 @@ def test_the_later_of_two_changes_counts() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("seed", r"--set seed: write key=value"),
+        ("seed", r"^seed: write key=value"),
         ("nonsense=1", r"irmatch-h with nonsense=1: key 'nonsense'"),
         ("schedule.nonsense=1", r"key 'schedule\.nonsense'"),
         ("schedule.epoch=5", r"key 'schedule\.epoch': no such key; did you mean 'epochs'\?"),
@@ -203,8 +203,8 @@ def test_the_later_of_two_changes_counts() -> None:
         ("encoders=[]", r"key 'encoders'"),
         ("arrays=[pixels]", r"key 'arrays\.0'"),
         ("batch_size=1", r"key 'batch_size': input should be greater than 1"),
-        ("seed.deep=1", r"--set seed\.deep=1: 'seed' holds a value"),
-        ("seed=[1", r"--set seed=\[1: the value is not YAML"),
+        ("seed.deep=1", r"^seed\.deep=1: 'seed' holds a value"),
+        ("seed=[1", r"^seed=\[1: the value is not YAML"),
         ("=5", r"no such key"),
         ("seed=", r"key 'seed'"),
     ],

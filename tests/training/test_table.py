@@ -158,7 +158,7 @@ def test_without_training_what_is_missing_is_named(corpus: Corpus, runs: Path) -
     (runs / "scenes" / "two-branch-seed1" / "training.json").unlink()
     table = measured(runs_of(corpus, runs, may_train=False))
     assert [len(line.rows) for line in table.lines] == [1, 0]
-    assert "no finished run; omit --no-train" in table.failures[0]
+    assert "no finished run, and training is switched off" in table.failures[0]
 
 
 def test_a_variant_is_a_run_of_its_own(corpus: Corpus, runs: Path) -> None:

@@ -277,6 +277,9 @@ def test_a_training_that_failed_in_its_first_epoch_leaves_nothing_in_the_way(
     changes = ("encoders=[efficientnet-lite0]", "matcher.dim=12", "schedule.epochs=1")
     broken = torch.nn.Linear(3, 3)  # the features are wider
     broken.embed_images = broken.embed_sentences = broken.forward
-    with pytest.raises(RuntimeError):
+    said = (
+        r"Linear\.embed_images: failed on Tensor with vectors of shape \(\d+, 1280\) and type torch\.float32"
+    )
+    with pytest.raises(SeesayError, match=said):
         train(load_recipe("irmatch-s", None, changes), corpus, tmp_path / "run", module=broken)
     train(load_recipe("irmatch-s", None, changes), corpus, tmp_path / "run")

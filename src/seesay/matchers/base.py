@@ -203,10 +203,25 @@ class _Wrapped(EmbeddingMatcher):
         self.module = module
 
     def embed_images(self, images: Tensor) -> Tensor:
-        return cast(Tensor, self.module.embed_images(images))
+        return self._called("embed_images", images, tuple(images.shape), images.dtype)
 
     def embed_sentences(self, sentences: SentencesLike) -> Tensor:
-        return cast(Tensor, self.module.embed_sentences(sentences))
+        vectors = sentences if isinstance(sentences, Tensor) else getattr(sentences, "vectors", None)
+        shape, dtype = ("none", "none") if vectors is None else (tuple(vectors.shape), vectors.dtype)
+        return self._called("embed_sentences", sentences, shape, dtype)
+
+    def _called(self, method: str, given: Any, shape: object, dtype: object) -> Tensor:
+        """Call a method; where it fails, name the sizes that it was given, which PyTorch does not."""
+        try:
+            return cast(Tensor, getattr(self.module, method)(given))
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as failure:
+            reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
+            raise SeesayError(
+                f"{type(self.module).__name__}.{method}: failed on {type(given).__name__} with vectors of "
+                f"shape {shape} and type {dtype} ({reason}); make its layers fit these."
+            ) from failure
 
 
 def as_matcher(module: nn.Module) -> Matcher:

@@ -309,14 +309,14 @@ def _laid_over(values: Values, overrides: Values) -> Values:
 def _apply(values: Values, change: str) -> None:
     key, equals, value = change.partition("=")
     if not equals:
-        raise SeesayError(f"--set {change}: write key=value, such as schedule.epochs=5.")
+        raise SeesayError(f"{change}: write key=value, such as schedule.epochs=5.")
     *parents, last = key.split(".")
     at: Any = values
     for parent in parents:
         at = at.setdefault(parent, {})
         if not isinstance(at, dict):
-            raise SeesayError(f"--set {change}: '{parent}' holds a value, not further keys.")
+            raise SeesayError(f"{change}: '{parent}' holds a value, not further keys.")
     try:
         at[last] = yaml.safe_load(value)
     except yaml.YAMLError as failure:
-        raise SeesayError(f"--set {change}: the value is not YAML.") from failure
+        raise SeesayError(f"{change}: the value is not YAML.") from failure

@@ -190,7 +190,9 @@ def provenance_of(
 
     rows = [provenance(each, seconds, commit) for each in run if isinstance(each, Run)]
     if len(rows) < len(run):
-        raise SeesayError("--record keeps rows of recipes, and files of scores have none; use --json.")
+        raise SeesayError(
+            "Only rows of recipes are recorded, and files of scores have none; keep their result as JSON."
+        )
     if rerank is not None:
         return _reranked(rows[0], provenance(rerank, seconds, commit))
     return _combined(rows, combine) if combine else rows[0]

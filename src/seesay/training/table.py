@@ -112,7 +112,9 @@ class TableRuns:
             return self._composed(recipe, recipe.matcher.members, folder)
         finished = is_finished(folder)
         if not finished and not self.may_train:
-            raise SeesayError(f"{folder}: no finished run; omit --no-train to train it.")
+            raise SeesayError(
+                f"{folder}: no finished run, and training is switched off; train this run first."
+            )
         begun = finished or (folder / checkpoint.FILE).is_file()
         if begun:
             recipe = self._recipe_there(folder, recipe)

@@ -177,7 +177,8 @@ def _begin(
     elif isinstance(matcher, Matcher):
         vectors = PretrainedVectors(vocabulary)
         matcher.prepare(vectors)
-        start_words(matcher, recipe, vectors)
+        if module is None:  # one's own starts with the weights that it has
+            start_words(matcher, recipe, vectors)
     # Written only now: a corpus that cannot be trained on leaves no folder in the way.
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
