@@ -149,6 +149,13 @@ def test_data_counts(scenes: Path) -> None:
     assert "train" in seesay("data", scenes).stdout
 
 
+def test_data_compares_the_sentences_of_each_image(scenes: Path) -> None:
+    found = json.loads(seesay("data", scenes, "--similar", "--json").stdout)["similar_sentences"]
+    assert (found["images"], len(found["by_pairs"])) == (60, 11)
+    assert sum(found["by_pairs"]) == pytest.approx(100, abs=0.1)
+    assert "Similar sentences: % of 60 images" in seesay("data", scenes, "--similar").stdout
+
+
 def test_data_with_a_broken_image_exits_1(photos: Path) -> None:
     assert "broken.jpg" in seesay("data", photos, "--check", code=1).stdout
 

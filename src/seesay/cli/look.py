@@ -22,12 +22,17 @@ def data(
     phrases: Annotated[bool, typer.Option("--phrases", help="The corpus holds phrases with boxes.")] = False,
     images: opt.Images = None,
     check: Annotated[bool, typer.Option(help="Decode every image too; exit 1 when one is broken.")] = False,
+    similar: Annotated[
+        bool, typer.Option("--similar", help="Compare the sentences of each image, which takes minutes.")
+    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
     from seesay.data.corpus import Corpus
     from seesay.data.readers import open_corpus
     from seesay.data.summary import BROKEN, summarise
+    from seesay.encoders.sentences.base import load_sentence_encoder
+    from seesay.encoders.sentences.similar import similar_summary
     from seesay.progress import progress_of
     from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
 
@@ -37,6 +42,8 @@ def data(
     words: dict[str, Mapping[str, Any]] = {}
     if isinstance(corpus, Corpus):
         words = {"vocabulary": vocabulary_summary(corpus), "rare_words": rare_word_summary(corpus)}
+        if similar:
+            words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8"))
     if as_json:
         console.print_json(summary.to_dict() | words)
     else:

@@ -238,6 +238,7 @@ def print_corpus(
     summary: CorpusSummary,
     vocabulary: Mapping[str, Any] | None = None,
     rare_words: Mapping[str, Any] | None = None,
+    similar_sentences: Mapping[str, Any] | None = None,
 ) -> None:
     """Print the splits of a corpus, its vocabulary and its data-quality issues."""
     from rich.markup import escape
@@ -267,6 +268,13 @@ def print_corpus(
             f"Rare words: of {rare_words['words']} test words {rare_words['below 10']:.1f} % occur less than "
             f"ten times in train, {rare_words['at most 1']:.1f} % at most once; "
             f"at most K = {ks} times: {counts}.",
+            highlight=False,
+        )
+    if similar_sentences:
+        shares = ", ".join(f"{share:.1f}" for share in similar_sentences["by_pairs"])
+        out.print(
+            f"Similar sentences: % of {similar_sentences['images']} images by how many of the ten pairs of "
+            f"five sentences have a cosine of at least {similar_sentences['threshold']} (0 to 10): {shares}.",
             highlight=False,
         )
     for kind, count in summary.issues.counts.most_common():
