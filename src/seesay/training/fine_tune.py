@@ -79,7 +79,9 @@ class FromPixels(nn.Module):
         return torch.cat([self._part(part) for part in parts])
 
     def _part(self, pixels: Tensor) -> Tensor:
-        pooled, logits = self.network(pixels)
+        kind = pixels.device.type
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            pooled, logits = self.network(pixels)
         of = {"pooled": pooled, "logits": logits}
         return torch.cat([of[name].float() for name in self._arrays], dim=1)
 
