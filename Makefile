@@ -8,7 +8,7 @@ PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md Make
 # Tests of one file share its fixtures, so a file stays with one worker.
 PYTEST := $(BIN)/pytest -n auto --dist loadfile
 
-.PHONY: help install demo test test-slow coverage check format docs torture bench tables clean
+.PHONY: help install demo test test-slow coverage check format docs torture bench tables lock licences pictures clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,15 @@ bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl
 
 tables: .venv/.dev ## fill the tables of README and docs from results/
 	$(BIN)/python tools/tables.py
+
+lock: .venv/.dev ## deploy/requirements.lock: versions and hashes for the container
+	$(BIN)/python tools/lock.py
+
+licences: .venv/.core ## the licences of all that an installation brings (EXTRAS=train)
+	@$(BIN)/python tools/licences.py $(EXTRAS)
+
+pictures: .venv/.dev ## the pictures of the documents, of the demo served on port 8000
+	$(BIN)/python tools/picture.py docs/images
 
 clean: ## remove everything generated, .venv and the demo too
 	rm -rf .venv demo dist site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

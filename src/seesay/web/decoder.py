@@ -28,7 +28,7 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
-    with suppress(AttributeError):
+    with suppress(AttributeError, OSError):
         os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends it
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")

@@ -1,0 +1,80 @@
+"""The files of deploy/ say what the project and its commands say."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from typer.main import get_command
+
+from seesay.cli import with_all_commands
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+
+
+def options(command: str) -> set[str]:
+    found = get_command(with_all_commands()).commands[command]
+    return {name for parameter in found.params for name in parameter.opts}
+
+
+def test_the_lock_file_holds_every_dependency_with_hashes() -> None:
+    text = (DEPLOY / "requirements.lock").read_text(encoding="utf-8")
+    locked = dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", text, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for line in project["dependencies"] + project["optional-dependencies"]["heic"]:
+        needed = Requirement(line)
+        assert needed.specifier.contains(locked[needed.name]), line
+    assert "torch" not in locked
+    for entry in re.split(r"\n(?=[a-z])", text)[1:]:
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}$", entry.strip()), entry
+
+
+@pytest.mark.parametrize("name", ["Containerfile", "compose.yaml", "seesay.service"])
+def test_commands_have_the_options_that_are_given(name: str) -> None:
+    given = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", "\n".join(_commands(name))))
+    assert given
+    assert given <= options("serve") | options("index")
+
+
+def _commands(name: str) -> list[str]:
+    text = (DEPLOY / name).read_text(encoding="utf-8")
+    if name == "compose.yaml":
+        services = yaml.safe_load(text)["services"]
+        return [" ".join(services[each]["command"]) for each in ("index", "seesay")]
+    return re.findall(r"^(?:CMD|ExecStart=)(.*)$", text, re.MULTILINE)
+
+
+def test_services_have_no_rights() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name in ("index", "seesay"):
+        assert services[name]["read_only"] is True
+        assert services[name]["cap_drop"] == ["ALL"]
+    container = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    assert re.findall(r"^USER (\w+)$", container, re.MULTILINE) == ["seesay"]
+    copied = [each.split() for each in re.findall(r"^COPY (?!--)(.*)$", container, re.MULTILINE)]
+    assert all((ROOT / source).exists() for line in copied for source in line[:-1])
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
+def test_the_unit_is_exposed_little() -> None:
+    command = ["systemd-analyze", "security", "--offline=true", str(DEPLOY / "seesay.service")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    exposure = re.search(r"exposure level for seesay.service: ([\d.]+)", done.stdout)
+    if exposure is None:
+        pytest.skip("this systemd-analyze cannot look at a file")
+    assert float(exposure[1]) < 2
+
+
+def test_the_licences_of_all_packages_are_listed() -> None:
+    done = subprocess.run([sys.executable, "tools/licences.py"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^numpy \S+ +BSD", done.stdout, re.MULTILINE)
+    assert "not stated" not in done.stdout
