@@ -393,3 +393,28 @@ def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:
         assert sorted(archive.namelist()) == sorted(set(ids) - {"blue.png"})
     assert client.get("/api/v1/images/archive?id=999").status_code == 404
     assert client.get("/api/v1/images/archive").status_code == 422
+
+
+def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
+    index_path: Path, photos: Path
+) -> None:
+    gallery(photos, "white.png")  # while nobody watched
+    colours = Colours()
+    app = create_app(Index.open(index_path, colours), Options(watch=True, ground_run="none"))
+
+    def wait_for(paths: set[str]) -> None:
+        until = time.monotonic() + 30
+        while {hit["path"] for hit in client.get("/api/v1/images").json()["results"]} != paths:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    with TestClient(app, base_url="http://localhost") as client:
+        paths = {"red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png", "white.png"}
+        wait_for(paths)
+        time.sleep(0.5)  # until the watch has begun
+        (photos / "white.png").rename(photos / "moved.png")
+        (photos / "red.png").unlink()
+        gallery(photos, "sub/black.png")
+        wait_for(paths - {"white.png", "red.png"} | {"moved.png", "sub/black.png"})
+        app.state.service.find(None).updates.join(10)
+    assert sorted(colours.embedded) == ["sub/black.png", "white.png"]

@@ -45,6 +45,8 @@ def index(
     with Index.open_or_create(out, run) as opened:
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
+        with progress_of("Thumbnails", "images") as at:
+            opened.prepare_thumbnails(at)
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
         images, texts_now = opened.count("image"), opened.count("sentence")
@@ -226,6 +228,9 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with a token, without which nobody is answered.")
     ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Update the indexes now, and when their folders change.")
+    ] = False,
     access_log: Annotated[
         bool, typer.Option("--access-log", help="Print a line of JSON for each request, without its query.")
     ] = False,
@@ -252,5 +257,6 @@ def serve(
         rerank_run=rerank,
         warm_up=True,
         access_log=access_log,
+        watch=watch,
     )
     run_server(indexes, host, port, options)

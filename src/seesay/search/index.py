@@ -199,6 +199,11 @@ class Index:
             self._refresh_and_save("image")
         return report
 
+    def prepare_thumbnails(self, progress: Progress | None = None) -> int:
+        """Make the thumbnails that are missing, so that nobody waits for them; return how many were made."""
+        sources = {item.key: self.file_of(item) for item in self.store.items().values()}
+        return self.thumbnails.prepare({key: file for key, file in sources.items() if file}, progress)
+
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
         """Add the sentences that are new and not empty, and return how many these are.
 

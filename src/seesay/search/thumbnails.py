@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from html import escape
 from importlib.resources import files
@@ -75,6 +77,34 @@ class Thumbnails:
             file.parent.mkdir(parents=True, exist_ok=True)
             with replacing(file) as beside:
                 beside.write_bytes(made)
+        return made
+
+    def prepare(self, sources: Mapping[str, Path], progress: Callable[[int, int], None] | None = None) -> int:
+        """Make the thumbnails that are missing, on all cores; return how many were made.
+
+        Args:
+            sources: the file of each content, by its key; those that cannot be read are left out.
+            progress: called with the number of thumbnails done, and of all to make.
+        """
+        todo = {key: source for key, source in sources.items() if not self._file(key).exists()}
+
+        def work(key: str) -> bool:
+            try:
+                self.get(key, todo[key])
+            except (ImageError, OSError):
+                return False
+            return True
+
+        made = 0
+        with ThreadPoolExecutor(os.cpu_count() or 1, "seesay-thumbnail") as threads:
+            try:
+                for done, is_made in enumerate(threads.map(work, todo), start=1):
+                    made += is_made
+                    if progress is not None:
+                        progress(done, len(todo))
+            except BaseException:
+                threads.shutdown(cancel_futures=True)
+                raise
         return made
 
     def drop(self, keys: Iterable[str]) -> None:

@@ -95,6 +95,9 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         service.is_ready = not options.warm_up
         if options.warm_up:
             threading.Thread(target=service.warm_up, name="seesay-warm-up", daemon=True).start()
+        if options.watch:
+            for each in service.served.values():
+                each.updates.watch()
         yield
         service.close()
 

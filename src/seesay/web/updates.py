@@ -7,7 +7,10 @@ import threading
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
+from seesay.search.watch import changes
 from seesay.web.answers import UpdateState
+
+_TRY_AGAIN_SECONDS = 60.0
 
 
 class _StoppedError(Exception):
@@ -23,6 +26,7 @@ class Updates:
         self._thread: threading.Thread | None = None
         self._state = UpdateState(running=False, done=0, total=0)
         self._stopped = threading.Event()
+        self._watcher: threading.Thread | None = None
 
     @property
     def possible(self) -> bool:
@@ -40,6 +44,27 @@ class Updates:
             self._thread.start()
             return True
 
+    def watch(self) -> None:
+        """Update the index now, and whenever its folder changes; until `stop`."""
+        self._watcher = threading.Thread(target=self._watch, name="seesay-watch", daemon=True)
+        self._watcher.start()
+
+    def _watch(self) -> None:
+        while not self._stopped.is_set():
+            self._update_after_others()
+            root = self._index.root()
+            try:
+                if root is not None:
+                    for _ in changes(root, self._index.folder, self._stopped):
+                        self._update_after_others()
+            except OSError:  # the drive is not there now
+                self._stopped.wait(_TRY_AGAIN_SECONDS)
+
+    def _update_after_others(self) -> None:
+        while not self._stopped.is_set() and not self.start():
+            self.join()
+        self.join()
+
     def state(self) -> UpdateState:
         """Return how far the update is, or how the last one ended."""
         with self._lock:
@@ -55,6 +80,8 @@ class Updates:
         """End an update after its batch; what was finished is kept. Wait for that, but not for longer."""
         self._stopped.set()
         self.join(seconds)
+        if self._watcher is not None:
+            self._watcher.join(seconds)
 
     def run(self) -> None:
         """Update the index now, in this thread."""
@@ -62,7 +89,9 @@ class Updates:
         try:
             if root is None:
                 raise SeesayError("The index is of no folder yet; update it by seesay index PHOTOS.")
-            self._end(self._index.update_images(root, self._progress))
+            report = self._index.update_images(root, self._progress)
+            self._index.prepare_thumbnails(self._progress)
+            self._end(report)
         except SeesayError as error:
             self._end(error)
         except _StoppedError:

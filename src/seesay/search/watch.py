@@ -1,0 +1,45 @@
+"""Changes of a folder while somebody watches it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from watchfiles import Change, watch
+
+_SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
+_LOOK_MS = 500  # between looks at whether to stop
+
+
+def changes(folder: Path, leave_out: Path, stop: threading.Event) -> Iterator[int]:
+    """Yield the number of changed paths whenever a folder has changed and settled, until told to stop.
+
+    Changes that happen while the caller is at work are yielded afterwards. Changes on network drives that
+    other machines make are seen only if the environment variable WATCHFILES_FORCE_POLLING is set.
+
+    Args:
+        folder: to watch, with all that it contains but hidden files.
+        leave_out: a folder in it that does not count.
+        stop: set to end.
+
+    Raises:
+        OSError: the folder does not exist, or the system watches no more files.
+    """
+    root, without = folder.resolve(), leave_out.resolve()
+
+    def counts(_change: Change, name: str) -> bool:
+        path = Path(name)
+        inside = path.relative_to(root).parts if path.is_relative_to(root) else ()
+        return not path.is_relative_to(without) and not any(part.startswith(".") for part in inside)
+
+    found = watch(
+        root,
+        watch_filter=counts,
+        stop_event=stop,
+        raise_interrupt=False,
+        debounce=2 * _SETTLED_MS,
+        step=_SETTLED_MS,
+        rust_timeout=_LOOK_MS,
+    )
+    yield from map(len, found)
