@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     before = chosen_device()
     try:
         given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-        code = _with_command(given[0])(given, standalone_mode=False)
+        code = _with_command(given[0])(given, standalone_mode=False, obj=given)
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
         _fail(visible(str(error)))

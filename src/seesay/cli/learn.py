@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @opt.app.command(epilog="Example: seesay train irmatch-s --data flickr8k --set schedule.epochs=5")
 def train(
+    context: typer.Context,
     recipe: Annotated[str, typer.Argument(help="A recipe's name or YAML file; `seesay recipes` lists them.")],
     data: opt.Data = opt.HERE,
     out: Annotated[Path | None, typer.Option(help="The run's folder; runs/RECIPE by default.")] = None,
@@ -34,10 +35,20 @@ def train(
         list[str] | None, typer.Option(metavar="LOGGER", help="Log each epoch: tensorboard or wandb.")
     ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
+    devices: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Train by so many processes, one a GPU, or on a CPU; the result is the same."
+        ),
+    ] = 1,
     _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,
 ) -> None:
     """Train a matcher on captioned images, or on phrases with boxes; the result is a run."""
+    from seesay.training.launch import is_first_process, is_started, launch
+
+    if devices > 1 and not is_started():
+        raise typer.Exit(launch(context.obj, devices))
     from seesay.data.readers import open_corpus
     from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run
@@ -52,7 +63,8 @@ def train(
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
     run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
-    console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
+    if is_first_process():
+        console.show(TrainingSummary.load(folder), as_json, console.print_training, folder)
 
 
 @opt.app.command(epilog="Example: seesay export runs/irmatch-s --out irmatch-s --licence cc-by-nc-4.0")

@@ -17,7 +17,7 @@ from seesay.errors import SeesayError
 from seesay.progress import progress
 from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
 from seesay.runs.run import Run
-from seesay.training import checkpoint
+from seesay.training import checkpoint, distributed
 from seesay.training.average import AveragedWeights
 from seesay.training.callbacks import Tell
 from seesay.training.history import Epoch, figures_of, write_history
@@ -52,19 +52,27 @@ class Loop:
         self.state = State.model_validate_json(state)
         if self.average is not None:
             self.average.restore(average, self.state.steps)
-        write_history(self.out, self.state.history)
+        if distributed.is_first():
+            write_history(self.out, self.state.history)
 
     def run(self) -> tuple[dict[str, Tensor], list[Epoch]]:
         """Train until the schedule or the patience ends; return the best weights and every epoch."""
         for epoch in range(len(self.state.history) + 1, self.recipe.schedule.epochs + 1):
-            if self._patience_spent():
+            if distributed.first_says(self._patience_spent()):
                 break
             self._epoch(epoch)
         return self.best, self.state.history
 
     def _epoch(self, epoch: int) -> None:
         start = time.monotonic()
-        loss, active = self._learn(epoch)
+        distributed.copy_from_first(self.matcher, self.device)
+        with distributed.shared_rows(self.matcher):
+            loss, active = self._learn(epoch)
+        if distributed.is_first():
+            self._keep(epoch, loss, active, start)
+
+    def _keep(self, epoch: int, loss: float, active: float | None, start: float) -> None:
+        """Measure what an epoch that began at `start` has learned, and write it down."""
         with self.average.in_place() if self.average is not None else nullcontext():
             measured = self.task.measure(self.view)
             figures = self.task.figures(self.view) or None
@@ -110,6 +118,7 @@ class Loop:
             self._check(loss.item())
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        distributed.average_gradients(self.matcher.parameters())
         clip_gradients(self.recipe.optimizer, self.matcher.parameters())
         self.optimizer.step()
         if self.average is not None:

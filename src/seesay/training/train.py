@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from seesay.runs.text_inputs import fitted_sentence_encoder
 from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.text.vocabulary import Vocabulary
-from seesay.training import checkpoint
+from seesay.training import checkpoint, distributed
 from seesay.training.callbacks import Callback, told
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
@@ -90,7 +90,7 @@ def train(
         _check_module(recipe, module)
         recipe = recipe.model_copy(update={"matcher": ExternalSettings.from_module(module)})
     concepts = concepts or out.parent / "concepts"
-    with _holding(out):
+    with distributed.joined(recipe), _holding(out) if distributed.is_first() else nullcontext():
         return _train(recipe, corpus, out, resume, module, concepts, callbacks, start_from)
 
 
@@ -106,14 +106,18 @@ def _train(
 ) -> Run:
     """Train in a folder that this process holds; arguments as of `train`."""
     named = with_concept_runs(recipe, concepts)
-    _check_folder(named, out, resume)
+    if distributed.is_first():
+        _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
         return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks), callbacks)
     recipe = named
     if resume and (out / RECIPE).is_file():
         recipe = run_recipe(out)  # which names the encoders that the run keeps
-    run, task = _begin(recipe, corpus, out, resume, module, start_from)
-    with told(callbacks, recipe.name, out, recipe.model_dump(mode="json")) as tell:
+    with distributed.one_after_first():
+        run, task = _begin(recipe, corpus, out, resume, module, start_from)
+    with told(
+        callbacks if distributed.is_first() else (), recipe.name, out, recipe.model_dump(mode="json")
+    ) as tell:
         if recipe.loss.loss_class.closed_form:
             best, history = solve(task, run, tell)
         else:
@@ -123,12 +127,15 @@ def _train(
             best, history = loop.run()
             if isinstance(task, ConceptTask):
                 score_held_out(task, run, loop.state.best_epoch, out)
-    save_weights(out, best, task.image_dims)
-    draw_curves(history, out)
-    summarize(run, corpus, task, history).save(out)
-    run = Run.load(str(out), module=module)
-    calibrate(run, corpus)
-    try_export(run)
+    with distributed.one_after_first():
+        if distributed.is_first():
+            save_weights(out, best, task.image_dims)
+            draw_curves(history, out)
+            summarize(run, corpus, task, history).save(out)
+        run = Run.load(str(out), module=module)
+        if distributed.is_first():
+            calibrate(run, corpus)
+            try_export(run)
     return run
 
 
@@ -183,10 +190,11 @@ def _begin(
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
-    if concepts is not None:
-        concepts.save(out / CONCEPTS)
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()))
-    save_inputs(run)
+    if distributed.is_first():
+        if concepts is not None:
+            concepts.save(out / CONCEPTS)
+        save_inputs(run)
     return run, task
 
 

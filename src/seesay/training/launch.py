@@ -1,0 +1,79 @@
+"""Starting a command as several processes that train together, as torchrun would on one machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from seesay.errors import SeesayError
+
+_POLL = 0.1  # seconds
+_GRACE = 5.0  # seconds in which the others say what they have to say, once one has failed
+
+
+def is_started() -> bool:
+    """Return whether this process is one of several that `launch`, torchrun or the like has started."""
+    return "RANK" in os.environ
+
+
+def is_first_process() -> bool:
+    """Return whether this process speaks for all that train together."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def launch(arguments: Sequence[str], processes: int) -> int:
+    """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
+
+    The first process has this one's input and outputs; the others are heard only if they fail alone.
+
+    Raises:
+        SeesayError: one of the others has failed, and the first has not said why.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    shared = {
+        "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(cores // processes, 1))),
+    }
+    started = []
+    try:
+        for rank in range(processes):
+            environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            quiet = None if rank == 0 else subprocess.DEVNULL
+            command = [sys.executable, "-m", "seesay.cli", *arguments]
+            started.append(
+                subprocess.Popen(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
+            )
+        return _wait_for(started)
+    finally:
+        for process in started:
+            process.kill()  # does nothing to one that has ended
+            process.wait()
+
+
+def _wait_for(started: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Wait until all have ended well, or one has failed and the first has had time to say so."""
+    while not any(failed := [process.poll() for process in started]):
+        if None not in failed:
+            return 0
+        time.sleep(_POLL)
+    try:
+        code = started[0].wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        code = 0
+    if code:
+        return code if code > 0 else 1
+    rank = next(rank for rank, code in enumerate(failed) if code)
+    raise SeesayError(
+        f"Process {rank + 1} of {len(started)} ended with code {failed[rank]} while the first went on; "
+        "continue with --resume, or train without --devices to see its message."
+    )

@@ -1,0 +1,108 @@
+"""Training by two processes: what they learn is what one learns, and what they cannot share is refused."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from seesay.cli import main
+from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
+from seesay.runs.summary import TrainingSummary
+from seesay.training.distributed import average_gradients, check_shareable, joined, shared_rows
+from seesay.training.launch import launch
+from tests.training.one_of_several import RECIPES, train_all
+
+ROOT = Path(__file__).parents[2]
+RESUMED = "order-embeddings"
+
+
+@pytest.fixture(scope="module")
+def runs(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The runs of one process, and those of two, of which one was stopped in its second epoch and resumed."""
+    one, two = (tmp_path_factory.mktemp(name) for name in ("one", "two"))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "tests.training.one_of_several", str(scenes), str(two), RESUMED]
+    train_all(scenes, one)  # first, so that features and fitted sentence encoders are in the cache
+    started = [
+        subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(2)
+    ]
+    assert [process.wait(300) for process in started] == [0, 0]
+    return one, two
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_two_processes_learn_what_one_learns(name: str, runs: tuple[Path, Path]) -> None:
+    one, two = (load_file(folder / name / "checkpoint.safetensors") for folder in runs)
+    assert one.keys() == two.keys()
+    for key in one:
+        if not key.startswith("random"):
+            torch.testing.assert_close(
+                one[key], two[key], rtol=1e-4, atol=2e-6, msg=lambda text, key=key: f"{key}: {text}"
+            )
+    first, second = (TrainingSummary.load(folder / name) for folder in runs)
+    assert first.epochs == second.epochs == 2
+    assert first.best == second.best
+
+
+def test_a_command_starts_its_processes(
+    scenes: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    changes = ["encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "schedule.epochs=1"]
+    options = [part for change in changes for part in ("--set", change)]
+    with pytest.raises(SystemExit) as exit_:
+        main(
+            ["train", "irmatch-s", "--data", str(scenes), "--out", str(tmp_path), "--devices", "2", *options]
+        )
+    assert exit_.value.code == 0
+    assert capfd.readouterr().out.count("1 epoch") == 1  # one process speaks
+    assert (tmp_path / "images.onnx").is_file()
+
+
+def test_an_error_of_all_is_told_once(capfd: pytest.CaptureFixture[str]) -> None:
+    assert launch(["search", "no-such-index", "a dog"], 2) == 2
+    assert capfd.readouterr().err.count("no-such-index") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cca-mean", "the loss correlation is not one of scores or embeddings"),
+        ("concepts", "the loss multi-label is not one of scores"),
+        ("dcca", "train without --devices"),
+        ("mcnn-ens", "combines runs or fine-tunes one; train its members by several processes"),
+    ],
+)
+def test_what_cannot_be_shared_is_refused(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(SeesayError, match=message), joined(load_recipe(name)):
+        pass
+
+
+@pytest.mark.parametrize("name", ["two-branch", "mcnn-wd", "dvsa", "sco-ctx", "seesay-small", "ground-one"])
+def test_what_scores_or_embeds_can_be_shared(name: str) -> None:
+    check_shareable(load_recipe(name))
+
+
+def test_one_process_pays_nothing() -> None:
+    matcher: torch.nn.Module = torch.nn.Linear(2, 2)
+    embed: Callable[[], None] = lambda: None  # noqa: E731
+    matcher.embed_images = embed  # type: ignore[assignment]
+    with shared_rows(matcher):
+        assert matcher.embed_images is embed
+    average_gradients(matcher.parameters())
+    assert matcher.weight.grad is None
