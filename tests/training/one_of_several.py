@@ -6,59 +6,81 @@ The environment variables are those of torchrun.
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import distributed
 
 from seesay.data.readers import read_corpus
 from seesay.recipes.load import load_recipe
+from seesay.recipes.schema import Recipe
 from seesay.training import train as module
 from tests.training.steps import counted_steps
 
-SMALL = ["encoders=[efficientnet-lite0]", "batch_size=25", "schedule.epochs=2", "schedule.patience=null"]
+_SHARED = {"about": "small", "encoders": ["efficientnet-lite0"], "batch_size": 25}
 # No dropout: each process draws its own.
-RECIPES = {
-    "two-branch": [
-        "sentence_encoder=mean",
-        "sampler=neighbourhood",
-        "matcher.dim=16",
-        "matcher.image_hidden=32",
-        "matcher.sentence_hidden=32",
-        "matcher.dropout=0",
-        "loss.weights=[1, 1.5, 0.1, 0.2]",
-        "optimizer={kind: sgd, lr: 0.05}",  # Adam scales up what rounding leaves of biases before the norm
-    ],
-    "order-embeddings": [
-        "matcher.dim=16",
-        "matcher.word_dim=8",
-        "matcher.image_dropout=0",
-        "matcher.sentence_dropout=0",
-    ],
-    "mcnn-st": ["loss.negatives=hardest", "matcher.dropout=0", "optimizer.lr=0.03"],
-    "seesay-small": [
-        "sentence_encoder=mean",
-        "class_pairs=0",
-        "matcher.class_names=0",
-        "matcher.dim=16",
-        "matcher.hidden=32",
-        "matcher.word_dim=8",
-        "matcher.members=2",
-        "matcher.image_dropout=0",
-        "matcher.sentence_dropout=0",
-        "matcher.hidden_dropout=0",
-    ],
+_ADAM, _SGD = {"lr": 0.001}, {"kind": "sgd", "lr": 0.03}
+RECIPES: dict[str, dict[str, Any]] = {
+    "triplets": {
+        "sentence_encoder": "mean",
+        "sampler": "neighbourhood",
+        "matcher": {
+            "kind": "embedding-network",
+            "dim": 16,
+            "image_hidden": 32,
+            "sentence_hidden": 32,
+            "dropout": 0,
+        },
+        "loss": {"kind": "triplet", "margin": 0.05, "weights": [1, 1.5, 0.1, 0.2]},
+        "optimizer": _SGD,  # Adam scales up what rounding leaves of the biases before a batch norm
+    },
+    "encoded": {
+        "matcher": {"kind": "order-embeddings", "dim": 16, "word_dim": 8, "standardise": True},
+        "loss": {"kind": "margin", "margin": 0.05},
+        "optimizer": _ADAM,
+    },
+    "pairs": {
+        "matcher": {"kind": "mcnn", "level": "st", "dropout": 0},
+        "loss": {"kind": "pair-margin", "negatives": "hardest"},
+        "optimizer": _SGD,
+    },
+    "ensemble": {
+        "sentence_encoder": "mean",
+        "matcher": {
+            "kind": "projection",
+            "dim": 16,
+            "hidden": 32,
+            "word_dim": 8,
+            "members": 2,
+            "image_dropout": 0,
+            "sentence_dropout": 0,
+            "hidden_dropout": 0,
+        },
+        "loss": {"kind": "contrastive"},
+        "optimizer": _ADAM,
+    },
 }
+
+
+def _load(name: str, corpus: str, folder: Path) -> Recipe:
+    """The recipe of a name: 2 epochs of 10 steps on the drawn scenes."""
+    values = _SHARED | {"name": name, "schedule": {"epochs": 2, "patience": None}} | RECIPES[name]
+    path = folder / f"{name}-{os.getpid()}.yaml"
+    path.write_text(json.dumps(values))  # which is YAML too
+    return load_recipe(str(path), corpus)
 
 
 def train_all(corpus: Path, out: Path, stopped: str | None = None) -> None:
     """Train each recipe; that of the name `stopped` in two parts."""
     opened = read_corpus(corpus)
     module.try_export = lambda run: None
-    for name, changes in RECIPES.items():
-        recipe = load_recipe(name, changes=[*SMALL, *changes])
+    for name in RECIPES:
+        recipe = _load(name, opened.name, out)
         if name == stopped:
             with suppress(KeyboardInterrupt), counted_steps(last=14):
                 module.train(recipe, opened, out / name)

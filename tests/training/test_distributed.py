@@ -16,13 +16,13 @@ from safetensors.torch import load_file
 from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.summary import TrainingSummary
 from seesay.training.distributed import average_gradients, check_shareable, joined, shared_rows
+from seesay.training.history import read_history
 from seesay.training.launch import launch
 from tests.training.one_of_several import RECIPES, train_all
 
 ROOT = Path(__file__).parents[2]
-RESUMED = "order-embeddings"
+RESUMED = "encoded"
 
 
 @pytest.fixture(scope="module")
@@ -50,15 +50,13 @@ def test_two_processes_learn_what_one_learns(name: str, runs: tuple[Path, Path])
     one, two = (load_file(folder / name / "checkpoint.safetensors") for folder in runs)
     assert one.keys() == two.keys()
     for key in one:
-        if not key.startswith("random"):
-            torch.testing.assert_close(
-                one[key], two[key], rtol=1e-4, atol=2e-6, msg=lambda text, key=key: f"{key}: {text}"
-            )
-    first, second = (TrainingSummary.load(folder / name) for folder in runs)
-    assert first.epochs == second.epochs == 2
-    assert first.best == second.best
+        if key.startswith(("matcher.", "optimizer.")):  # which epoch is best may hang on the last bit
+            assert torch.allclose(one[key], two[key], rtol=1e-4, atol=2e-6), key
+    first, second = (read_history(folder / name) for folder in runs)
+    assert [epoch.loss for epoch in first] == pytest.approx([epoch.loss for epoch in second], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_command_starts_its_processes(
     scenes: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
