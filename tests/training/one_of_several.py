@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from seesay.data.readers import read_corpus
+from seesay.matchers import OrderEmbeddings
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.training import train as module
+from seesay.training.distributed import average_gradients, shared_rows
 from tests.training.steps import counted_steps
 
 _SHARED = {"about": "small", "encoders": ["efficientnet-lite0"], "batch_size": 25}
-# No dropout: each process draws its own.
+# No dropout: each process draws its own. All negatives: rounding decides which of nearly equal ones is hardest.
 _ADAM, _SGD = {"lr": 0.001}, {"kind": "sgd", "lr": 0.03}
 RECIPES: dict[str, dict[str, Any]] = {
     "triplets": {
@@ -36,7 +38,7 @@ RECIPES: dict[str, dict[str, Any]] = {
             "sentence_hidden": 32,
             "dropout": 0,
         },
-        "loss": {"kind": "triplet", "margin": 0.05, "weights": [1, 1.5, 0.1, 0.2]},
+        "loss": {"kind": "triplet", "margin": 0.05, "top_k": 1000, "weights": [1, 1.5, 0.1, 0.2]},
         "optimizer": _SGD,  # Adam scales up what rounding leaves of the biases before a batch norm
     },
     "encoded": {
@@ -46,7 +48,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     },
     "pairs": {
         "matcher": {"kind": "mcnn", "level": "st", "dropout": 0},
-        "loss": {"kind": "pair-margin", "negatives": "hardest"},
+        "loss": {"kind": "pair-margin", "negatives": "hardest", "count": 24},
         "optimizer": _SGD,
     },
     "ensemble": {
@@ -87,8 +89,31 @@ def train_all(corpus: Path, out: Path, stopped: str | None = None) -> None:
         module.train(recipe, opened, out / name, resume=name == stopped)
 
 
+def compare_pairs() -> None:
+    """Check that scores of pairs that the processes share, and their gradients, are those of one process."""
+    torch.manual_seed(1)
+    matcher = OrderEmbeddings(image_dim=6, vocabulary_size=10, dim=16, word_dim=4)
+    images, words = torch.rand(7, 6), torch.randint(0, 10, (7, 3))
+    sentences = (words, torch.tensor([1, 2, 3, 3, 2, 1, 3]))
+
+    def gradients() -> list[Tensor]:
+        encoded = matcher.encode_images(images), matcher.encode_sentences(sentences)
+        matcher.score_pairs(*encoded).square().sum().backward()
+        average_gradients(matcher.parameters())
+        found = [each.grad.clone() for each in matcher.parameters() if each.grad is not None]
+        matcher.zero_grad()
+        return found
+
+    alone = gradients()
+    with shared_rows(matcher):
+        shared = gradients()
+    assert len(alone) == len(shared) > 0
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(alone, shared, strict=True))
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
+    compare_pairs()
     train_all(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
     distributed.destroy_process_group()
