@@ -25,7 +25,7 @@ from seesay.training.distributed import average_gradients, shared_rows
 from tests.training.steps import counted_steps
 
 _SHARED = {"about": "small", "encoders": ["efficientnet-lite0"], "batch_size": 25}
-# No dropout: each process draws its own. All negatives: rounding decides which of nearly equal ones is hardest.
+# No dropout, which each process draws for itself; all negatives, since rounding may decide which is hardest.
 _ADAM, _SGD = {"lr": 0.001}, {"kind": "sgd", "lr": 0.03}
 RECIPES: dict[str, dict[str, Any]] = {
     "triplets": {
