@@ -130,6 +130,7 @@ def test_times_of_an_index_of_an_earlier_version_are_read_at_the_next_update(tmp
         index.update_images(tmp_path / "photos")
     old = Index.open(tmp_path / "index", Colours())
     connection = old.store._connection  # as version 1 left it
+    connection.execute("DROP TABLE objects")
     connection.execute("ALTER TABLE vectors DROP COLUMN taken")
     connection.execute("PRAGMA user_version = 1")
     old.close()

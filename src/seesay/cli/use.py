@@ -31,18 +31,26 @@ def index(
     sentences: Annotated[
         Path | None, typer.Option(help="Also index sentences: a text file, one a line, or a corpus.")
     ] = None,
+    detector: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.onnx",
+            help="A detector of objects in the layout of YOLOX: what it sees counts where a query names it.",
+        ),
+    ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
     """Index a folder of images. Run it again to update the index: only new contents are embedded."""
     from seesay.progress import progress_of
     from seesay.search import Index
+    from seesay.search.detecting import with_detector
     from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
     if not photos.is_dir():
         raise SeesayError(f"{photos}: no such folder; name the folder of your images.")
-    with Index.open_or_create(out, run) as opened:
+    with Index.open_or_create(out, run if detector is None else with_detector(out, run, detector)) as opened:
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
         with progress_of("Thumbnails", "images") as at:

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.encoders.detector import Detection
 from seesay.errors import ImageError
 from seesay.runs.calibration import Calibration
 
@@ -67,10 +68,32 @@ class Calibrated(Protocol):
         ...
 
 
+@runtime_checkable
+class SeesObjects(Protocol):
+    """An embedder with a detector of objects, see `seesay.search.detecting`."""
+
+    def objects(self, content: bytes) -> Sequence[Detection]:
+        """Return what it saw in an encoded image that it embedded last."""
+        ...
+
+    def named(self, sentences: Sequence[str]) -> list[str]:
+        """Return the names of objects that it looks for and that sentences name."""
+        ...
+
+
+WITH_DETECTOR = " with detector "
+
+
 def load_embedder(run: str | Path | Embedder) -> Embedder:
-    """Load the run of that name or folder; an embedder is returned as it is."""
+    """Load the run of that name or folder, maybe with a detector; an embedder is returned as it is."""
     if not isinstance(run, str | Path):
         return run
     from seesay.runs.run import Run
 
-    return Run.load(str(run))
+    name, _, detector = str(run).partition(WITH_DETECTOR)
+    if not detector:
+        return Run.load(name)
+    from seesay.encoders.detector import Detector
+    from seesay.search.detecting import Detecting
+
+    return Detecting(Run.load(name), Detector(Path(detector)))

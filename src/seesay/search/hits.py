@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from seesay.encoders.detector import Detection
 from seesay.runs.calibration import FITS
 
 
@@ -23,6 +24,7 @@ class Hit:
         height: of an image.
         shortlist_score: before re-ranking; None if the hit was not re-ranked.
         shortlist_rank: before re-ranking, from 1.
+        objects: those that the query names and a detector saw in the image, best first.
 
     Example:
         >>> from seesay import Hit
@@ -39,6 +41,7 @@ class Hit:
     shortlist_score: float | None = None
     shortlist_rank: int | None = None
     probability: float | None = None
+    objects: tuple[Detection, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -56,6 +59,8 @@ class Hit:
             }
         if self.path is None:
             return values | {"sentence": self.text}
+        if self.objects:
+            values["objects"] = [each.to_dict() for each in self.objects]
         return values | {"path": str(root / self.path) if root else self.path}
 
 

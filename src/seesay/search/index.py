@@ -19,16 +19,15 @@ from seesay.runs.calibration import USUAL, known_share
 from seesay.runs.images import read_texts
 from seesay.search.ann import Neighbours
 from seesay.search.background import Gallery
-from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, load_embedder
+from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, SeesObjects, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.seal import is_sealed
-from seesay.search.store import Item, Kind, Store
+from seesay.search.store import FILE, Item, Kind, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images
 
-_FILE = "index.sqlite"
 _TINY = 1e-12
 _CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
 
@@ -85,12 +84,12 @@ class Index:
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            others = [file.name for file in folder.iterdir() if not file.name.startswith(_FILE)]
+            others = [file.name for file in folder.iterdir() if not file.name.startswith(FILE)]
         except OSError as error:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
-        if others and not (folder / _FILE).exists():
+        if others and not (folder / FILE).exists():
             raise SeesayError(f"{folder}: holds other files ({others[0]}, …); choose an empty folder.")
-        return cls(folder, Store.create(folder / _FILE, *facts), embedder)
+        return cls(folder, Store.create(folder / FILE, *facts), embedder)
 
     @classmethod
     def open(
@@ -113,13 +112,13 @@ class Index:
         if root is not None and not Path(root).is_dir():
             raise SeesayError(f"{root}: not a folder; name the one that holds the images of the index.")
         there = None if root is None else Path(root).resolve()
-        return cls(Path(folder), Store.open(Path(folder) / _FILE), run, there)
+        return cls(Path(folder), Store.open(Path(folder) / FILE), run, there)
 
     @classmethod
     def open_or_create(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
         """Open the index in a folder, or create one with the run, by default the shipped one."""
         # A kill before the first transaction leaves an empty file, which is not an index yet.
-        if Store.exists(Path(folder) / _FILE):
+        if Store.exists(Path(folder) / FILE):
             return cls.open(folder, run)
         return cls.create(folder, SHIPPED if run is None else run)
 
@@ -249,6 +248,9 @@ class Index:
         hits, unknown = list(found), self._unknown_words(asked)
         if hits and len(asked.sentences) == len(asked.parts):
             hits = self._with_probabilities(hits, vector, known_share(asked.sentences, unknown))
+        if hits and isinstance(self.run, SeesObjects):
+            objects = self.store.objects([hit.id for hit in hits], self.run.named(asked.sentences))
+            hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
         return Answer(hits, unknown, found.end)
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:

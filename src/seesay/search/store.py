@@ -17,10 +17,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 
 Kind = Literal["image", "sentence"]
+
+FILE = "index.sqlite"  # in an index's folder
 
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
@@ -65,6 +68,19 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     # When a photo was taken, "2019-06-30T12:00:00"; empty if it does not say, NULL until it is looked at.
     ("ALTER TABLE vectors ADD COLUMN taken TEXT",),
+    # What a detector saw in an image: boxes in pixels of the upright image.
+    (
+        """CREATE TABLE objects (
+            vector INTEGER NOT NULL REFERENCES vectors (id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            x1 REAL NOT NULL,
+            y1 REAL NOT NULL,
+            x2 REAL NOT NULL,
+            y2 REAL NOT NULL,
+            confidence REAL NOT NULL
+        )""",
+        "CREATE INDEX objects_by_vector ON objects (vector)",
+    ),
 )
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -335,6 +351,22 @@ class Store:
             raise SeesayError(f"{self.path}: damaged (the vector of image {id_}); delete and index again.")
         return vector
 
+    def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
+        """Return the objects of those names that a detector saw, best first, by the ids of images."""
+        with self._read() as connection:
+            rows = connection.execute(
+                """SELECT items.id, name, x1, y1, x2, y2, confidence
+                FROM items JOIN objects ON objects.vector = items.vector
+                WHERE items.id IN (SELECT value FROM json_each(?))
+                    AND name IN (SELECT value FROM json_each(?))
+                ORDER BY confidence DESC""",
+                (json.dumps([int(id_) for id_ in ids]), json.dumps(list(names))),
+            ).fetchall()
+        found: dict[int, list[Detection]] = {}
+        for id_, name, x1, y1, x2, y2, confidence in rows:
+            found.setdefault(id_, []).append(Detection(name, (x1, y1, x2, y2), confidence))
+        return found
+
     def skipped(self) -> dict[str, tuple[int, int, str]]:
         """Return (mtime_ns, size, reason) of unusable files by path."""
         with self._read() as connection:
@@ -400,6 +432,14 @@ class Writer:
         self._connection.execute(
             "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
             (kind, key, width, height, vector.astype(np.float16).tobytes()),
+        )
+
+    def put_objects(self, key: str, objects: Iterable[Detection]) -> None:
+        """Add what a detector saw in the image of that content, whose vector must be there."""
+        self._connection.executemany(
+            """INSERT INTO objects SELECT id, ?, ?, ?, ?, ?, ? FROM vectors
+            WHERE kind = 'image' AND key = ?""",
+            [(each.name, *each.box, each.confidence, key) for each in objects],
         )
 
     def set_time(self, key: str, taken: str) -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from seesay.data.images import content_key, taken_at, upright_size
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind, unread_lines
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
-from seesay.search.embedder import Embedder
+from seesay.search.embedder import Embedder, SeesObjects
 from seesay.search.seal import seal
 from seesay.search.store import Item, Store, Writer
 from seesay.search.thumbnails import Thumbnails
@@ -208,6 +208,9 @@ class _Update:
         with self._store.write() as writer:
             for key, (vector, size) in vectors.items():
                 writer.put_vector("image", key, vector, size)
+            if isinstance(self._embedder, SeesObjects):
+                for key in vectors:
+                    writer.put_objects(key, self._embedder.objects(contents[key][1]))
             for file, key in keyed:
                 if key not in broken:
                     self._put(writer, file, key)

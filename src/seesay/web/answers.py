@@ -28,12 +28,25 @@ class _HitAnswer(BaseModel):
     shortlist_rank: int | None = Field(None, description="the rank before re-ranking, from 1")
 
 
+class ObjectAnswer(BaseModel):
+    """An object that the query names and a detector saw in the image."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    box: tuple[_Pixels, _Pixels, _Pixels, _Pixels] = Field(
+        description="x1, y1, x2, y2 in pixels of the upright image"
+    )
+    confidence: _Probability
+
+
 class ImageAnswer(_HitAnswer):
     """An image of the index and how well it matches."""
 
     path: str = Field(description="relative to the indexed folder")
     width: int = Field(description="in pixels, upright")
     height: int
+    objects: list[ObjectAnswer] = Field([], description="of an index with a detector, best first")
 
 
 class SentenceAnswer(_HitAnswer):

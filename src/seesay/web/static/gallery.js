@@ -33,6 +33,16 @@ export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
   return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("was", { rank: before })}` : "");
 }
 
+// Around an object that a detector saw; `box` is in pixels of the image.
+function frameOf({ name, box: [x1, y1, x2, y2] }, { width, height }) {
+  const frame = document.createElement("span");
+  frame.className = "object";
+  frame.title = name;
+  const sides = { left: x1 / width, top: y1 / height, width: (x2 - x1) / width, height: (y2 - y1) / height };
+  for (const [side, share] of Object.entries(sides)) frame.style[side] = `${100 * share}%`;
+  return frame;
+}
+
 export class Gallery {
   // `linkOf(image)`, `isPicked(image)`, `onOpen(i)`, `onPick(i, toThere)`, `onEnd()` when more images are needed.
   constructor(element, options) {
@@ -167,7 +177,7 @@ export class Gallery {
     picture.alt = image.path;
     picture.addEventListener("error", () => tile.classList.add("gone"));
     picture.src = thumbnailOf(image);
-    link.append(picture);
+    link.append(picture, ...(image.objects ?? []).map((object) => frameOf(object, image)));
     tile.append(link, this.pickButton(image));
     tile.dataset.gone = t("gone");
     if (image.score !== undefined) {

@@ -1,0 +1,99 @@
+"""What search answers to names of things: whether the first photograph is right, and whether absence is told.
+
+    python -m benchmarks.answers --photos DIR [--detector FILE.onnx]
+
+DIR holds `labels.json`, {"images": [{"image": path, "objects": [names]}]}, which names all things of some
+kinds in each image. Each kind is a query that is answered. Those of `ABSENT` are not: the photographs must
+show none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks._harness import arguments, report
+from seesay.metrics import auc, average_precision
+from seesay.search import Index
+from seesay.search.detecting import with_detector
+
+ABSENT = """
+penguin; submarine; volcano; camel; helicopter; piano; guitar; violin; kangaroo; lighthouse; castle;
+octopus; whale; dolphin; shark; windmill; tractor; rocket; igloo; hot air balloon; crab; snail; spider;
+jellyfish; starfish; parachute; tank; cactus; telescope; microscope; cannon; robot; astronaut; ferris
+wheel; roller coaster; lion; tiger; monkey; gorilla; panda; koala; hippopotamus; rhinoceros; crocodile;
+snake; turtle; frog; peacock; flamingo; parrot; owl; butterfly; ant; lobster; sushi; spaghetti;
+watermelon; pineapple; strawberries; mushroom; corn; pumpkin; egg carton; waterfall; desert; cave;
+glacier; rainbow; lightning; drum; trumpet; saxophone; harp; accordion; sewing machine; typewriter;
+vacuum cleaner; washing machine; lawn mower; chainsaw; hammer; screwdriver; stethoscope; wheelchair;
+stroller; tent; swimming pool; canoe; sailboat; cruise ship; hovercraft; golf course; bowling alley;
+boxing ring; hockey player; ballet dancer; wedding dress; crown; sword; knight in armor; mermaid;
+dragon; santa claus; snowman; skeleton; chess board; dice; billiard table; map; barcode; spreadsheet;
+x-ray; mri scan; satellite image; solar eclipse; galaxy; coral reef; oil rig; wind turbine; dam
+"""
+
+
+def main() -> int:
+    parser = arguments(__doc__ or "")
+    parser.add_argument("--photos", type=Path, required=True, help="a folder of photographs with labels.json")
+    parser.add_argument("--detector", type=Path, help="measured in a second row")
+    options = parser.parse_args()
+    labels = json.loads((options.photos / "labels.json").read_text(encoding="utf-8"))["images"]
+    rows = [measured(options.photos, labels, None)]
+    if options.detector is not None:
+        rows.append(measured(options.photos, labels, options.detector))
+    report("answers", rows, options)
+    return 0
+
+
+def measured(photos: Path, labels: Sequence[dict[str, Any]], detector: Path | None) -> dict[str, Any]:
+    """Index the photographs and ask for every name; return a row of figures in percent."""
+    objects = {each["image"]: set(each["objects"]) for each in labels}
+    names = sorted(set().union(*objects.values()))
+    absent = [" ".join(name.split()) for name in ABSENT.split(";")]
+    precisions, right, present = [], [], []
+    with TemporaryDirectory() as folder:
+        embedder = "seesay-small" if detector is None else with_detector(Path(folder), None, detector)
+        with Index.create(Path(folder) / "index", embedder) as index:
+            index.update_images(photos)
+            for name in names:
+                answer = index.search(f'"{name}"', len(objects))
+                fitting = np.array([name in objects.get(str(hit.path), ()) for hit in answer])
+                precisions.append(average_precision([[hit.score] for hit in answer], fitting[:, None])[0])
+                right.append(bool(fitting[0]))
+                present.append(answer[0].probability or 0.0)
+            answers = [index.search(f'"{name}"', 1) for name in absent]
+            told = [answer.nothing_fits for answer in answers]
+            lost = [index.search(f'"{name}"', 1).nothing_fits for name in names]
+    missing = [answer[0].probability or 0.0 for answer in answers]
+    chances, outcomes = np.array(present + missing), np.array([*right, *[False] * len(absent)])
+    threshold = sorted(present)[len(present) // 20]
+    area = auc(chances, [True] * len(names) + [False] * len(absent))
+    return {
+        "system": "seesay-small" if detector is None else f"with {detector.stem}",
+        "names": len(names),
+        "first right": 100 * float(np.mean(right)),
+        "mAP": 100 * float(np.mean(precisions)),
+        "absent": len(absent),
+        "AUC": 100 * (area or 0.0),
+        "ECE": 100 * calibration_error(chances, outcomes),
+        "recognised": 100 * float(np.mean(np.array(missing) < threshold)),
+        "told": 100 * float(np.mean(told)),
+        "wrongly told": 100 * float(np.mean(lost)),
+    }
+
+
+def calibration_error(chances: np.ndarray[Any, Any], outcomes: np.ndarray[Any, Any]) -> float:
+    """The mean distance of probabilities (n,) from how often they are right, over ten bins."""
+    bins = np.minimum((10 * chances).astype(int), 9)
+    return sum(abs(float((chances - outcomes)[bins == each].sum())) for each in range(10)) / len(chances)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

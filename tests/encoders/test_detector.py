@@ -1,0 +1,107 @@
+"""Detectors in the layout of YOLOX, by graphs that give known rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from seesay.encoders.detector import Detector
+from seesay.errors import SeesayError
+
+SIDE = 64
+CELLS = 8 * 8 + 4 * 4 + 2 * 2
+
+
+def graph(path: Path, rows: NDArray[np.float32], side: int | str = SIDE, channels: int = 3) -> Path:
+    """A detector that gives these rows (cells, 5 + classes), and the mean of its input as one objectness."""
+    where = np.zeros((1, *rows.shape), np.float32)
+    where[0, -1, 4] = 1
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "where"], ["there"]),
+        helper.make_node("Add", ["rows", "there"], ["output"]),
+    ]
+    made = helper.make_graph(
+        nodes,
+        "detector",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [1, channels, side, side])],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, *rows.shape])],
+        [numpy_helper.from_array(rows[None], "rows"), numpy_helper.from_array(where, "where")],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save_model(model, path)
+    return path
+
+
+def rows(classes: int = 2, **objects: tuple[int, float, float, float, float, int, float]) -> NDArray:
+    """Rows of nothing but objects: cell, centre x and y, width and height in strides, class, confidence."""
+    made = np.zeros((CELLS, 5 + classes), np.float32)
+    for cell, x, y, width, height, number, confidence in objects.values():
+        made[cell, :5] = x, y, np.log(width), np.log(height), 0.9
+        made[cell, 5 + number] = confidence / 0.9
+    return made
+
+
+@pytest.fixture
+def detector(tmp_path: Path) -> Detector:
+    found = rows(
+        dog=(8 * 2 + 3, 0.5, 0.5, 2, 1, 0, 0.8),  # column 3, row 2 of stride 8: centre 28, 20
+        again=(8 * 2 + 4, -0.4, 0.5, 2, 1, 0, 0.6),  # the same dog
+        cat=(64 + 4 * 1 + 1, 0.5, 0.5, 1, 1, 1, 0.7),  # stride 16: centre 24, 24
+        faint=(0, 0, 0, 1, 1, 1, 0.1),
+    )
+    (tmp_path / "two.txt").write_text("Dog\ncat\n")
+    return Detector(graph(tmp_path / "two.onnx", found))
+
+
+def test_boxes_are_pixels_of_the_image(detector: Detector) -> None:
+    for size in (1, 4):
+        confidences, objects = detector.detect(np.zeros((32 * size, 64 * size, 3), np.uint8))
+        assert confidences == pytest.approx([0.8, 0.7])
+        assert [(each.name, round(each.confidence, 3)) for each in objects] == [("dog", 0.8), ("cat", 0.7)]
+        assert objects[0].box == pytest.approx([20 * size, 16 * size, 36 * size, 24 * size])
+        assert objects[1].box == pytest.approx([16 * size, 16 * size, 32 * size, 32 * size])
+
+
+def test_boxes_end_at_the_edges(detector: Detector) -> None:
+    objects = detector.detect(np.zeros((20, 64, 3), np.uint8))[1]
+    assert [each.box[3] for each in objects] == [20, 20]
+
+
+def test_images_are_letterboxed_with_grey_and_are_blue_green_red(tmp_path: Path) -> None:
+    found = rows()
+    found[-1, 5] = 1 / 256
+    (tmp_path / "two.txt").write_text("mean\nother\n")
+    detector = Detector(graph(tmp_path / "two.onnx", found))
+    black, white = (np.full((32, 64, 3), value, np.uint8) for value in (0, 255))
+    assert detector.detect(black)[0][0] == pytest.approx(114 / 2 / 256)
+    assert detector.detect(white)[0][0] == pytest.approx((114 + 255) / 2 / 256)
+
+
+def test_eighty_classes_are_those_of_coco(tmp_path: Path) -> None:
+    detector = Detector(graph(tmp_path / "coco.onnx", rows(80)))
+    assert len(set(detector.names)) == 80
+    assert {"hot dog", "tv", "person", "toothbrush"} < set(detector.names)
+    assert detector.detect(np.zeros((9, 7, 3), np.uint8))[1] == []
+
+
+def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no graph")
+    (tmp_path / "wrong.txt").write_text("dog\n")
+    graphs = {
+        "missing.onnx": "cannot be read",
+        "text.onnx": "cannot be read",
+        graph(tmp_path / "grey.onnx", rows(), channels=1).name: r"takes \[1, 1, 64, 64\]",
+        graph(tmp_path / "free.onnx", rows(), side="n").name: "takes",
+        graph(tmp_path / "few.onnx", rows()[:50]).name: r"gives \[1, 50, 7\]",
+        graph(tmp_path / "unnamed.onnx", rows()).name: r"name them in unnamed\.txt",
+        graph(tmp_path / "wrong.onnx", rows()).name: r"wrong\.txt: 1 names for 2 classes",
+    }
+    for name, told in graphs.items():
+        with pytest.raises(SeesayError, match=told):
+            Detector(tmp_path / name)

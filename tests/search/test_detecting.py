@@ -1,0 +1,128 @@
+"""Indexes with a detector of objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from seesay.encoders.detector import Detection, Detector
+from seesay.errors import SeesayError
+from seesay.search import Index
+from seesay.search.detecting import Detecting, with_detector
+from tests.encoders.test_detector import graph, rows
+from tests.search.colours import Colours, gallery, picture
+
+
+class Reds(Detector):
+    """Sees an apple as wide as the red part of an image, and never a dog."""
+
+    names = ("apple", "dog")
+    path = Path("reds.onnx")
+    fingerprint = "reds"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def detect(self, pixels: NDArray[np.uint8]) -> tuple[NDArray[np.float32], list[Detection]]:
+        self.calls += 1
+        red = (pixels[:, :, 0] > 200) & (pixels[:, :, 1] < 50)
+        if not red.any():
+            return np.zeros(2, np.float32), []
+        columns = np.flatnonzero(red.any(axis=0))
+        share = float(red.mean())
+        box = (float(columns[0]), 0.0, float(columns[-1] + 1), float(len(pixels)))
+        return np.array([share, 0], np.float32), [Detection("apple", box, share)]
+
+
+@pytest.fixture
+def detecting() -> Detecting:
+    return Detecting(Colours(), Reds())
+
+
+@pytest.fixture
+def index(tmp_path: Path, detecting: Detecting):
+    photos = gallery(tmp_path / "photos", "red.png", "blue-red.png", "blue.png", "green.png", "black.png")
+    with Index.create(tmp_path / "index", detecting) as made:
+        made.update_images(photos)
+        yield made
+
+
+def test_objects_that_a_query_names_come_first_with_their_boxes(index: Index) -> None:
+    answer = index.search("an apple")
+    assert [hit.path for hit in answer][:2] == ["red.png", "blue-red.png"]
+    assert [len(hit.objects) for hit in answer] == [1, 1, 0, 0, 0]
+    assert answer[1].objects[0].box == (30, 0, 60, 40)
+    first = answer.to_dict()["results"][0]
+    assert first["objects"] == [{"name": "apple", "box": [0.0, 0.0, 60.0, 40.0], "confidence": 1.0}]
+
+
+def test_the_score_is_the_sum_of_both(index: Index, detecting: Detecting) -> None:
+    plain = Colours()
+    gap = {}
+    for hit in index.search("apple"):
+        (row,), _ = plain.embed_image_files([picture(*Path(hit.path).stem.split("-"))], ["x"])
+        gap[hit.path] = hit.score - float(row @ plain.embed_sentences(["apple"])[0])
+    assert gap["red.png"] == pytest.approx(0.5, abs=1e-3)
+    assert gap["blue-red.png"] == pytest.approx(0.25, abs=1e-3)
+    assert gap["green.png"] == pytest.approx(0, abs=1e-3)
+
+
+def test_other_queries_are_as_without_it(index: Index, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "plain", Colours()) as plain:
+        plain.update_images(tmp_path / "photos")
+        for query in ("green", "something blue"):
+            with_it, without = index.search(query), plain.search(query)
+            assert [(hit.path, hit.objects) for hit in with_it] == [(hit.path, ()) for hit in without]
+            assert [hit.score for hit in with_it] == pytest.approx([hit.score for hit in without], abs=1e-6)
+
+
+def test_it_is_asked_once_for_each_content(index: Index, detecting: Detecting, tmp_path: Path) -> None:
+    assert detecting.detector.calls == 5
+    (tmp_path / "photos" / "red.png").rename(tmp_path / "photos" / "moved.png")
+    (tmp_path / "photos" / "blue-red.png").unlink()
+    index.update_images(tmp_path / "photos")
+    assert detecting.detector.calls == 5
+    answer = index.search("apple")
+    assert (answer[0].path, len(answer[0].objects)) == ("moved.png", 1)
+    assert index.store.objects([hit.id for hit in answer], ["dog"]) == {}
+
+
+def test_large_photographs_have_boxes_in_their_own_pixels(tmp_path: Path) -> None:
+    detecting = Detecting(Colours(), Reds())
+    large = picture("red", size=(4000, 3000), format="JPEG")
+    detecting.embed_image_files([large], ["large.jpg"])
+    (found,) = detecting.objects(large)
+    assert found.box == pytest.approx((0, 0, 4000, 3000))
+
+
+def test_an_index_knows_its_detector(tmp_path: Path) -> None:
+    file = graph(tmp_path / "two.onnx", rows())
+    (tmp_path / "two.txt").write_text("dog\ncat\n")
+    folder = tmp_path / "index"
+    embedder = with_detector(folder, None, file)
+    assert embedder.run.name == "seesay-small"
+    Index.create(folder, embedder).close()
+    with Index.open(folder) as opened:
+        assert opened.run_name == f"seesay-small with detector {file}"
+        assert opened.run.fingerprint == embedder.fingerprint
+        assert opened.run.calibration == embedder.run.calibration
+        assert opened.run.unknown_words(["xyzzy"]) == ["xyzzy"]
+    assert with_detector(folder, None, file).fingerprint == embedder.fingerprint
+    with pytest.raises(SeesayError, match="different weights or preprocessing"):
+        Index.open(folder, "seesay-small")
+    file.unlink()
+    with Index.open(folder) as opened, pytest.raises(SeesayError, match=r"two\.onnx: cannot be read"):
+        opened.search("dog")
+
+
+def test_broken_images_are_skipped(detecting: Detecting) -> None:
+    contents: Sequence[bytes] = [b"no image", picture("red")]
+    vectors, errors = detecting.embed_image_files(contents, ["a", "b"])
+    assert not vectors[0].any()
+    assert errors[0] is not None
+    assert errors[1] is None
+    assert detecting.detector.calls == 1
