@@ -118,6 +118,16 @@ def test_a_matcher_that_knows_the_order_is_always_right(vocabulary: Vocabulary) 
     assert (measured["by kind"]["swap"]["n"], measured["by kind"]["swap"]["left out"]) == (3, 2)
 
 
+def test_more_sentences_than_are_scored_at_once(vocabulary: Vocabulary) -> None:
+    times = 250  # 1,250 sentences of 750 images, in three blocks
+    texts = TEXTS * times
+    owners = (OWNERS[None, :] + 3 * np.arange(times)[:, None]).ravel()
+    inputs = inputs_of(texts, owners, vocabulary)
+    measured = measure_composition(run_of(InOrder(inputs.sentences.to_tensors()), vocabulary), inputs, "test")
+    shuffled = measured["by kind"]["shuffle"]
+    assert (shuffled["true order"], shuffled["n"], shuffled["left out"]) == (100, 9 * times, 2 * times)
+
+
 def test_a_bag_of_words_ties_whatever_rounding_does(vocabulary: Vocabulary) -> None:
     inputs = inputs_of(TEXTS, OWNERS, vocabulary)
     measured = measure_composition(run_of(Bag(), vocabulary), inputs, "test")

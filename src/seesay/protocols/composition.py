@@ -233,6 +233,6 @@ class _SentenceScorer:
         for start in range(0, len(texts), _AT_ONCE):
             some = texts[start : start + _AT_ONCE]
             prepared = prepare_sentences(some, self._run.vocabulary, self._run.sentence_encoder)
-            read, rows = self._scorer.encode_sentences(prepared), rows[start : start + _AT_ONCE]
-            blocks.append(self._scorer.score(self._images, read, rows, np.arange(len(some)), advance))
+            read, images = self._scorer.encode_sentences(prepared), rows[start : start + _AT_ONCE]
+            blocks.append(self._scorer.score(self._images, read, images, np.arange(len(some)), advance))
         return np.concatenate(blocks)
