@@ -1,3 +1,4 @@
+import errno
 import io
 import os
 import pickle
@@ -575,3 +576,21 @@ def test_a_tar_that_shrank_after_indexing_is_an_image_error(tmp_path):
     tar.write_bytes(tar.read_bytes()[:2500])
     with pytest.raises(ImageError, match="of 5000 bytes"):
         member.read()
+
+
+def test_a_failure_of_the_system_is_not_one_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow loads plugins while it reads; an index must not drop photos because no file can be opened."""
+    out = io.BytesIO()
+    Image.new("RGB", (8, 6)).save(out, "PNG")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "PngImagePlugin.py")
+
+    monkeypatch.setattr("seesay.data.images.Image.open", fail)
+    for read in (decode, read_header, upright_size):
+        with pytest.raises(UnavailableImageError, match="now"):
+            read(out.getvalue(), "x.png")
+    monkeypatch.undo()
+    monkeypatch.setattr("seesay.data.images.to_rgb", fail)
+    with pytest.raises(UnavailableImageError, match="decoded now"):
+        decode(out.getvalue(), "x.png")

@@ -299,6 +299,9 @@ def test_every_route_documents_its_failures(client: TestClient) -> None:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         for operation in operations.values():
             assert {"400", "503"} <= set(operation["responses"]), path
+            for status, answer in operation["responses"].items():
+                if int(status) >= 400:
+                    assert list(answer["content"]) == ["application/problem+json"], (path, status)
     answers = client.get("/openapi.json").json()["paths"]["/api/v1/images/{id}/original"]["get"]
     assert set(answers["responses"]) == {"200", "400", "401", "404", "416", "422", "503"}
     assert list(answers["responses"]["404"]["content"]) == ["application/problem+json"]

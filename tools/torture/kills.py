@@ -26,19 +26,20 @@ with Index.open_or_create(sys.argv[1], Colours()) as index:
 """
 
 
-def _picture(stage: Stage, file: Path) -> None:
+def picture(stage: Stage, file: Path) -> None:
+    """Write a small picture of noise."""
     pixels = np.frombuffer(stage.draw.randbytes(16 * 12 * 3), np.uint8).reshape(12, 16, 3)
     Image.fromarray(pixels).save(file)
 
 
-def _change(stage: Stage, photos: Path) -> None:
+def change(stage: Stage, photos: Path) -> None:
     """Add, change, move and delete a few photos."""
     there = sorted(photos.iterdir())
     stage.draw.shuffle(there)
     for number in range(stage.draw.randint(1, 6)):
-        _picture(stage, photos / f"{stage.draw.randrange(10**9)}-{number}.png")
+        picture(stage, photos / f"{stage.draw.randrange(10**9)}-{number}.png")
     if len(there) > 8:
-        _picture(stage, there[0])
+        picture(stage, there[0])
         there[1].rename(photos / f"moved {stage.draw.randrange(10**9)}.png")
         there[2].unlink()
         there[3].unlink()
@@ -52,11 +53,11 @@ def kill_index(stage: Stage) -> Outcome:
     outcome, folder, photos = Outcome(), stage.folder / "index", stage.folder / "photos"
     photos.mkdir()
     for number in range(20):
-        _picture(stage, photos / f"{number}.png")
+        picture(stage, photos / f"{number}.png")
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     kills = 0
     while stage.goes_on:
-        _change(stage, photos)
+        change(stage, photos)
         process = subprocess.Popen([sys.executable, "-c", UPDATE, str(folder), str(photos)], env=environment)
         try:
             process.wait(0.1 + stage.draw.random() * 0.7)

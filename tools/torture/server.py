@@ -34,7 +34,7 @@ serve(Index.open(sys.argv[1], Colours()), port=0)
 
 
 @contextmanager
-def _serving(folder: Path) -> Iterator[tuple[int, int]]:
+def serving(folder: Path) -> Iterator[tuple[int, int]]:
     """A server of a small index; yields its port and its process."""
     with Index.create(folder / "index", Colours()) as index:
         index.update_images(gallery(folder / "photos", "red.png", "blue.png", "green.png"))
@@ -86,7 +86,8 @@ def _searches(stage: Stage, port: int, outcome: Outcome) -> None:
     outcome.measured = f"p50 {p50 * 1e3:.0f} ms, p99 {p99 * 1e3:.0f} ms"
 
 
-def _memory(process: int) -> int:
+def memory(process: int) -> int:
+    """Return the bytes that a process has in RAM."""
     with Path(f"/proc/{process}/status").open() as file:
         return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
 
@@ -109,7 +110,7 @@ def slow_clients(stage: Stage) -> Outcome:
         for one in held:
             one.close()
 
-    with _serving(stage.folder) as (port, _):
+    with serving(stage.folder) as (port, _):
         thread = threading.Thread(target=hold, args=(port,))
         thread.start()
         _searches(stage, port, outcome)
@@ -144,14 +145,14 @@ def hostile_uploads(stage: Stage) -> Outcome:
             finally:
                 connection.close()
 
-    with _serving(stage.folder) as (port, process):
+    with serving(stage.folder) as (port, process):
         _search(port)
-        before = _memory(process)
+        before = memory(process)
         threads = [threading.Thread(target=post, args=(port, seed)) for seed in range(4)]
         for thread in threads:
             thread.start()
         _searches(stage, port, outcome)
         for thread in threads:
             thread.join()
-        outcome.measured += f", server grew by {(_memory(process) - before) / 1e6:.0f} MB"
+        outcome.measured += f", server grew by {(memory(process) - before) / 1e6:.0f} MB"
     return outcome

@@ -87,6 +87,8 @@ def decode(
     except Exception as error:  # Pillow's plugins raise nearly anything on damaged files
         if isinstance(error, MemoryError) or "out of memory" in str(error):
             raise UnavailableImageError(f"{name}: not enough memory to decode it now.") from error
+        if _is_of_system(error):
+            raise UnavailableImageError(f"{name}: cannot be decoded now ({error}).") from error
         raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
 
 
@@ -155,6 +157,8 @@ def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
     except MemoryError as error:
         raise UnavailableImageError(f"{name}: not enough memory to read it now.") from error
     except Exception as error:
+        if _is_of_system(error):
+            raise UnavailableImageError(f"{name}: cannot be read now ({error}).") from error
         if not CAN_READ_HEIC and data[4:12] in _HEIC_HEADS:
             raise ImageError(f"{name}: HEIC, which needs pip install 'seesay[heic]'.") from error
         raise ImageError(f"{name}: no image that seesay reads, or damaged ({_reason(error)}).") from error
@@ -174,6 +178,14 @@ def _formats() -> tuple[str, ...]:
 
         pillow_heif.register_heif_opener(thumbnails=False)
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _is_of_system(error: Exception) -> bool:
+    """Whether the system failed, and not the image, which is in memory: such as where no file can be opened.
+
+    Pillow loads its plugins when they are first needed.
+    """
+    return isinstance(error, OSError) and error.errno is not None
 
 
 def _reason(error: Exception) -> str:

@@ -17,7 +17,7 @@ from seesay.search.filters import Filter
 from seesay.web import cursor as cursors
 from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month
 from seesay.web.archive import zipped
-from seesay.web.problems import failures
+from seesay.web.problems import Responses, failures
 from seesay.web.routes.parameters import API, DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
@@ -26,6 +26,20 @@ _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
 _SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
+
+_TYPES = (
+    *("image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp", "image/tiff"),
+    *("image/jp2", _UNKNOWN_TYPE),
+)
+
+
+def _sent(*types: str) -> Responses:
+    """Describe an answer that is a file for OpenAPI."""
+    content: dict[str, object] = {
+        type_: {"schema": {"type": "string", "format": "binary"}} for type_ in types
+    }
+    return {200: {"description": "the file", "content": content}}
+
 
 router = APIRouter(prefix=f"{API}/images", tags=["images"])
 
@@ -66,7 +80,9 @@ async def duplicates(
     return Duplicates(groups=[[DatedImage.model_validate(each) for each in group] for group in groups])
 
 
-@router.get("/archive", response_class=StreamingResponse, responses=failures(404, 422))
+@router.get(
+    "/archive", response_class=StreamingResponse, responses=_sent("application/zip") | failures(404, 422)
+)
 async def archive(
     service: TheService,
     served: TheIndex,
@@ -105,7 +121,11 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     return await service.run(work, service.pictures)
 
 
-@router.get("/{id}/original", response_class=FileResponse, responses=failures(404, 416, 422))
+@router.get(
+    "/{id}/original",
+    response_class=FileResponse,
+    responses=_sent(*_TYPES) | failures(404, 416, 422),
+)
 async def original(service: TheService, served: TheIndex, id: Id) -> FileResponse:
     """Return the file of an image."""
 
@@ -126,7 +146,7 @@ async def original(service: TheService, served: TheIndex, id: Id) -> FileRespons
     )
 
 
-@router.get("/{id}/thumbnail", response_class=Response, responses=failures(404, 422))
+@router.get("/{id}/thumbnail", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
 async def thumbnail(
     service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
 ) -> Response:

@@ -21,26 +21,26 @@ async def indexes(service: TheService) -> list[Status]:
     return await service.run(lambda: [_status(service, served) for served in service.served.values()])
 
 
-@router.get("/status", responses=failures(404))
+@router.get("/status", responses=failures(404, 422))
 async def status(service: TheService, served: TheIndex) -> Status:
     """Describe an index."""
     return await service.run(lambda: _status(service, served))
 
 
-@router.get("/faults", responses=failures(404))
+@router.get("/faults", responses=failures(404, 422))
 async def faults(service: TheService, served: TheIndex) -> list[Fault]:
     """List the files that could not be indexed, and why."""
     found = await service.run(served.index.store.skipped)
     return [Fault(path=path, reason=reason) for path, (_, _, reason) in sorted(found.items())]
 
 
-@router.get("/update", responses=failures(404))
+@router.get("/update", responses=failures(404, 422))
 async def update_state(served: TheIndex) -> UpdateState:
     """Tell how far the update of an index is, or how the last one ended."""
     return served.updates.state()
 
 
-@router.post("/update", status_code=202, responses=failures(404, 409))
+@router.post("/update", status_code=202, responses=failures(404, 409, 422))
 async def update(service: TheService, served: TheIndex) -> UpdateState:
     """Start an update of an index: new and changed images are embedded, those that are gone deleted."""
     if not await service.run(lambda: served.updates.possible):

@@ -1,0 +1,64 @@
+"""Header readers under coverage-guided fuzzing, where atheris installs."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+
+from tools.torture.base import Outcome, Stage, attack, command
+
+FUZZ = """
+import io, sys, tempfile
+from pathlib import Path
+import atheris
+with atheris.instrument_imports(include=["PIL", "seesay.data"]):
+    import numpy as np
+    from PIL import Image
+    from seesay.data import exif, images
+    from seesay.errors import ImageError
+import warnings
+warnings.filterwarnings("ignore")
+corpus = Path(sys.argv[-1])
+pixels = Image.fromarray(np.zeros((5, 7, 3), np.uint8))
+info = Image.Exif()
+info[0x0110] = "a camera"
+info.get_ifd(0x8769).update({0x9003: "2019:06:30 12:00:00", 0x829A: 0.004, 0x8827: 400})
+for format in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000"):
+    out = io.BytesIO()
+    pixels.save(out, format, **({"exif": info} if format in ("JPEG", "PNG", "WEBP", "TIFF") else {}))
+    (corpus / format).write_bytes(out.getvalue())
+file = corpus.parent / "file"
+def one(data):
+    for reader in (images.read_header, images.upright_size):
+        try:
+            reader(data, "image")
+        except ImageError:
+            pass
+    file.write_bytes(data)
+    images.file_format(file), images.taken_at(file), exif.facts_of(file)
+atheris.Setup(sys.argv, one)
+atheris.Fuzz()
+"""
+
+
+@attack("headers", "readers of headers and EXIF under coverage-guided fuzzing: a value or an ImageError")
+def headers(stage: Stage) -> Outcome:
+    """Run atheris for the time; what it finds ends it."""
+    outcome = Outcome()
+    if importlib.util.find_spec("atheris") is None:
+        outcome.measured = "not tried: no atheris here"
+        return outcome
+    corpus = stage.folder / "corpus"
+    corpus.mkdir()
+    seed, seconds = stage.draw.randrange(1, 2**31), max(5, int(stage.seconds) - 3)
+    done = command(
+        *("-c", FUZZ, f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=5", "-rss_limit_mb=3000"),
+        *("-max_len=20000", "-print_final_stats=1", f"-artifact_prefix={stage.folder}/", corpus),
+        seconds=seconds + 120,
+    )
+    executed = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
+    outcome.check(done.returncode == 0, f"seed {seed}: exit {done.returncode}: {done.stderr[-600:]}")
+    outcome.tried = int(executed[1]) if executed else 1
+    features = re.findall(r"ft: (\d+)", done.stderr)
+    outcome.measured = f"{features[-1]} features of coverage" if features else ""
+    return outcome
