@@ -53,6 +53,7 @@ docs: .venv/.dev ## the documentation site, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 torture: .venv/.dev ## kills, bombs, damage, hostile clients (SECONDS=900, WRITE=1 fills docs/reliability.md)
+	@$(BIN)/pip install -q atheris 2>/dev/null || echo "No atheris for this Python: header readers are not fuzzed by coverage."
 	$(BIN)/python -m tools.torture --seconds $(or $(SECONDS),900) $(if $(WRITE),--write)
 
 bench: .venv/.dev ## every benchmark, recorded in results/benchmarks.jsonl

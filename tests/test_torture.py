@@ -14,9 +14,10 @@ from tools.torture.base import ATTACKS, Stage
 SECONDS = 2.0
 # They build and decode files of gigabytes, however short the time.
 LONG = {"bombs", "hostile uploads"}
+TIMED = {"slow clients"}  # whose p99 means nothing beside other tests
 
 
-@pytest.mark.parametrize("name", sorted(set(ATTACKS) - LONG))
+@pytest.mark.parametrize("name", sorted(set(ATTACKS) - LONG - TIMED))
 def test_an_attack_is_survived(name: str, tmp_path: Path) -> None:
     seed = int(time.time())
     outcome = ATTACKS[name][1](Stage(SECONDS, random.Random(f"{seed} {name}"), tmp_path))

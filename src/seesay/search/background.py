@@ -106,9 +106,11 @@ class Gallery:
         """
         with self._lock:
             stored = self._stored()
-            if stored is None:
-                self._learned = stored = self._up_to_date(run, self._learned)
-            return stored
+            if stored is not None:
+                return stored
+            if self._learned is None or self._learned.generation != self._store.generation():
+                self._learned = self._up_to_date(run, self._learned)
+            return self._learned
 
     def learn(self, run: Embedder) -> None:
         """Store the background of the images that there are now, unless it is stored already."""

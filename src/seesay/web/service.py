@@ -40,6 +40,9 @@ from seesay.web.updates import Updates
 T = TypeVar("T")
 Vector = NDArray[np.float32]
 
+MOST_AT_ONCE = 32
+"""Queries that are embedded together, of those that wait."""
+
 _MAX_DECODERS = 4  # each may take more than a gigabyte
 _REMEMBERED = 1000  # vectors of uploads, some kilobytes each
 
@@ -100,7 +103,7 @@ class Served:
         self.uploads, self.updates = Uploads(), Updates(index)
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
         self._lock = threading.Lock()
-        self.vectors: Batches[Query, Vector] = Batches(self._embed, threads)
+        self.vectors: Batches[Query, Vector] = Batches(self._embed, threads, MOST_AT_ONCE)
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[Vector | Exception]:
         return self.index.vectors(queries)
