@@ -12,6 +12,7 @@ from seesay.errors import QueryError
 from seesay.search import Index
 from seesay.search.filters import Filter
 from tests.search.colours import Colours
+from tests.search.stores import STORES, address
 
 PHOTOS = {
     "italy/rome/a.jpg": ((300, 200), "2019:06:30 23:59:59"),
@@ -31,12 +32,12 @@ def photo(file: Path, size: tuple[int, int], taken: str | None) -> None:
     Image.new("RGB", size, (200, size[0] % 256, 40)).save(file, exif=exif)
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory):
+@pytest.fixture(scope="module", params=STORES)
+def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest):
     folder = tmp_path_factory.mktemp("filters")
     for name, (size, taken) in PHOTOS.items():
         photo(folder / "photos" / name, size, taken)
-    with Index.create(folder / "index", Colours()) as made:
+    with Index.create(folder / "index", Colours(), address(request.param, folder)) as made:
         made.update_images(folder / "photos")
         yield made
 

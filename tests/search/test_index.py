@@ -17,6 +17,7 @@ from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Sentence
 from tests.search import unprivileged
 from tests.search.colours import RGB, Colours, gallery, picture
+from tests.search.stores import STORES, address
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def matcher() -> Colours:
     return Colours()
 
 
-@pytest.fixture
-def index(tmp_path: Path, matcher: Colours):
-    with Index.create(tmp_path / "index", matcher) as made:
+@pytest.fixture(params=STORES)
+def index(tmp_path: Path, matcher: Colours, request: pytest.FixtureRequest):
+    with Index.create(tmp_path / "index", matcher, address(request.param, tmp_path)) as made:
         yield made
 
 
@@ -141,6 +142,7 @@ def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, 
     assert [file.name for file in folder.iterdir()] == ["index.sqlite"]
 
 
+@pytest.mark.parametrize("index", ["embedded"], indirect=True)
 @pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
 def test_a_reader_without_permission_to_write_sees_what_a_live_writer_wrote(
     index: Index, photos: Path
@@ -177,6 +179,7 @@ def test_a_reader_that_could_get_wrong_answers_is_told_what_to_do(
         assert opened.count("image") == 4
 
 
+@pytest.mark.parametrize("index", ["embedded"], indirect=True)
 def test_a_damaged_vector_is_not_an_empty_answer(index: Index, photos: Path) -> None:
     index.update_images(photos)
     for data in (np.full(64, np.nan, np.float16).tobytes(), bytes(10)):

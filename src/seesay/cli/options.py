@@ -149,6 +149,14 @@ Where = Annotated[
         "orientation:portrait, width:>3000, height:600..900, added:7d; all that are given must hold.",
     ),
 ]
+Store = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Where vectors are searched: qdrant+http://HOST:PORT, or qdrant+path:FOLDER. An index "
+        "remembers it; by default its vectors are searched in this process.",
+    ),
+]
 Rerank = Annotated[
     str | None,
     typer.Option(metavar="RUN", help="Re-rank the best results by this run, such as a pair matcher's."),

@@ -38,6 +38,7 @@ def index(
             help="A detector of objects in the layout of YOLOX: what it sees counts where a query names it.",
         ),
     ] = None,
+    store: opt.Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -50,7 +51,8 @@ def index(
     texts = read_sentences(sentences) if sentences is not None else []
     if not photos.is_dir():
         raise SeesayError(f"{photos}: no such folder; name the folder of your images.")
-    with Index.open_or_create(out, run if detector is None else with_detector(out, run, detector)) as opened:
+    embedder = run if detector is None else with_detector(out, run, detector)
+    with Index.open_or_create(out, embedder, store) as opened:
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
         with progress_of("Thumbnails", "images") as at:
@@ -89,6 +91,7 @@ def search(
     open_sheet: Annotated[
         bool, typer.Option("--open", help="Write the results as an HTML page and open it.")
     ] = False,
+    store: opt.Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -96,7 +99,7 @@ def search(
     from seesay.search import Index
 
     asked = _query(query)
-    with Index.open(folder) as opened:
+    with Index.open(folder, store=store) as opened:
         if rerank is None:
             answer = opened.search(asked, k, where)
         else:
@@ -136,6 +139,7 @@ def sentences(
     k: opt.Count = 10,
     rerank: opt.Rerank = None,
     shortlist: opt.Shortlist = opt.SHORTLIST,
+    store: opt.Store = "",
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -143,7 +147,7 @@ def sentences(
     from seesay.data.images import FileSource
     from seesay.search import Index
 
-    with Index.open(folder) as opened:
+    with Index.open(folder, store=store) as opened:
         if rerank is None:
             answer = opened.sentences_for(image, k)
         else:
@@ -225,6 +229,7 @@ def serve(
     root: Annotated[
         Path | None, typer.Option(help="The folder of the images, for an index that was made elsewhere.")
     ] = None,
+    store: opt.Store = "",
     allow_host: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Also answer to this name, such as photos.example.org."),
@@ -256,7 +261,7 @@ def serve(
     for folder in folders:
         if name_of(folder) in indexes:
             raise SeesayError(f"{folder}: another index is called {name_of(folder)}, too; rename its folder.")
-        indexes[name_of(folder)] = Index.open(folder, root=root)
+        indexes[name_of(folder)] = Index.open(folder, root=root, store=store)
     options = Options(
         hosts=allow_host or (),
         prefix=prefix,

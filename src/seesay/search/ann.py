@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
+from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.store import Changes, Kind, Store
+from seesay.search.stores.base import next_page
 
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
@@ -89,14 +92,14 @@ class Neighbours:
         if after is None:
             return self._best(query, k, among)
         everything = self._ids if among is None else among
-        asked = after.seen + k
-        while True:
-            ids, scores = self._best(query, asked, everything)
-            behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
-            # Items may have come before that place since the page before was read.
-            if behind.sum() >= k or asked >= len(everything):
-                return ids[behind][:k], scores[behind][:k]
-            asked *= 2
+        return next_page(lambda asked: self._best(query, asked, everything), k, after, len(everything))
+
+    def passing(self, where: Filter) -> NDArray[np.int64]:
+        """Return the ids (n,) of the images that a filter lets through."""
+        return self._store.matching(where)
+
+    def close(self) -> None:
+        """Do nothing: the vectors are in memory."""
 
     def _best(
         self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
@@ -119,6 +122,11 @@ class Neighbours:
 
     def save(self) -> None:
         """Write inverted lists to the cache; an exact index is built faster than it would be read."""
+        self.refresh()
+        with suppress(OSError):  # they can be built again
+            self._write_cache()
+
+    def _write_cache(self) -> None:
         if not self.trained:
             self._cache.unlink(missing_ok=True)
             return

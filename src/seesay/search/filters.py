@@ -29,14 +29,34 @@ _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
 _AGO = re.compile(r"([0-9]{1,5})([hdwy])")
 _SECONDS = {"h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365.25 * 86_400}
 _COMPARED = re.compile(r"(>=|<=|>|<)?([0-9]{1,9})")
-_SHAPES = {"portrait": "height > width", "landscape": "width > height", "square": "width = height"}
+_SHAPES = ("portrait", "landscape", "square")
+_ORIENTATION = """CASE WHEN height > width THEN 'portrait' WHEN width > height THEN 'landscape'
+    ELSE 'square' END"""
 
 Values = tuple[str | int | float, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """One comparison of a fact of an image with a value.
+
+    Attributes:
+        field: "folder", "taken", "orientation", "width", "height" or "added".
+        sign: "=", ">", ">=", "<" or "<=".
+        value: a folder's name, or part of its path; the beginning of "2019-06-30T12:00:00"; a shape; pixels;
+            seconds since 1970.
+    """
+
+    field: str
+    sign: str
+    value: str | int | float
+
+
+@dataclass(frozen=True, slots=True)
 class Filter:
     """Conditions in SQL on the columns `path`, `taken`, `width`, `height` and `added`, and their parameters.
+
+    `limits` are the same conditions for stores that know no SQL.
 
     Example:
         >>> from seesay.search.filters import Filter
@@ -46,6 +66,7 @@ class Filter:
 
     sql: str
     values: Values
+    limits: tuple[Limit, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -56,7 +77,7 @@ class Filter:
         """
         if len(text) > MAX_CHARACTERS:
             raise QueryError(f"The filter has {len(text)} characters; at most {MAX_CHARACTERS} are read.")
-        conditions, values, at = list[str](), list[str | int | float](), 0
+        conditions, limits, at = list[str](), list[Limit](), 0
         text = " ".join(text.split())
         while at < len(text):
             found = _CONDITION.match(text, at)
@@ -69,67 +90,80 @@ class Filter:
             if name not in _CONDITIONS:
                 hint = did_you_mean(name, _CONDITIONS) or f"; there are {', '.join(_CONDITIONS)}"
                 raise QueryError(f"'{name}': no such condition{hint}.")
-            sql, its_values = _CONDITIONS[name](value)
-            conditions.append(sql)
-            values += its_values
+            found_limits = _CONDITIONS[name](value)
+            conditions += [_sql(limit) for limit in found_limits]
+            limits += found_limits
             at = found.end()
-        return cls(" AND ".join(f"({each})" for each in conditions) or "1", tuple(values))
+        sql = " AND ".join(f"({each})" for each in conditions) or "1"
+        return cls(sql, tuple(_parameter(limit) for limit in limits), tuple(limits))
 
 
-def _folder(value: str) -> tuple[str, Values]:
+def _sql(limit: Limit) -> str:
+    """A condition with one parameter."""
+    if limit.field == "folder":
+        return "'/' || path LIKE ? ESCAPE '!'"
+    if limit.field == "orientation":
+        return f"{_ORIENTATION} = ?"
+    return f"{limit.field} {limit.sign} ?" + (" AND taken != ''" if limit.field == "taken" else "")
+
+
+def _parameter(limit: Limit) -> str | int | float:
+    if limit.field != "folder":
+        return limit.value
+    escaped = re.sub(r"([%_!])", r"!\1", str(limit.value))
+    return f"%/{escaped}/%"
+
+
+def _folder(value: str) -> list[Limit]:
     """A folder of that name, or that path, anywhere above the image."""
     name = value.replace("\\", "/").strip("/")
     if not name:
         raise QueryError("folder: is empty; name a folder, such as folder:italy.")
-    escaped = re.sub(r"([%_!])", r"!\1", name)
-    return "'/' || path LIKE ? ESCAPE '!'", (f"%/{escaped}/%",)
+    return [Limit("folder", "=", name)]
 
 
-def _taken(value: str) -> tuple[str, Values]:
+def _taken(value: str) -> list[Limit]:
     first, last = _range(value)
-    conditions, values = ["taken != ''"], list[str]()
+    limits = list[Limit]()
     if first:
-        conditions.append("taken >= ?")
-        values.append(_day(first).isoformat())
+        limits.append(Limit("taken", ">=", _day(first).isoformat()))
     if last:
-        conditions.append("taken < ?")
-        values.append(_day_after(last).isoformat())
-    return " AND ".join(conditions), tuple(values)
+        limits.append(Limit("taken", "<", _day_after(last).isoformat()))
+    return limits
 
 
-def _orientation(value: str) -> tuple[str, Values]:
+def _orientation(value: str) -> list[Limit]:
     if value.lower() not in _SHAPES:
         raise QueryError(f"orientation:{value}: is portrait, landscape or square.")
-    return _SHAPES[value.lower()], ()
+    return [Limit("orientation", "=", value.lower())]
 
 
-def _size(column: str) -> Callable[[str], tuple[str, Values]]:
-    def read(value: str) -> tuple[str, Values]:
+def _size(column: str) -> Callable[[str], list[Limit]]:
+    def read(value: str) -> list[Limit]:
         if ".." in value:
             ends = _range(value)
-            limits = [f"{sign}{end}" for sign, end in zip((">=", "<="), ends, strict=True) if end]
+            written = [f"{sign}{end}" for sign, end in zip((">=", "<="), ends, strict=True) if end]
         else:
-            limits = [value]
-        conditions, values = list[str](), list[int]()
-        for limit in limits:
-            found = _COMPARED.fullmatch(limit)
+            written = [value]
+        limits = list[Limit]()
+        for each in written:
+            found = _COMPARED.fullmatch(each)
             if found is None:
                 raise QueryError(f"{column}:{value}: is a number of pixels, such as {column}:>3000.")
-            conditions.append(f"{column} {found[1] or '='} ?")
-            values.append(int(found[2]))
-        return " AND ".join(conditions), tuple(values)
+            limits.append(Limit(column, found[1] or "=", int(found[2])))
+        return limits
 
     return read
 
 
-def _added(value: str) -> tuple[str, Values]:
+def _added(value: str) -> list[Limit]:
     if found := _AGO.fullmatch(value):
-        return "added >= ?", (time.time() - int(found[1]) * _SECONDS[found[2]],)
+        return [Limit("added", ">=", time.time() - int(found[1]) * _SECONDS[found[2]])]
     day = _day(value)
-    return "added >= ?", (datetime(day.year, day.month, day.day).timestamp(),)
+    return [Limit("added", ">=", datetime(day.year, day.month, day.day).timestamp())]
 
 
-_CONDITIONS: dict[str, Callable[[str], tuple[str, Values]]] = {
+_CONDITIONS: dict[str, Callable[[str], list[Limit]]] = {
     "folder": _folder,
     "taken": _taken,
     "orientation": _orientation,

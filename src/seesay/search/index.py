@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
 from seesay.runs.calibration import USUAL, known_share
 from seesay.runs.images import read_texts
-from seesay.search.ann import Neighbours
 from seesay.search.background import Gallery
 from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, SeesObjects, load_embedder
 from seesay.search.filters import Filter
@@ -25,6 +24,7 @@ from seesay.search.hits import Answer, Hit, Place
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.seal import is_sealed
 from seesay.search.store import FILE, Item, Kind, Store
+from seesay.search.stores import open_vectors
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images
 
@@ -55,6 +55,7 @@ class Index:
         store: Store,
         run: str | Path | Embedder | None = None,
         root: Path | None = None,
+        vectors: str = "",
     ) -> None:
         self.folder = folder
         self._root = root
@@ -64,17 +65,21 @@ class Index:
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._gallery = Gallery(store)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
-        self._near = {kind: Neighbours(store, kind, folder / f"vectors-{kind}.faiss") for kind in kinds}
+        self._near = {
+            kind: open_vectors(vectors, store, kind, folder / f"vectors-{kind}.faiss") for kind in kinds
+        }
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
 
     @classmethod
-    def create(cls, folder: str | Path, run: str | Path | Embedder = SHIPPED) -> Self:
+    def create(cls, folder: str | Path, run: str | Path | Embedder = SHIPPED, store: str = "") -> Self:
         """Create an empty index in a new or empty folder.
 
         Args:
             folder: of the index.
             run: the name or folder of the run that embeds, or any object with the methods of `Embedder`.
+            store: where vectors are searched, such as "qdrant+http://localhost:6333"; by default in this
+                process.
 
         Raises:
             SeesayError: the folder holds an index or something else, or cannot be made; or there is no such
@@ -89,7 +94,8 @@ class Index:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
             raise SeesayError(f"{folder}: holds other files ({others[0]}, …); choose an empty folder.")
-        return cls(folder, Store.create(folder / FILE, *facts), embedder)
+        items = Store.create(folder / FILE, *facts, vectors=store)
+        return cls(folder, items, embedder, vectors=store)
 
     @classmethod
     def open(
@@ -97,6 +103,7 @@ class Index:
         folder: str | Path,
         run: str | Path | Embedder | None = None,
         root: str | Path | None = None,
+        store: str = "",
     ) -> Self:
         """Open the index in a folder.
 
@@ -104,23 +111,27 @@ class Index:
             folder: of the index.
             run: the run that the vectors are of; by default the one that the index names, loaded when needed.
             root: the folder that its images are in; by default the one that the index names.
+            store: where its vectors are searched; by default where the index says, if you made it here.
 
         Raises:
-            SeesayError: there is no index, it is damaged, its vectors are of another run, or `root` is no
-                folder.
+            SeesayError: there is no index, it is damaged, its vectors are of another run or in another store,
+                or `root` is no folder.
         """
         if root is not None and not Path(root).is_dir():
             raise SeesayError(f"{root}: not a folder; name the one that holds the images of the index.")
         there = None if root is None else Path(root).resolve()
-        return cls(Path(folder), Store.open(Path(folder) / FILE), run, there)
+        items = Store.open(Path(folder) / FILE)
+        return cls(Path(folder), items, run, there, _checked_address(Path(folder), items, store))
 
     @classmethod
-    def open_or_create(cls, folder: str | Path, run: str | Path | Embedder | None = None) -> Self:
+    def open_or_create(
+        cls, folder: str | Path, run: str | Path | Embedder | None = None, store: str = ""
+    ) -> Self:
         """Open the index in a folder, or create one with the run, by default the shipped one."""
         # A kill before the first transaction leaves an empty file, which is not an index yet.
         if Store.exists(Path(folder) / FILE):
-            return cls.open(folder, run)
-        return cls.create(folder, SHIPPED if run is None else run)
+            return cls.open(folder, run, store=store)
+        return cls.create(folder, SHIPPED if run is None else run, store)
 
     def __enter__(self) -> Self:
         """Return the index, to be closed at the end of the block."""
@@ -131,8 +142,10 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Close the index's files."""
+        """Close the index's files and connections."""
         self.store.close()
+        for near in self._near.values():
+            near.close()
 
     @property
     def run_name(self) -> str:
@@ -195,7 +208,7 @@ class Index:
         with self._sole_writer():
             report = update_images(self.store, self.thumbnails, Path(root), run, progress)
             self._gallery.learn(run)
-            self._refresh_and_save("image")
+            self._save("image")
         return report
 
     def prepare_thumbnails(self, progress: Progress | None = None) -> int:
@@ -212,7 +225,7 @@ class Index:
         texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():
             added = add_sentences(self.store, texts, run, progress)
-            self._refresh_and_save("sentence")
+            self._save("sentence")
         return added
 
     def search(
@@ -241,7 +254,7 @@ class Index:
         """
         asked = Query.of(query)
         own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
-        among = self.store.matching(Filter.parse(where)) if where and where.strip() else None
+        among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
         if vector is None:
             vector = self.vector(asked)
         found = self._nearest("image", vector, k, among, after, own)
@@ -365,7 +378,7 @@ class Index:
         kind: Kind,
         query: NDArray[np.float32],
         k: int,
-        among: NDArray[np.int64] | None = None,
+        among: Any = None,
         after: Place | None = None,
         without: Collection[int] = (),
     ) -> Answer:
@@ -390,14 +403,30 @@ class Index:
         seen = (after.seen if after is not None else 0) + k + len(without)
         return Answer(hits, end=Place(score, last, seen))
 
-    def _refresh_and_save(self, kind: Kind) -> None:
+    def _save(self, kind: Kind) -> None:
         with self._searching:
-            self._near[kind].refresh()
-            with suppress(OSError):  # it can be built again
-                self._near[kind].save()
+            self._near[kind].save()
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:
         busy = f"{self.folder}: another update is running; wait until it has finished."
         with disk_errors(self.folder), sole_writer(self.folder / "update.lock", busy):
             yield
+
+
+def _checked_address(folder: Path, items: Store, given: str) -> str:
+    """Where the vectors of an index are searched; an index from elsewhere could name any server.
+
+    Raises:
+        SeesayError: they are in another store than the given one, or nobody has confirmed the index's own.
+    """
+    address: str = items.meta.get("store", "")
+    if given and given != address:
+        there = address or "in its folder"
+        raise SeesayError(f"{folder}: its vectors are {there}, not {given}; make a new index for that store.")
+    if address and not given and not is_sealed(items.meta["identity"], address, items.meta["store_seal"]):
+        raise SeesayError(
+            f"{folder}: was not made here by you, and its vectors are in {address}. Confirm that with "
+            f"--store {address}."
+        )
+    return address

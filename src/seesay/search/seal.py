@@ -16,8 +16,11 @@ from seesay.paths import cache_dir
 _KEY_BYTES = 32
 
 
-def seal(identity: str, root: Path) -> str:
-    """Return the seal of an index's root; empty if no key can be kept, which seals nothing."""
+def seal(identity: str, root: Path | str) -> str:
+    """Return the seal of an index's root, or of its store's address.
+
+    It is empty if no key can be kept, which seals nothing.
+    """
     try:
         key = _key()
     except OSError:
@@ -25,8 +28,8 @@ def seal(identity: str, root: Path) -> str:
     return hashlib.blake2b(os.fsencode(f"{identity}\n{root}"), key=key, digest_size=16).hexdigest()
 
 
-def is_sealed(identity: str, root: Path, found: str) -> bool:
-    """Return whether this user sealed that root for that index."""
+def is_sealed(identity: str, root: Path | str, found: str) -> bool:
+    """Return whether this user sealed that root or address for that index."""
     return found != "" and secrets.compare_digest(seal(identity, root), found)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
+from seesay.search.seal import seal
 
 Kind = Literal["image", "sentence"]
 
@@ -118,6 +119,17 @@ class Dated:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """What filters ask about an image; `taken` is empty if it does not say, `added` in seconds since 1970."""
+
+    path: str
+    width: int
+    height: int
+    taken: str
+    added: float
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """Changes up to `generation`: `ids` (m,) and `vectors` (m, dim) written, and all ids `alive` (n,)."""
 
@@ -162,14 +174,16 @@ class Store:
             return True
 
     @classmethod
-    def create(cls, path: Path, embedder: str, fingerprint: str, dim: int) -> Store:
-        """Create an empty store.
+    def create(cls, path: Path, embedder: str, fingerprint: str, dim: int, vectors: str = "") -> Store:
+        """Create an empty store; `vectors` is the address of those that are searched, if not embedded.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
         meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
         meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
+        if vectors:
+            meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
         with _file_errors(path):
             connection = _connect(path)
             if not _is_empty(connection):
@@ -271,6 +285,15 @@ class Store:
                 query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
                 rows = connection.execute(query, (every,)).fetchall()
         return {row[0]: Item(*row) for row in rows}
+
+    def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
+        """Return the facts of those images by id."""
+        query = """SELECT items.id, path, width, height, COALESCE(taken, ''), added
+            FROM items JOIN vectors ON vectors.id = items.vector
+            WHERE items.kind = 'image' AND items.id IN (SELECT value FROM json_each(?))"""
+        with self._read() as connection:
+            rows = connection.execute(query, (json.dumps([int(id_) for id_ in ids]),)).fetchall()
+        return {row[0]: Facts(*row[1:]) for row in rows}
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that a filter lets through, in order."""
@@ -447,6 +470,11 @@ class Writer:
         self._connection.execute(
             "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
         )
+        self._connection.execute(
+            """UPDATE items SET generation = ?
+            WHERE vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)""",
+            (self._generation, key),
+        )
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
         """Add or change the image at a path, which keeps its id; its content's vector must be there."""
@@ -470,7 +498,8 @@ class Writer:
     def place(self, id_: int, path: str, mtime_ns: int, size: int) -> None:
         """Move an item to another path or modification time; its vector and id stay."""
         self._connection.execute(
-            "UPDATE items SET path = ?, mtime_ns = ?, size = ? WHERE id = ?", (path, mtime_ns, size, id_)
+            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, generation = ? WHERE id = ?",
+            (path, mtime_ns, size, self._generation, id_),
         )
         self.forget_skipped([path])
 

@@ -1,0 +1,107 @@
+"""The interface of stores of vectors, and their registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError, naming_extras
+from seesay.registry import Registry
+from seesay.search.filters import Filter
+from seesay.search.hits import Place
+from seesay.search.store import Kind, Store
+
+Found = tuple[NDArray[np.int64], NDArray[np.float32]]
+
+
+class VectorStore(Protocol):
+    """Finds the items of one kind whose vectors are nearest to a query's, by inner product.
+
+    The items of an index with their vectors and facts are in its folder (`Store`) and are the truth; a store
+    of vectors is brought up to date from there. Its owner holds a lock around each call.
+    """
+
+    def refresh(self) -> None:
+        """Take up what an update has written; called before each search."""
+        ...
+
+    def save(self) -> None:
+        """Write what is new to where the vectors are kept; called at the end of an update."""
+        ...
+
+    def passing(self, where: Filter) -> Any:
+        """Return what `search` takes as `among` to search only images that a filter lets through."""
+        ...
+
+    def search(
+        self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
+    ) -> Found:
+        """Return ids and scores of the `k` best items, or fewer, best first; equal ones in order of ids.
+
+        Args:
+            query: a vector, (dim,).
+            k: number of items.
+            among: what `passing` gave; None for all items.
+            after: the end of the page before.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+Opened = Callable[[str, Store, Kind], VectorStore]
+"""Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
+
+VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
+register_store = VECTOR_STORES.register
+
+
+def open_vectors(address: str, store: Store, kind: Kind, cache: Path) -> VectorStore:
+    """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
+
+    Args:
+        address: a scheme that is registered, "+", and what it takes; empty for the embedded store.
+        store: of the items.
+        kind: of the items.
+        cache: a file for the embedded store.
+
+    Raises:
+        SeesayError: there is no such store.
+        MissingExtraError: its package is not installed.
+    """
+    if not address:
+        from seesay.search.ann import Neighbours
+
+        return Neighbours(store, kind, cache)
+    name, plus, rest = address.partition("+")
+    if not (plus and rest):
+        raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")
+    if name == "qdrant":
+        with naming_extras():
+            import seesay.search.stores.qdrant  # noqa: F401 — registers itself
+    return VECTOR_STORES[name](rest, store, kind)
+
+
+def next_page(best: Callable[[int], Found], k: int, after: Place, total: int) -> Found:
+    """Return the `k` best items behind the end of a page.
+
+    Args:
+        best: returns the best so many, in order.
+        k: number of items.
+        after: the end of the page before.
+        total: number of items that there are.
+    """
+    asked = after.seen + k
+    while True:
+        ids, scores = best(asked)
+        behind = (scores < after.score) | ((scores == after.score) & (ids > after.id))
+        # Items may have come before that place since the page before was read.
+        if behind.sum() >= k or asked >= total:
+            return ids[behind][:k], scores[behind][:k]
+        asked *= 2

@@ -1,0 +1,164 @@
+"""Qdrant as the store of an index's vectors; test_index.py and test_filters.py run with every store."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from seesay.cli import main
+from seesay.errors import MissingExtraError, SeesayError
+from seesay.search.ann import Neighbours
+from seesay.search.hits import Place
+from seesay.search.index import Index
+from seesay.search.store import Store
+from seesay.search.stores import VectorStore, open_vectors
+from tests.search.colours import Colours, gallery
+from tests.search.stores import address
+
+pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+DIM = 16
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return gallery(tmp_path / "photos", "red.png", "blue.png", "sub/green.png")
+
+
+def paths(index: Index, query: str = "green", where: str | None = None) -> list[str | None]:
+    return [hit.path for hit in index.search(query, where=where)]
+
+
+def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path) -> None:
+    where = address("qdrant", tmp_path)
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+        before = index.search("green")
+    with Index.open(tmp_path / "index", Colours()) as index:  # as after a restart
+        assert index.search("green") == before
+        assert not list((tmp_path / "index").glob("*.faiss"))
+    with Index.open(tmp_path / "index", Colours(), store=where) as index:
+        assert index.search("green") == before
+    with pytest.raises(SeesayError, match="make a new index for that store"):
+        Index.open(tmp_path / "index", Colours(), store="qdrant+http://localhost:1")
+
+
+def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path) -> None:
+    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+        index.update_images(photos)
+        before = index.search("green")
+    shutil.rmtree(tmp_path / "vectors")
+    with Index.open(tmp_path / "index", Colours()) as index:
+        with pytest.raises(SeesayError, match="has no vectors of this index; run `seesay index` again"):
+            index.search("green")
+        report = index.update_images(photos)
+        assert (report.unchanged, report.added) == (3, 0)  # nothing is embedded again
+        assert index.search("green") == before
+
+
+def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path) -> None:
+    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+        index.update_images(photos)
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    with Index.open(tmp_path / "index", Colours()) as index:
+        gallery(photos, "white.png")
+        index.update_images(photos)
+        assert len(paths(index)) == 4
+    (photos / "white.png").unlink()
+    with Index.open(tmp_path / "copy", Colours()) as index:
+        index.update_images(photos)
+        assert sorted(map(str, paths(index))) == ["blue.png", "red.png", "sub/green.png"]
+
+
+def test_filters_follow_a_file_that_has_moved(tmp_path: Path, photos: Path) -> None:
+    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+        index.update_images(photos)
+        (photos / "Other").mkdir()
+        (photos / "sub" / "green.png").rename(photos / "Other" / "green.png")
+        assert index.update_images(photos).moved == 1
+        assert paths(index, where="folder:sub") == []
+        assert paths(index, where="folder:other") == ["Other/green.png"]
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    with_ties = np.repeat(np.random.default_rng(0).standard_normal((40, DIM)), 3, axis=0)
+    made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
+    with made.write() as writer:
+        for number, vector in enumerate(with_ties.astype(np.float32)):
+            writer.put_vector("image", str(number), vector, (1, 1))
+            writer.put_image(f"{number}.png", str(number), 0, 0)
+    yield made
+    made.close()
+
+
+def pages(vectors: VectorStore, query: NDArray[np.float32]) -> list[tuple[int, float]]:
+    """All items, page by page."""
+    found: list[tuple[int, float]] = []
+    while True:
+        after = Place(found[-1][1], found[-1][0], len(found)) if found else None
+        ids, scores = vectors.search(query, 7, None, after)
+        if not len(ids):
+            return found
+        found += zip(ids.tolist(), scores.tolist(), strict=True)
+
+
+def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path) -> None:
+    embedded = Neighbours(store, "image", tmp_path / "v.faiss")
+    qdrant = open_vectors(address("qdrant", tmp_path), store, "image", tmp_path / "unused")
+    query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
+    for vectors in (embedded, qdrant):
+        vectors.save()
+        vectors.refresh()
+    there, here = pages(embedded, query), pages(qdrant, query)
+    assert [id_ for id_, _ in here] == [id_ for id_, _ in there]
+    np.testing.assert_allclose([s for _, s in here], [s for _, s in there], rtol=1e-5, atol=1e-6)
+    qdrant.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("qdrant", r"write STORE\+ADDRESS"),
+        ("qdrnt+http://localhost:1", "No store 'qdrnt'; did you mean 'qdrant'"),
+        ("qdrant+http://127.0.0.1:1", "Qdrant cannot be used .*; start it, or check the address"),
+    ],
+)
+def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, photos: Path) -> None:
+    with pytest.raises(SeesayError, match=told), Index.create(tmp_path / "index", Colours(), wrong) as index:
+        index.update_images(photos)
+
+
+def test_an_index_from_elsewhere_reaches_nothing_unasked(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = address("qdrant", tmp_path)
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "somebody-else"))
+    with pytest.raises(SeesayError, match=r"was not made here by you, .* Confirm that with --store qdrant"):
+        Index.open(tmp_path / "index", Colours())
+    with Index.open(tmp_path / "index", Colours(), store=where) as index:
+        assert len(paths(index)) == 3
+
+
+def test_without_its_client_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "seesay.search.stores.qdrant", raising=False)
+    monkeypatch.setitem(sys.modules, "qdrant_client", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[qdrant\]'"):
+        Index.create(tmp_path / "index", Colours(), "qdrant+http://localhost:6333")
+
+
+def test_the_command_takes_a_store(tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        ["index", str(photos), "--out", str(tmp_path / "index"), "--store", address("qdrant", tmp_path)],
+        ["search", str(tmp_path / "index"), "something green", "-k", "1"],
+    ):
+        with pytest.raises(SystemExit) as exit_:
+            main(arguments)
+        assert exit_.value.code == 0
+    assert "green.png" in capsys.readouterr().out
