@@ -43,7 +43,7 @@ def test_scos_tables_are_the_ablation_the_weights_and_the_comparison() -> None:
             assert set(table.rows) >= set(load_table(f"sco-{number}").rows)
     weights = []
     for row in load_table("sco-3").rows:
-        matcher = load_recipe(f"flickr30k/{row.name}").matcher
+        matcher = load_recipe(f"flickr30k/{row.recipes[0]}", changes=row.changes).matcher
         assert matcher.kind == "sco"
         weights.append(matcher.generation.weight if matcher.generation else 0)
     assert weights == [0, 0.01, 1, 100]

@@ -370,6 +370,7 @@ name: fused
 corpus: flickr8k
 about: a fusion with what matches no sentences
 encoders: ["efficientnet-lite0:ten"]
+min_count: 5
 matcher: {kind: metric-fusion, members: [gvse-common, concepts-finetuned]}
 loss: {kind: margin}
 """
