@@ -1,37 +1,45 @@
 """Fit a run's probabilities to splits of corpora, and store them with the run.
 
 python tools/calibrate.py src/seesay/weights/seesay-small ../shared/flickr8k:val ../photos:test
+python tools/calibrate.py src/seesay/weights/seesay-ground ../shared/phrases:val --images ../shared/flickr8k
 """
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
 from pathlib import Path
 
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import subject_of
+from seesay.protocols.grounding_calibration import fit_boxes
 from seesay.protocols.no_match import fit_calibration
-from seesay.protocols.subject import RunSubject
+from seesay.protocols.subject import PhraseSubject, RunSubject
 from seesay.runs.calibration import Calibration
 from seesay.runs.corpus import open_corpus_of
 from seesay.runs.run import Run
 
 
-def calibrate(folder: Path, splits: list[str]) -> Calibration:
+def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calibration:
     """Fit the probabilities of the run in a folder to splits, named CORPUS:SPLIT, and store them there."""
     run = Run.load(str(folder))
+    protocol = PROTOCOLS["no-match" if run.regions is None else "grounding"]
     subjects = []
     for each in splits:
         corpus, _, split = each.rpartition(":")
-        subject = subject_of(
-            run, open_corpus_of([run], Path(corpus), None, None), split, PROTOCOLS["no-match"]
-        )
-        assert isinstance(subject, RunSubject)
-        subjects.append(subject)
-    found = fit_calibration(subjects)
+        subjects.append(subject_of(run, open_corpus_of([run], Path(corpus), images, None), split, protocol))
+    if run.regions is None:
+        found = fit_calibration([subject for subject in subjects if isinstance(subject, RunSubject)])
+    else:
+        found = fit_boxes(*[subject for subject in subjects if isinstance(subject, PhraseSubject)])
     found.save(folder)
     return found
 
 
 if __name__ == "__main__":
-    print(calibrate(Path(sys.argv[1]), sys.argv[2:]))
+    parser = ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("splits", nargs="+")
+    parser.add_argument("--images", type=Path)
+    options = parser.parse_args()
+    print(calibrate(options.run, options.splits, options.images))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,8 @@ from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.proposals import Proposals, propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
-from seesay.grounding.ground import Grounder, Place, best_places, can_ground
+from seesay.grounding.ground import Grounder, Grounding, Place, best_places, can_ground
+from seesay.runs.calibration import CALIBRATION, FITS, Calibration
 from seesay.runs.run import Run
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
@@ -209,3 +211,38 @@ def test_suppression_as_a_loop_has_it(drawn: Sequence[tuple[int, ...]], count: i
     places = best_places(boxes, scores, count)
     assert [place.box for place in places] == [tuple(boxes[i]) for i in kept[:count]]
     assert [place.score for place in places] == [scores[i] for i in kept[:count]]
+
+
+def test_boxes_are_as_probable_as_their_scores_stand_out(
+    grounding_run: Path, scene: bytes, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(grounding_run, folder)
+    calibration = Calibration(-2.0, 0.5)
+    calibration.save(folder)
+    (phrase,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle", best=500).phrases
+    chances = [place.probability for place in phrase.places]
+    assert chances == sorted(chances, reverse=True)
+    logits = np.log(np.array(chances) / (1 - np.array(chances)))
+    scores = np.array([place.score for place in phrase.places])
+    assert np.diff(logits) == pytest.approx(0.5 * np.diff(scores), rel=1e-3, abs=1e-4)
+    assert [place.fits for place in phrase.places] == [chance >= FITS for chance in chances]
+    (partly,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red zzyx circle").phrases
+    assert partly.places[0].probability < 1
+    assert Grounding(160, 128, (phrase,)).to_dict()["phrases"][0]["boxes"][0]["probability"] == round(
+        chances[0], 4
+    )
+    (folder / CALIBRATION).unlink()
+    (plain,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle").phrases
+    assert plain.places[0].probability is None
+    assert plain.places[0].fits
+
+
+def test_the_shipped_run_knows_no_word_of_nonsense_and_doubts_what_is_not_there() -> None:
+    grounder = Grounder(Run.load("seesay-ground"))
+    image = encoded(draw_scene(OBJECTS, "grey"))
+    (nonsense,) = grounder.ground(image, "scene", "xyzzy qwop").phrases
+    assert not nonsense.known
+    assert nonsense.places == ()
+    (known,) = grounder.ground(image, "scene", "a red circle").phrases
+    assert 0 < known.places[0].probability < 1

@@ -86,7 +86,10 @@ def print_reranking(reranked: Reranked) -> Answer:
 
 
 def print_grounding(found: Grounding, sentence: str) -> None:
-    """Print the sentence with its phrases coloured, on a terminal; then a line for each box."""
+    """Print the sentence with its phrases coloured, on a terminal; then a line for each box.
+
+    A line begins with the probability that the box is right, or with its score if nobody knows that.
+    """
     from rich.text import Text
 
     from seesay.grounding.ground import colour
@@ -98,9 +101,12 @@ def print_grounding(found: Grounding, sentence: str) -> None:
     if sys.stdout.isatty():
         out.print(coloured)
     for phrase, style in zip(found.phrases, styles, strict=True):
-        for box, score in phrase.places:
-            numbers = "  ".join(f"{value:6.0f}" for value in box)
-            out.print(Text.assemble(f"{score:.3f}  {numbers}  ", (phrase.text, style)), soft_wrap=True)
+        for place in phrase.places:
+            numbers = "  ".join(f"{value:6.0f}" for value in place.box)
+            shown = place.score if place.probability is None else place.probability
+            out.print(Text.assemble(f"{shown:.3f}  {numbers}  ", (phrase.text, style)), soft_wrap=True)
+        if phrase.places and not phrase.places[0].fits:
+            tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows no word of it.")
 

@@ -16,6 +16,7 @@ from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
     from seesay.search import Query
+    from seesay.search.update import UpdateReport
 
 
 @opt.app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
@@ -39,6 +40,10 @@ def index(
         ),
     ] = None,
     store: opt.Store = "",
+    watching: Annotated[
+        bool,
+        typer.Option("--watch", help="Go on: update the index whenever its folder changes."),
+    ] = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
@@ -53,18 +58,35 @@ def index(
         raise SeesayError(f"{photos}: no such folder; name the folder of your images.")
     embedder = run if detector is None else with_detector(out, run, detector)
     with Index.open_or_create(out, embedder, store) as opened:
+
+        def show(report: UpdateReport, added: int = 0) -> None:
+            images, texts_now = opened.count("image"), opened.count("sentence")
+            if as_json:
+                counts = {"sentences_added": added, "images": images, "sentences": texts_now}
+                console.print_json(asdict(report) | counts)
+            else:
+                console.print_update(out, report, images, texts_now, added)
+
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
         with progress_of("Thumbnails", "images") as at:
             opened.prepare_thumbnails(at)
         with progress_of("Indexing", "sentences") as at:
             added = opened.add_sentences(texts, at) if texts else 0
-        images, texts_now = opened.count("image"), opened.count("sentence")
-    if as_json:
-        counts = {"sentences_added": added, "images": images, "sentences": texts_now}
-        console.print_json(asdict(report) | counts)
-    else:
-        console.print_update(out, report, images, texts_now, added)
+        show(report, added)
+        if watching:
+            from threading import Event
+
+            from seesay.search.watch import follow
+
+            def tell_or_show(how: UpdateReport | SeesayError) -> None:
+                if isinstance(how, SeesayError):
+                    console.tell(str(how))
+                else:
+                    show(how)
+
+            console.tell(f"Watching {photos}; Ctrl-C ends it.")
+            follow(opened, photos, tell_or_show, Event())
 
 
 _SEARCH_EXAMPLES = """Example: seesay search pictures.seesay "two dogs play in the snow" -k 5

@@ -20,6 +20,7 @@ from seesay.encoders.regions.base import SIDE, load_region_encoder, region_featu
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
+from seesay.runs.calibration import FITS, Calibration, known_share
 from seesay.runs.run import Run, run_facts
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
@@ -36,10 +37,19 @@ _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
 
 class Place(NamedTuple):
-    """A box, x1 y1 x2 y2 in pixels of the upright image, and its score for a phrase."""
+    """A box, x1 y1 x2 y2 in pixels of the upright image, its score for a phrase, and how probable it is.
+
+    The probability is that the box is right; None for a run whose probabilities were not fitted.
+    """
 
     box: Box
     score: float
+    probability: float | None = None
+
+    @property
+    def fits(self) -> bool:
+        """False if the box is probably wrong."""
+        return self.probability is None or self.probability >= FITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,11 @@ class Grounding:
                 "end": phrase.end,
                 "known": phrase.known,
                 "boxes": [
-                    {"box": [round(value, 1) for value in place.box], "score": round(place.score, 4)}
+                    {
+                        "box": [round(value, 1) for value in place.box],
+                        "score": round(place.score, 4),
+                        "probability": None if place.probability is None else round(place.probability, 4),
+                    }
                     for place in phrase.places
                 ],
             }
@@ -111,6 +125,7 @@ class Grounder:
             )
         self.run = run
         self._settings = regions
+        self._calibration = Calibration.load(run.folder)
         self._encoder = load_region_encoder(run.facts.encoders[0], run.device)
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()
@@ -139,11 +154,29 @@ class Grounder:
             scores = np.zeros((0, len(chunks)), np.float32)
         phrases = [
             GroundedPhrase(
-                chunk.text, chunk.start, chunk.end, known, best_places(boxes, column, best) if known else ()
+                chunk.text,
+                chunk.start,
+                chunk.end,
+                known,
+                self._places(boxes, column, best, chunk.text) if known else (),
             )
             for chunk, known, column in zip(chunks, _known(texts, sentences), scores.T, strict=True)
         ]
         return Grounding(*size, tuple(phrases))
+
+    def _places(
+        self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
+    ) -> tuple[Place, ...]:
+        """Return the best places of a phrase; nobody knows what its unknown words mean."""
+        places = best_places(boxes, scores, best)
+        if self._calibration is None or not places:
+            return places
+        centred = np.array([place.score for place in places]) - scores.mean(dtype=np.float64)
+        known = known_share([text], self.run.unknown_words([text]))
+        chances = known * self._calibration.probabilities(centred)
+        return tuple(
+            place._replace(probability=each) for place, each in zip(places, chances.tolist(), strict=True)
+        )
 
     def _regions(self, image: bytes, name: str) -> _Regions:
         key = content_key(image)
@@ -228,7 +261,8 @@ def draw_grounding(image: Image.Image, grounding: Grounding) -> Image.Image:
     for i, phrase in enumerate(grounding.phrases):
         if phrase.places:
             best = phrase.places[0]
-            labels.draw(f"{phrase.text} {best.score:.2f}", best.box, colour(i))
+            shown = best.score if best.probability is None else best.probability
+            labels.draw(f"{phrase.text} {shown:.2f}", best.box, colour(i))
     return picture
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from watchfiles import Change, watch
+
+from seesay.errors import SeesayError
+from seesay.search.index import Index
+from seesay.search.update import UpdateReport
 
 _SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
 _LOOK_MS = 500  # between looks at whether to stop
@@ -43,3 +47,33 @@ def changes(folder: Path, leave_out: Path, stop: threading.Event) -> Iterator[in
         rust_timeout=_LOOK_MS,
     )
     yield from map(len, found)
+
+
+def follow(
+    index: Index,
+    photos: Path,
+    told: Callable[[UpdateReport | SeesayError], None],
+    stop: threading.Event,
+) -> None:
+    """Update an index whenever the folder of its images changes, until told to stop or Ctrl-C is pressed.
+
+    A file that has moved keeps its vector and its id. An update that fails, as one does while another process
+    updates the index, is told, and the next change is waited for.
+
+    Args:
+        index: to update.
+        photos: the folder of its images.
+        told: is called with the report of each update that changed something, or with its error.
+        stop: set to end.
+
+    Raises:
+        OSError: the folder does not exist, or the system watches no more files.
+    """
+    for _ in changes(photos, index.folder, stop):
+        try:
+            report = index.update_images(photos)
+        except SeesayError as error:
+            told(error)
+            continue
+        if report.added or report.changed or report.moved or report.deleted:
+            told(report)

@@ -127,6 +127,9 @@ class BoxAnswer(BaseModel):
     x2: _Pixels = Field(description="right edge")
     y2: _Pixels = Field(description="lower edge")
     score: _Score = Field(description="higher is a better match")
+    probability: _Probability | None = Field(
+        None, description="that the box is right; null of a run whose probabilities were not fitted"
+    )
 
 
 class PhraseAnswer(BaseModel):
@@ -159,8 +162,9 @@ class GroundingAnswer(BaseModel):
                 known=phrase.known,
                 colour=colour(i),
                 boxes=[
-                    BoxAnswer(x1=x1, y1=y1, x2=x2, y2=y2, score=score)
-                    for (x1, y1, x2, y2), score in phrase.places
+                    BoxAnswer(x1=x1, y1=y1, x2=x2, y2=y2, score=place.score, probability=place.probability)
+                    for place in phrase.places
+                    for x1, y1, x2, y2 in [place.box]
                 ],
             )
             for i, phrase in enumerate(found.phrases)

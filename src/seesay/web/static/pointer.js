@@ -82,7 +82,7 @@ export class Pointer {
       const mark = document.createElement("mark");
       mark.textContent = letters.slice(phrase.start, phrase.end).join("");
       mark.classList.toggle("unknown", !phrase.known);
-      mark.title = phrase.known ? `${t("score")} ${phrase.boxes[0]?.score.toFixed(2)}` : t("unknownPhrase");
+      mark.title = phrase.known ? `${t("score")} ${(phrase.boxes[0]?.probability ?? phrase.boxes[0]?.score)?.toFixed(2)}` : t("unknownPhrase");
       mark.tabIndex = 0;
       mark.dataset.phrase = i;
       mark.style.setProperty("--phrase", phrase.colour);
@@ -106,7 +106,7 @@ export class Pointer {
     const label = document.createElement("span");
     label.textContent = phrase.text;
     const score = document.createElement("b");
-    score.textContent = box.score.toFixed(2);
+    score.textContent = (box.probability ?? box.score).toFixed(2);
     label.append(" ", score);
     label.classList.toggle("right", box.x1 > width / 2);
     frame.append(label);

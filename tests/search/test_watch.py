@@ -1,0 +1,58 @@
+"""An index that is updated while files come, go and move."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from seesay.search import Index
+from seesay.search.watch import follow
+from tests.search.colours import Colours, gallery, opened
+
+
+def waited(until: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not until():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.05)
+
+
+def test_files_that_come_go_and_move(tmp_path: Path) -> None:
+    photos, matcher = gallery(tmp_path / "photos", "red.png", "blue.png"), Colours()
+    folder = photos / "index"  # among the photos: its own changes are none
+    told, stop = [], threading.Event()
+    with Index.create(folder, matcher) as index:
+        index.update_images(photos)
+        thread = threading.Thread(target=follow, args=(index, photos, told.append, stop))
+        thread.start()
+        time.sleep(1)  # until it watches
+        try:
+            gallery(photos, "black.png")
+            waited(lambda: len(told) == 1)
+            gallery(photos, "sub/green.png")
+            waited(lambda: len(told) == 2)
+            (id_,) = [hit.id for hit in opened(folder).search("green", k=1)]
+            (photos / "sub").rename(photos / "moved")
+            waited(lambda: len(told) == 3)
+            assert [(hit.id, hit.path) for hit in opened(folder).search("green", k=1)] == [
+                (id_, "moved/green.png")
+            ]
+            (photos / "red.png").unlink()
+            waited(lambda: len(told) == 4)
+            for name in ("blue.png", "black.png", "moved/green.png"):
+                (photos / name).unlink()
+            waited(lambda: len(told) == 5)
+        finally:
+            stop.set()
+            thread.join()
+        assert [(each.added, each.moved, each.deleted) for each in told[:4]] == [
+            (1, 0, 0),
+            (1, 0, 0),
+            (0, 1, 0),
+            (0, 0, 1),
+        ]
+        assert "no images" in str(told[4])
+        assert sorted(matcher.embedded) == ["black.png", "blue.png", "red.png", "sub/green.png"]
+        assert index.count("image") == 3
