@@ -30,6 +30,8 @@ KEYS = {"protocol", "split", "images", "sentences", "sentence_retrieval", "image
 def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "run"
     changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=2", "matcher.dim=60", "batch_size=60"]
+    # For two epochs of four batches.
+    changes += ["matcher.standardise=false", "matcher.dropout=0.0", "schedule.average=null", "words=null"]
     options = [part for change in changes for part in ("--set", change)]
     done = seesay("train", "irmatch-s", "--data", scenes, "--out", out, *options, "--json")
     assert json.loads(done.stdout)["epochs"] == 2

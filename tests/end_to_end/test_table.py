@@ -53,7 +53,7 @@ def test_the_shipped_rows_are_shown_from_any_folder(tmp_path: Path) -> None:
     assert re.search(r"seesay-small +\d", shown)
     assert "Not measured: seesay-small" not in shown
     other = seesay("table", "mcnn-2", "--results", "flickr8k", cwd=tmp_path).stdout
-    assert re.search(r"mcnn-ens +\d", other)
+    assert re.search(r"mcnn-ens-plus +\d", other)
     assert not list(tmp_path.iterdir())
 
 

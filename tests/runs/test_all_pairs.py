@@ -301,7 +301,7 @@ def test_an_ensemble_finds_what_its_members_have_scored(
 ) -> None:
     other = matcher_named("phl")
     assert isinstance(run.matcher, PairMatcher)
-    settings = [MatchingCNNSettings.model_validate({"level": level}) for level in ("st", "phl")]
+    settings = [run.recipe.matcher, MatchingCNNSettings(level="phl")]
     whole = EnsembleSettings(members=("a", "b"), matchers=tuple(settings))
     members = Ensemble([run.matcher, other], IMAGE, 0)
     recipe = run.recipe.model_copy(update={"matcher": whole})

@@ -17,16 +17,18 @@ from seesay.training.train import train
 SMALL = ("encoders=[efficientnet-lite0]", "matcher.dim=24", "matcher.word_dim=8", "batch_size=64")
 
 
-def test_it_is_the_mean_at_first_and_then_decays() -> None:
+def test_it_forgets_fast_at_first() -> None:
     layer = nn.Linear(1, 1, bias=False)
-    average = AveragedWeights(layer, 0.75)
-    values = [3.0, 1.0, 8.0, 2.0, 6.0]
-    for value in values:
+    nn.init.constant_(layer.weight, 100.0)
+    average = AveragedWeights(layer, 0.3)
+    values, expected = [3.0, 1.0, 8.0, 2.0, 6.0, 4.0], 100.0
+    for step, value in enumerate(values):
         nn.init.constant_(layer.weight, value)
         average.update()
-    expected = sum(values[:4]) / 4  # until a quarter is taken of each new one
-    expected = 0.75 * expected + 0.25 * values[4]
+        kept = min(0.3, (1 + step) / (10 + step))
+        expected = kept * expected + (1 - kept) * value
     assert average.weights["weight"].item() == pytest.approx(expected)
+    assert expected == pytest.approx(4.3, abs=1)
 
 
 def test_it_is_in_place_for_a_while_only() -> None:

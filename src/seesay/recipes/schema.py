@@ -44,7 +44,7 @@ class ScheduleSettings(Settings):
     """Epochs, early stopping after `patience` epochs without a better val mR, and the shape of the rate.
 
     With `average`, such as 0.99, an exponential moving average of the weights is measured and kept instead of
-    the weights themselves: after each step that share of it stays.
+    the weights themselves: after each step that share of it stays, less in the first steps.
     """
 
     epochs: int = Field(30, gt=0)

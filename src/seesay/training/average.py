@@ -9,11 +9,15 @@ import torch
 from torch import Tensor, nn
 
 
+_EARLY = 10
+
+
 class AveragedWeights:
     """After each step the average keeps `share` of itself and takes the rest from the weights.
 
-    At first it is the mean over the steps so far, in which the random weights of the start do not count.
-    Statistics of batches are averages already and stay as they are.
+    After step t it keeps at most (1 + t) / (10 + t), so that it spans about a ninth of the steps so far: the
+    random weights of the start are soon forgotten, also where a training has a few hundred steps. Statistics of
+    batches are averages already and stay as they are.
 
     Attributes:
         weights: the average of each parameter by name.
@@ -27,7 +31,7 @@ class AveragedWeights:
     @torch.no_grad()
     def update(self) -> None:
         """Take in the weights as a step has left them."""
-        taken = max(1 - self._share, 1 / (self._steps + 1))
+        taken = 1 - min(self._share, (1 + self._steps) / (_EARLY + self._steps))
         self._steps += 1
         torch._foreach_lerp_(list(self.weights.values()), list(self._parameters.values()), taken)
 
