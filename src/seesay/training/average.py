@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-
 _EARLY = 10
 
 
@@ -16,8 +15,8 @@ class AveragedWeights:
     """After each step the average keeps `share` of itself and takes the rest from the weights.
 
     After step t it keeps at most (1 + t) / (10 + t), so that it spans about a ninth of the steps so far: the
-    random weights of the start are soon forgotten, also where a training has a few hundred steps. Statistics of
-    batches are averages already and stay as they are.
+    random weights of the start are soon forgotten, also where a training has a few hundred steps. Statistics
+    of batches are averages already and stay as they are.
 
     Attributes:
         weights: the average of each parameter by name.
