@@ -40,6 +40,7 @@ _EXTRAS = {
         "matplotlib": "Matplotlib",
         "scipy": "SciPy",
     },
+    "cluster": {"ray": "Ray"},
     "qdrant": {"qdrant_client": "Qdrant's client"},
     "tensorboard": {"tensorboard": "TensorBoard"},
     "wandb": {"wandb": "Weights & Biases"},

@@ -58,6 +58,13 @@ def features(
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     data_format: opt.Format = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Encode on a Ray cluster: auto for the one that this machine belongs to, or ray://HOST:PORT.",
+        ),
+    ] = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,
@@ -66,19 +73,24 @@ def features(
     from seesay.data.readers import read_corpus
     from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
+    from seesay.encoders.images.cluster import fill_store_on_cluster
     from seesay.encoders.images.encode import fill_stores
 
     chosen = load_image_encoder(encoder, default_device())
-    report = fill_stores([chosen], out, read_corpus(folder, data_format).images)
-    store, images, broken = out / chosen.source.fingerprint, len(report.keys), list(map(str, report.errors))
+    images = read_corpus(folder.resolve() if cluster else folder, data_format).images
+    if cluster:
+        report = fill_store_on_cluster(chosen, out, images, cluster)
+    else:
+        report = fill_stores([chosen], out, images)
+    store, count, broken = out / chosen.source.fingerprint, len(report.keys), list(map(str, report.errors))
     if as_json:
         facts = {"store": str(store), "encoder": chosen.source.name, "arrays": chosen.source.dims}
-        console.print_json(facts | {"images": images, "encoded": report.encoded, "broken": broken})
+        console.print_json(facts | {"images": count, "encoded": report.encoded, "broken": broken})
     else:
         arrays = ", ".join(f"{name} ({width})" for name, width in chosen.source.dims.items())
-        print(f"{store}: {arrays} of {images} images, {report.encoded} encoded now")
+        print(f"{store}: {arrays} of {count} images, {report.encoded} encoded now")
         console.print_skipped(broken)
-    if len(broken) == images:
+    if len(broken) == count:
         raise typer.Exit(opt.NOTHING_FOUND)
 
 

@@ -58,6 +58,10 @@ class AppendOnlyStore:
         """Return the number of keys that have been written."""
         return len(self._ranges)
 
+    def keys(self) -> list[str]:
+        """Return the keys whose rows are in the store and undamaged."""
+        return [key for key in list(self._ranges) if key in self]
+
     def __contains__(self, key: str) -> bool:
         """Return whether the rows of that key are in the store and undamaged."""
         if key not in self._sound and key in self._ranges:

@@ -68,7 +68,7 @@ def encode_images(
     """
     sources = sources_of(encoders)
     chunks = [(images[i : i + CHUNK], names[i : i + CHUNK]) for i in range(0, len(images), CHUNK)]
-    parts = list(in_threads(lambda chunk: _encode_chunk(list(sources.values()), *chunk), chunks))
+    parts = list(in_threads(lambda chunk: encode_chunk(list(sources.values()), *chunk), chunks))
     errors = [error for part in parts for error in part.errors]
     good = [i for i, error in enumerate(errors) if error is None]
     computed: dict[str, Arrays] = {}
@@ -84,7 +84,7 @@ def encode_images(
     return Encoded(arrays, errors)
 
 
-def _encode_chunk(
+def encode_chunk(
     encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
 ) -> Encoded:
     """Encode a few images; arrays have rows for the good images only, and are left out if there is none."""

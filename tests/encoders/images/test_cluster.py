@@ -1,0 +1,81 @@
+"""Encoding on a Ray cluster of this machine: the same features as without it, also if a node is killed."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from seesay.data.readers import read_corpus
+from seesay.data.scenes import write_scenes
+from seesay.encoders import fill_stores, load_image_encoder
+from seesay.encoders.images.cluster import fill_store_on_cluster
+from seesay.errors import MissingExtraError, SeesayError
+
+ENCODER = "efficientnet-lite0"
+
+
+def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[cluster\]'"):
+        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A cluster of two nodes with a core each, on this machine."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 100 << 20})
+    made.second = made.add_node(num_cpus=1, object_store_memory=100 << 20)
+    ray.init(address=made.address, log_to_driver=False)
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.mark.slow
+def test_no_cluster_is_one_line(tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
+    with pytest.raises(SeesayError, match="no cluster there .*; start one with `ray start --head`"):
+        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
+
+
+@pytest.mark.slow
+def test_a_node_is_killed_and_nothing_is_missing_or_twice(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_scenes(tmp_path / "scenes", images=400, seed=3)
+    (tmp_path / "scenes" / "images" / "scene_00000.jpg").write_bytes(b"no image")
+    images = read_corpus(tmp_path / "scenes").images
+    encoder = load_image_encoder(ENCODER)
+    alone = fill_stores([encoder], tmp_path / "alone", images)
+
+    killed = threading.Event()
+
+    def kill(advance: int) -> None:
+        if not killed.is_set():
+            killed.set()
+            cluster.remove_node(cluster.second, allow_graceful=False)
+
+    from seesay.encoders.images import cluster as module
+
+    keep = module._keep
+    monkeypatch.setattr(module, "_keep", lambda *given: (keep(*given), kill(1)))
+    together = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+    assert killed.is_set()
+    assert together.keys == alone.keys
+    assert together.encoded == alone.encoded == len(together.stores[0])
+    assert [str(error) for error in together.errors] == [str(error) for error in alone.errors]
+    keys = [key for key in alone.keys if key is not None]
+    for name in encoder.dims:
+        there, here = (filled.stores[0].read(keys, name) for filled in (alone, together))
+        np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
+    again = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+    assert (again.encoded, again.keys) == (0, alone.keys)
