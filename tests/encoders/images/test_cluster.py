@@ -14,6 +14,7 @@ import pytest
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
+from seesay.encoders.images import cluster as module
 from seesay.encoders.images.cluster import fill_store_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
 
@@ -43,7 +44,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.mark.slow
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
-    with pytest.raises(SeesayError, match="no cluster there .*; start one with `ray start --head`"):
+    with pytest.raises(SeesayError, match=r"no cluster there .*; start one with `ray start --head`"):
         fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
 
 
@@ -59,15 +60,13 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
 
     killed = threading.Event()
 
-    def kill(advance: int) -> None:
+    def kill() -> None:
         if not killed.is_set():
             killed.set()
             cluster.remove_node(cluster.second, allow_graceful=False)
 
-    from seesay.encoders.images import cluster as module
-
     keep = module._keep
-    monkeypatch.setattr(module, "_keep", lambda *given: (keep(*given), kill(1)))
+    monkeypatch.setattr(module, "_keep", lambda *given: (keep(*given), kill()))
     together = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
     assert killed.is_set()
     assert together.keys == alone.keys

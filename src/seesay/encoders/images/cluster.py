@@ -81,7 +81,7 @@ def _keep(block: Mapping[str, NDArray[Any]], store: Any, filled: Filled) -> None
             new.setdefault(str(key), row)
     if new:
         rows = list(new.values())
-        store.append(list(new), {name: np.stack(block[name][rows]) for name in store.dims})
+        store.append(list(new), {name: np.stack(list(block[name][rows])) for name in store.dims})
         filled.encoded += len(new)
 
 
@@ -119,9 +119,9 @@ class Worker:
         for start in range(0, len(todo), CHUNK):
             rows, data_of = zip(*todo[start : start + CHUNK], strict=True)
             part = encode_chunk([self.encoder], data_of, [images[row].name for row in rows])
-            good = [row for row, error in zip(rows, part.errors, strict=True) if error is None]
-            for row, error in zip(rows, part.errors, strict=True):
-                errors[row] = str(error or "")
+            good = [row for row, broken in zip(rows, part.errors, strict=True) if broken is None]
+            for row, broken in zip(rows, part.errors, strict=True):
+                errors[row] = str(broken or "")
             encoded[good] = True
             for name, values in (part.arrays[0] if good else {}).items():
                 arrays[name][good] = values
@@ -147,8 +147,8 @@ def _cluster(address: str) -> Iterator[Any]:
         except (ConnectionError, ValueError, RuntimeError) as failure:
             reason = (str(failure).strip() or type(failure).__name__).splitlines()[0]
             raise SeesayError(
-                f"--cluster {address}: no cluster there ({reason}); start one with `ray start --head`, or omit "
-                "the option."
+                f"--cluster {address}: no cluster there ({reason}); start one with `ray start --head`, or "
+                "omit the option."
             ) from failure
     context = ray.data.DataContext.get_current()
     shown, context.enable_progress_bars = context.enable_progress_bars, False
