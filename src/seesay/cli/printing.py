@@ -51,11 +51,18 @@ def print_json(result: object) -> None:
 def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None:
     """Print an answer as JSON or a line for each hit, and on standard error what to know about it.
 
-    A line has the former rank of a hit that was re-ranked. On a terminal the query is printed first.
+    A line has the former rank of a hit that was re-ranked. On a terminal the query is printed first. In JSON
+    an image whose file is not there any more is `"gone": true`.
     """
     root = index.root()
+    gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
     if as_json:
-        print_json(answer.to_dict(root))
+        told = answer.to_dict(root)
+        rows = [
+            hit.to_dict(root) | ({"gone": True} if lost else {})
+            for hit, lost in zip(answer, gone, strict=True)
+        ]
+        print_json(told | {"results": rows})
     else:
         if sys.stdout.isatty():
             print(f"\033[1m{for_screen(query)}\033[0m")
@@ -70,9 +77,10 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Not known to the run, so perhaps without meaning to it: {words}.")
-    gone = sum(hit.path is not None and index.file_at(hit.path) is None for hit in answer)
-    if gone:
-        tell(f"{gone} of these files are gone; update the index: seesay index {root} --out {index.folder}")
+    if any(gone):
+        tell(
+            f"{sum(gone)} of these files are gone; update the index: seesay index {root} --out {index.folder}"
+        )
 
 
 def print_reranking(reranked: Reranked) -> Answer:
