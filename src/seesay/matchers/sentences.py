@@ -183,8 +183,10 @@ def read_words(sentences: SentencesLike, vocabulary_size: int | None = None) -> 
         tensor([2])
     """
     read = as_sentences(sentences)
-    # On a GPU reading two numbers would wait for all that is under way there; an index fails there anyway.
-    if vocabulary_size is not None and len(read.words) and not read.words.is_cuda:
+    # Reading two numbers from a GPU waits for all that is under way there. Training hands over `Sentences`,
+    # whose words have been numbered by the vocabulary.
+    trusted = read.words.is_cuda and isinstance(sentences, Sentences)
+    if vocabulary_size is not None and len(read.words) and not trusted:
         least, most = (int(number) for number in read.words.aminmax())
         if least < 0 or most >= vocabulary_size:
             raise SeesayError(

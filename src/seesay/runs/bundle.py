@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from seesay.encoders.towers import bring_towers, is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks, used_networks
 from seesay.paths import disk_errors
+from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.runs.calibration import CALIBRATION
 from seesay.runs.card import model_card
 from seesay.runs.exported import EXPORT, WEIGHTS, Export, read_export
@@ -151,14 +152,17 @@ def _bring_towers(source: Path, target: Path) -> None:
     """Copy the towers of other libraries that a run's encoders are, and name the copies in its files."""
     facts = run_facts(str(source))
     names = {name for name in (*facts.encoders, facts.sentence_encoder or "") if is_two_tower(name)}
-    for name in sorted(names, key=len, reverse=True):  # one may be the beginning of another
-        brought = bring_towers(name, target)
-        for file in (target / RECIPE, target / EXPORT):
-            if brought is not None and file.is_file():
-                text = file.read_text(encoding="utf-8")
-                for written in (name, json.dumps(name)[1:-1]):  # JSON escapes what is not ASCII
-                    text = text.replace(written, brought)
-                file.write_text(text, encoding="utf-8")
+    given = {name: brought for name in names if (brought := bring_towers(name, target)) is not None}
+    if not given:
+        return
+    recipe = read_recipe(target / RECIPE)
+    encoders = tuple(given.get(name, name) for name in recipe.encoders)
+    sentences = given.get(recipe.sentence_encoder or "", recipe.sentence_encoder)
+    recipe = recipe.model_copy(update={"encoders": encoders, "sentence_encoder": sentences})
+    (target / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
+    if (export := read_export(target)) is not None:
+        export = replace(export, encoders=encoders, sentence_encoder=sentences)
+        (target / EXPORT).write_text(export.to_json(), encoding="utf-8")
 
 
 def _networks(run: Run) -> list[Path]:

@@ -16,7 +16,6 @@ from seesay.encoders.images.encode import fill_stores
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import recipe_encoders
 
-_KEPT = 4 << 30  # bytes: larger arrays stay in CPU memory
 _AT_ONCE = 512  # images whose crops are read at a time
 
 
@@ -50,10 +49,16 @@ class TrainImages:
     def _on(self, device: str) -> list[Tensor]:
         """All features on the device, unless they are too large for it."""
         arrays = self.crops or (self.features,)
-        where = device if sum(each.nbytes for each in arrays) <= _KEPT else "cpu"
-        if where not in self._there:
-            self._there[where] = [torch.from_numpy(np.asarray(each)).to(where) for each in arrays]
-        return self._there[where]
+        if device not in self._there:
+            fitting = device if fits(device, sum(each.nbytes for each in arrays)) else "cpu"
+            self._there[device] = [torch.from_numpy(np.asarray(each)).to(fitting) for each in arrays]
+        return self._there[device]
+
+
+def fits(device: str, size: int) -> bool:
+    """Return whether that many bytes may be kept on a device: at most half of the free memory of a GPU."""
+    where = torch.device(device)
+    return where.type != "cuda" or size <= torch.cuda.mem_get_info(where)[0] // 2
 
 
 def single_crops(recipe: Recipe, usable: Corpus) -> tuple[NDArray[np.float16], ...]:

@@ -24,10 +24,11 @@ from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
+from seesay.training.images import fits
 from seesay.training.phrase_sampler import PhraseSampler
 
 _BATCH = 4096
-_KEPT_ON_CPU, _KEPT_ON_GPU = 1 << 28, 1 << 34  # bytes of region features that stay in memory
+_KEPT_ON_CPU = 1 << 28  # bytes of region features that stay in memory
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class PhraseTask:
         self.recipe, self.settings, self.data, self.val = recipe, settings, data, val
         self.loss = recipe.loss.build()
         self.sampler = PhraseSampler(data, settings)
-        # A broken image has no regions, and so its phrases have no true one.
         self._on_device: dict[str, Tensor | None] = {}
+        # A broken image has no regions, and so its phrases have no true one.
         self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_phrase()] > 0)
 
     @classmethod
@@ -178,13 +179,13 @@ class PhraseTask:
         return self._read(regions).to(device)
 
     def _kept(self, device: str) -> Tensor | None:
-        """All features (r, d) in half precision, as they are stored; None where they are too large."""
+        """All features (r, d) in half precision; None where they are too large."""
         if device not in self._on_device:
             width = self._read(np.zeros(1, np.int64)).shape[1]
             count = int(self.sampler.first_region[-1])
-            most = _KEPT_ON_CPU if torch.device(device).type == "cpu" else _KEPT_ON_GPU
+            size, on_cpu = 2 * count * width, torch.device(device).type == "cpu"
             self._on_device[device] = None
-            if 2 * count * width <= most:
+            if size <= _KEPT_ON_CPU if on_cpu else fits(device, size):
                 everything = torch.empty(count, width, dtype=torch.float16, device=device)
                 for image, start in enumerate(self.sampler.first_region[:-1]):
                     rows = self.data.features(image, slice(None), self.settings.geometry)

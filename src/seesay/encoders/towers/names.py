@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.paths import cache_dir
+from seesay.paths import cache_dir, file_digest
 
 # A library by the prefix of its names, and the module that loads its models.
 LIBRARIES = {
@@ -118,9 +118,21 @@ def use_towers_of(folder: Path) -> None:
     """Let `onnx:@HASH` name the towers that a run brings in that folder.
 
     They are called by a hash of their files, so that those of two runs are the same if they have one name.
+
+    Raises:
+        SeesayError: another run has brought other towers by the same name.
     """
     for path in sorted((folder / TOWERS).glob("*/tower.json")):
-        _brought[f"@{path.parent.name}"] = path.parent
+        known = _brought.setdefault(f"@{path.parent.name}", path.parent)
+        if known != path.parent and _digests(known) != _digests(path.parent):
+            raise SeesayError(
+                f"{path.parent}: differs from {known}, and one process uses only one of them; use these runs "
+                "one after the other."
+            )
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
 
 
 def absolute_name(name: str) -> str:
