@@ -13,8 +13,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -66,16 +67,20 @@ def main() -> None:
 
 def measure(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
     path = drawn_index(folder / "index", count)
-    rows = [row("the matcher alone, no HTTP", 1, alone(path, seconds), seconds)]
+    rows = [row("the matcher alone, no HTTP", 1, partial(alone, path, seconds), seconds)]
     with serving(BARE) as port:
-        rows += [row("bare FastAPI endpoint", each, ask(port, each, seconds), seconds) for each in CLIENTS]
+        rows += [
+            row("bare FastAPI endpoint", each, partial(ask, port, each, seconds), seconds) for each in CLIENTS
+        ]
     for name, most in (("search, one query at a time", 1), ("search", 32)):
         with serving(SERVE, path, most) as port:
-            rows += [row(name, each, ask(port, each, seconds), seconds) for each in CLIENTS]
+            rows += [row(name, each, partial(ask, port, each, seconds), seconds) for each in CLIENTS]
             if most > 1:
                 with indexing(folder):
                     rows.append(
-                        row("search while another process indexes", 8, ask(port, 8, seconds), seconds)
+                        row(
+                            "search while another process indexes", 8, partial(ask, port, 8, seconds), seconds
+                        )
                     )
     return rows
 
@@ -167,11 +172,13 @@ def indexing(folder: Path) -> Iterator[None]:
         process.wait()
 
 
-def row(way: str, clients: int, took: list[float], seconds: float) -> dict[str, Any]:
+def row(way: str, clients: int, measured: Callable[[], list[float]], seconds: float) -> dict[str, Any]:
+    load, took = round(os.getloadavg()[0], 2), measured()
     p50, p99 = np.percentile(took, (50, 99)) * 1e3
     return {
         "way": way,
         "clients": clients,
+        "load before": load,
         "queries/s": round(len(took) / seconds, 1),
         "p50 ms": round(float(p50), 1),
         "p99 ms": round(float(p99), 1),

@@ -440,6 +440,31 @@ def test_endless_scrolling_keeps_few_tiles(browser, many) -> None:
     watched.context.close()
 
 
+def test_results_of_an_image_go_on_though_the_server_forgot_it(browser, many, tmp_path: Path) -> None:
+    (tmp_path / "mine.png").write_bytes(picture("red"))
+    watched = Watched(browser, many[0])
+    page, forgotten = watched.page, []
+
+    def forget_once(route) -> None:
+        if route.request.method == "GET" and not forgotten:
+            forgotten.append(route.request.url)
+            route.fulfill(status=410, json={"detail": "not remembered any more", "status": 410})
+        else:
+            route.continue_()
+
+    page.route("**/api/v1/search?**", forget_once)
+    page.goto("/")
+    page.locator("#file").set_input_files(tmp_path / "mine.png")
+    expect(page.locator("#status")).to_have_text("Most like your image")
+    for _ in range(12):
+        page.mouse.wheel(0, 4000)
+        page.evaluate("() => new Promise(done => setTimeout(done, 100))")
+    assert "upload%3A" in forgotten[0]
+    assert page.evaluate("Math.max(...[...document.querySelectorAll('.tile')].map(t => t.dataset.i))") > 150
+    assert all("410" in error for error in watched.errors)
+    watched.context.close()
+
+
 def test_years_are_jumped_to(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page

@@ -47,18 +47,21 @@ def main() -> None:
 
 
 def _write(outcomes: dict[str, tuple[Outcome, float]], seed: int) -> None:
-    rows = [
-        f"| {ATTACKS[name][0]} | {outcome.tried:,} | {outcome.tried - len(outcome.failures):,} | "
-        f"{outcome.measured or '–'} | {seconds:.0f} |"
-        for name, (outcome, seconds) in outcomes.items()
-    ]
-    table = "\n".join(
-        ["| attack | tried | survived | measured | seconds |", "|---|---:|---:|---|---:|", *rows]
-    )
+    """Put the rows of what was run into the table, and keep the others."""
     text = DOCUMENT.read_text(encoding="utf-8")
     before, _, rest = text.partition(_BEGIN)
-    after = rest.partition(_END)[2]
-    DOCUMENT.write_text(f"{before}{_BEGIN}\n\n{table}\n\nSeed {seed}.\n\n{_END}{after}", encoding="utf-8")
+    table, _, after = rest.partition(_END)
+    rows = {line.split("|")[1].strip(): line for line in table.splitlines() if line.startswith("| ")}
+    for name, (outcome, seconds) in outcomes.items():
+        about = ATTACKS[name][0]
+        rows[about] = (
+            f"| {about} | {outcome.tried:,} | {outcome.tried - len(outcome.failures):,} | "
+            f"{outcome.measured or '–'} | {seconds:.0f} | {seed} |"
+        )
+    lines = [rows[about] for about, _ in ATTACKS.values() if about in rows]
+    head = ["| attack | tried | survived | measured | seconds | seed |", "|---|---:|---:|---|---:|---:|"]
+    written = "\n".join([*head, *lines])
+    DOCUMENT.write_text(f"{before}{_BEGIN}\n\n{written}\n\n{_END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -58,12 +58,15 @@ def attack(name: str, about: str) -> Callable[[Attack], Attack]:
     return register
 
 
-def command(*arguments: object, seconds: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run Python with these arguments from the root of the repository, with one thread."""
+def command(
+    *arguments: object, seconds: float = 120, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments and one thread, here or in another folder."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=environment,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=seconds,

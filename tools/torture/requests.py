@@ -34,6 +34,7 @@ def operations(stage: Stage) -> Outcome:
                 *("run", f"http://127.0.0.1:{port}/openapi.json", "--checks", CHECKS, "--seed", seed),
                 *("--max-examples", examples, "--phases", "fuzzing", "--no-color", "--request-timeout", 30),
                 seconds=stage.seconds + 300,
+                folder=stage.folder,  # it keeps what it found beside it
             )
             counts = re.findall(r"(\d+) generated", done.stdout)
             total += int(counts[-1]) if counts else 0

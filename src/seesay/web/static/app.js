@@ -104,13 +104,22 @@ function source(state) {
   }
   if (!q && !given?.file) return (cursor, signal) => api.newest({ where, cursor, limit: PAGE }, signal);
   const query = { q, where, limit: PAGE, rerank: served.reranking ? state.rerank : null };
+  if (!given?.file) return (cursor, signal) => api.search({ ...query, cursor }, signal);
+  const { file } = given;
+  const upload = async (signal) => api.searchWith(await files.sendable(file), { q, where, limit: PAGE }, signal);
+  let named = null; // the query in which the server names the upload
   return async (cursor, signal) => {
-    const isUpload = given?.file && cursor === null;
-    const answer = await (isUpload
-      ? api.searchWith(await files.sendable(given.file), { q, where, limit: PAGE }, signal)
-      : api.search({ ...query, cursor }, signal));
-    if (isUpload) Object.assign(query, { q: answer.q, rerank: null });
-    return answer;
+    if (cursor === null) {
+      const answer = await upload(signal);
+      named = answer.q;
+      return answer;
+    }
+    const page = () => api.search({ q: named, where, cursor, limit: PAGE }, signal);
+    return page().catch(async (failure) => {
+      if (failure.status !== 410) throw failure;
+      await upload(signal); // the server has forgotten it
+      return page();
+    });
   };
 }
 
