@@ -371,5 +371,5 @@ def test_a_detector_names_objects(tmp_path: Path, scenes: Path) -> None:
     seesay("index", photos, "--out", tmp_path / "index", "--detector", detector)
     file = photos / "scene_00000.jpg"
     wrong = seesay("index", photos, "--out", tmp_path / "other", "--detector", file, code=2)
-    assert "cannot be read as an ONNX file" in wrong.stderr
+    assert "damaged; name an ONNX file" in wrong.stderr
     assert not (tmp_path / "other").exists()

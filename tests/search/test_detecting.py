@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from seesay.encoders.detector import Detection, Detector
+from seesay.encoders.detector import Detection, NamedDetector
 from seesay.errors import SeesayError
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
@@ -17,7 +17,7 @@ from tests.encoders.test_detector import graph, rows
 from tests.search.colours import Colours, gallery, picture
 
 
-class Reds(Detector):
+class Reds(NamedDetector):
     """Sees an apple as wide as the red part of an image, and never a dog."""
 
     names = ("apple", "dog")
@@ -115,7 +115,7 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="different weights or preprocessing"):
         Index.open(folder, "seesay-small")
     file.unlink()
-    with Index.open(folder) as opened, pytest.raises(SeesayError, match=r"two\.onnx: cannot be read"):
+    with Index.open(folder) as opened, pytest.raises(SeesayError, match=r"two\.onnx: no such detector"):
         opened.search("dog")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import content_key, decode, upright_size
-from seesay.encoders.detector import Detection, Detector
+from seesay.encoders.detector import Detection, NamedDetector
 from seesay.errors import ImageError
 from seesay.runs.calibration import USUAL, Calibration
 from seesay.search.embedder import SHIPPED, WITH_DETECTOR, Calibrated, Embedder, KnowsWords, load_embedder
@@ -37,7 +37,7 @@ class Detecting:
         detector: of objects.
     """
 
-    def __init__(self, run: Embedder, detector: Detector) -> None:
+    def __init__(self, run: Embedder, detector: NamedDetector) -> None:
         self.run, self.detector = run, detector
         self._named = NamedObjects(detector.names)
         self._seen: dict[str, list[Detection]] = {}
@@ -116,4 +116,4 @@ def with_detector(folder: Path, run: str | None, detector: Path) -> Detecting:
         store = Store.open(folder / FILE)
         run = str(store.meta["embedder"]).partition(WITH_DETECTOR)[0]
         store.close()
-    return Detecting(load_embedder(run or SHIPPED), Detector(detector))
+    return Detecting(load_embedder(run or SHIPPED), NamedDetector(detector))

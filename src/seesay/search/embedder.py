@@ -93,7 +93,7 @@ def load_embedder(run: str | Path | Embedder) -> Embedder:
     name, _, detector = str(run).partition(WITH_DETECTOR)
     if not detector:
         return Run.load(name)
-    from seesay.encoders.detector import Detector
+    from seesay.encoders.detector import NamedDetector
     from seesay.search.detecting import Detecting
 
-    return Detecting(Run.load(name), Detector(Path(detector)))
+    return Detecting(Run.load(name), NamedDetector(Path(detector)))

@@ -45,31 +45,46 @@ class Detector:
     def __init__(self, path: Path) -> None:
         if not path.is_file():
             raise SeesayError(f"{path}: no such detector; name an ONNX file of YOLOX's layout.")
-        self._session = onnx_session(path, threads=1)
+        self._session = onnx_session(path, 1, "name an ONNX file of YOLOX's layout")
         (given, *more), outputs = self._session.get_inputs(), self._session.get_outputs()
-        if more or len(given.shape) != 4 or given.shape[1:3] != [3, given.shape[3]] or len(outputs) != 1:
+        shape = given.shape
+        square = len(shape) == 4 and shape[1:3] == [3, shape[3]] and isinstance(shape[3], int)
+        if more or not square or len(outputs) != 1:
             raise SeesayError(
                 f"{path}: not of YOLOX's layout, one input (1, 3, side, side) and one output; its inputs are "
                 f"{[each.shape for each in (given, *more)]}."
             )
-        self._name, self._side = given.name, int(given.shape[2])
+        self._name, self._side = given.name, int(shape[2])
+        self._cells, self._strides = _grids(self._side)
+        columns = outputs[0].shape[-1]
+        if outputs[0].shape[1:-1] != [len(self._cells)] or not isinstance(columns, int) or columns < 6:
+            raise SeesayError(
+                f"{path}: not of YOLOX's layout, whose output is (1, {len(self._cells)}, 5 + classes); it is "
+                f"{outputs[0].shape}."
+            )
+        self.classes = columns - 5
         self.digest = file_digest(path)
 
     def detect(self, pixels: Pixels, count: int) -> Objects:
         """Find at most `count` objects in an image (h, w, 3); of boxes that overlap much the best is kept."""
+        boxes, confidences = self.read(pixels)
+        scores = confidences.max(axis=1)
+        chosen = best_boxes(boxes, scores, count)
+        return Objects(boxes[chosen], scores[chosen], confidences[chosen].argmax(axis=1))
+
+    def read(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the box of each cell of the grids, (n, 4), and its confidence in each class, (n, C)."""
         height, width = pixels.shape[:2]
         scale = self._side / max(height, width)
         fitted = resize(pixels, max(1, round(height * scale)), max(1, round(width * scale)))
         square = np.full((self._side, self._side, 3), _GREY, np.float32)
         square[: fitted.shape[0], : fitted.shape[1]] = fitted[:, :, ::-1]
         rows = self._session.run(None, {self._name: square.transpose(2, 0, 1)[None]})[0][0]
-        cells, strides = _grids(self._side)
-        middles, sides = (rows[:, :2] + cells) * strides, np.exp(rows[:, 2:4]) * strides
+        middles = (rows[:, :2] + self._cells) * self._strides
+        sides = np.exp(rows[:, 2:4]) * self._strides
         shares = np.concatenate([middles - sides / 2, middles + sides / 2], axis=1) / scale
         boxes = np.clip(shares, 0, [width, height] * 2).astype(np.float32)
-        scores = rows[:, 4] * rows[:, 5:].max(axis=1)
-        chosen = _best(boxes, scores, count)
-        return Objects(boxes[chosen], scores[chosen], rows[chosen, 5:].argmax(axis=1))
+        return boxes, np.asarray(rows[:, 4:5] * rows[:, 5:], np.float32)
 
 
 def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -82,8 +97,8 @@ def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     return np.concatenate(cells).astype(np.float32), np.concatenate(strides).astype(np.float32)
 
 
-def _best(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> list[int]:
-    """Rows of the best boxes by score, without those that overlap a better one."""
+def best_boxes(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> list[int]:
+    """Return the rows of the best boxes by score, without those that overlap a better one."""
     sides = boxes[:, 2:] - boxes[:, :2]
     order = np.argsort(-scores, kind="stable")
     left = order[(scores[order] >= _MIN_SCORE) & (sides[order] >= 1).all(axis=1)]
