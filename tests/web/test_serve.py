@@ -118,6 +118,14 @@ def test_a_large_upload_is_cut_after_its_answer(index_path: Path, monkeypatch) -
         assert httpx.get(f"http://127.0.0.1:{port}/api/v1/status").status_code == 200
 
 
+def test_head_on_a_connection_that_stays_open(index_path: Path, monkeypatch) -> None:
+    with serving(index_path, monkeypatch) as port, closing(HTTPConnection("127.0.0.1", port)) as client:
+        for method, body in (("HEAD", b""), ("GET", b"ok\n"), ("HEAD", b"")):
+            client.request(method, "/healthz")
+            answer = client.getresponse()
+            assert (answer.status, answer.getheader("content-length"), answer.read()) == (200, "3", body)
+
+
 def test_a_body_does_not_wait_until_its_headers_are_acknowledged(index_path: Path, monkeypatch) -> None:
     took = []
     with serving(index_path, monkeypatch) as port, closing(HTTPConnection("127.0.0.1", port)) as client:
