@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from tests.training.steps import counted_steps
 CHANGES = [
     "encoders=[efficientnet-lite0]",
     "matcher.hidden=64",
+    "matcher.folds=0",
     "schedule.epochs=15",
     "batch_size=16",
     "min_count=2",
@@ -158,7 +160,7 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
             first = np.random.default_rng(recipe.seed).permutation(len(task.targets)) % 2 == 0
             task.targets[torch.from_numpy(first)] ^= True
         view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
-        save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"])
+        save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
         score_held_out(task, view, 2, tmp_path)
         names = [image.name for image in task.data.corpus.images]
         scores.append(held_out_scores(f"concepts:{tmp_path}", names)["logits"])
@@ -166,12 +168,51 @@ def test_a_fold_is_scored_by_a_head_that_learned_from_the_others(
     assert (same == first).all()
 
 
+def test_a_resumed_training_learns_from_the_same_scores(corpus: Corpus, tmp_path: Path) -> None:
+    """The run keeps them, whatever becomes of the run of concepts."""
+    folded = train(load_recipe("concepts", changes=[*CHANGES, "matcher.folds=2"]), corpus, tmp_path / "run")
+    changes = [
+        f"encoders=['concepts:{folded.folder}']",
+        "matcher.dim=8",
+        "schedule.epochs=1",
+        "batch_size=30",
+    ]
+    matching = train(load_recipe("sco-cnp", changes=changes), corpus, tmp_path / "matching")
+    named = load_recipe("sco-cnp", changes=changes)
+    before = SentenceTask.from_corpus(named, corpus, matching.vocabulary, None).data.features
+    shutil.rmtree(folded.folder)
+    after = SentenceTask.from_corpus(matching.recipe, corpus, matching.vocabulary, None).data.features
+    np.testing.assert_array_equal(before, after)
+
+
 def test_held_out_scores_are_of_the_same_images(run: Run, tmp_path: Path) -> None:
     assert held_out_scores("efficientnet-lite0:ten", ["a.jpg"]) is None
-    assert held_out_scores(f"concepts:{run.folder}", ["a.jpg"]) is None
-    with pytest.raises(SeesayError, match="is needed for training, and is not there"):
+    assert held_out_scores(f"concepts:{run.folder}", ["a.jpg"]) is None  # trained without folds
+    save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"], folds=5)
+    with pytest.raises(SeesayError, match=r"held-out.safetensors is missing, .* matcher.folds=0"):
         held_out_scores(f"concepts:{tmp_path}", ["a.jpg"])
-    save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"])
     save_held_out(tmp_path, ["a.jpg"], np.zeros((1, 2), np.float32))
     with pytest.raises(SeesayError, match=r"trained on other images \(b.jpg is not among them\)"):
         held_out_scores(f"concepts:{tmp_path}", ["a.jpg", "b.jpg"])
+
+
+def test_concepts_are_not_of_single_crops() -> None:
+    with pytest.raises(SeesayError, match="concepts are scored for whole images"):
+        load_recipe("sco-cnp-ctx", changes=["crops=true"])
+
+
+def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: Path) -> None:
+    """With a share of nearly 1 the average is the mean of the weights over all steps."""
+    changes = {"matcher": run.recipe.matcher.model_copy(update={"folds": 2})}
+    scores = []
+    for average in (None, 0.9):
+        schedule = run.recipe.schedule.model_copy(update={"average": average})
+        recipe = run.recipe.model_copy(update={**changes, "schedule": schedule})
+        task = ConceptTask.from_corpus(recipe, corpus, run.vocabulary)
+        view = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, run.matcher)
+        save_head_inputs(tmp_path, "efficientnet-lite0", ["pooled"], folds=2)
+        score_held_out(task, view, 2, tmp_path)
+        found = held_out_scores(f"concepts:{tmp_path}", [each.name for each in task.data.corpus.images])
+        assert found is not None
+        scores.append(found["logits"])
+    assert np.abs(scores[0]).mean() > 1.1 * np.abs(scores[1]).mean()  # which lags behind

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator
 
-from seesay.encoders import SENTENCE_ENCODERS
+from seesay.encoders import SENTENCE_ENCODERS, kind_of
 from seesay.encoders.towers import absolute_name
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
@@ -154,6 +154,8 @@ class Recipe(Settings):
     def _are_ten(cls, crops: bool, info: ValidationInfo) -> bool:
         if crops and not any(name.endswith(":ten") for name in info.data.get("encoders", ())):
             raise ValueError("single crops are those of encoders with ':ten'; name one, or set crops: false")
+        if crops and any(kind_of(name) == "concepts" for name in info.data.get("encoders", ())):
+            raise ValueError("concepts are scored for whole images, not for single crops; set crops: false")
         return crops
 
     @field_validator("matcher")

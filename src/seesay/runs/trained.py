@@ -88,7 +88,8 @@ def save_inputs(run: Run) -> None:
     replace_text(run.folder / RECIPE, dump_recipe(run.recipe))
     run.vocabulary.save(run.folder / VOCABULARY)
     if run.recipe.matcher.predicts_concepts:
-        save_head_inputs(run.folder, run.recipe.encoders[0], run.recipe.arrays)
+        folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
+        save_head_inputs(run.folder, run.recipe.encoders[0], run.recipe.arrays, folds)
     if run.sentence_encoder is not None:
         save_sentence_encoder(run.sentence_encoder, run.folder / TEXT)
 

@@ -44,6 +44,10 @@ class AveragedWeights:
         finally:
             self._fill(own)
 
+    def keep(self) -> None:
+        """Let the matcher have the averaged weights from now on."""
+        self._fill(self.weights)
+
     def restore(self, weights: Mapping[str, Tensor], steps: int) -> None:
         """Continue from averaged weights of so many steps."""
         self._steps = steps

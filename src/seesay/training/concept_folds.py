@@ -18,6 +18,7 @@ from seesay.matchers.sco import ConceptSettings
 from seesay.matchers.settings import MatcherInputs
 from seesay.progress import progress
 from seesay.runs.run import Run
+from seesay.training.average import AveragedWeights
 from seesay.training.concept_task import ConceptTask
 from seesay.training.loop import clip_gradients, lr_factor, new_optimizer
 
@@ -51,23 +52,33 @@ def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> No
 
 
 def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> nn.Module:
-    """A new classifier, trained on the images `learned` (n,) marks, as the run's own was."""
+    """A new classifier, trained on the images that `learned` (n,) marks.
+
+    It takes the same steps as the run's own, but for the images that are left out. There is no choice of an
+    epoch and nothing to resume, which is most of what `Loop` does.
+    """
     recipe = run.recipe
     torch.manual_seed(recipe.seed)
     classifier = recipe.matcher.build(MatcherInputs(task.image_dims, task.targets.shape[1] + 1))
     classifier.to(run.device).train()
     optimizer = new_optimizer(recipe.optimizer, classifier.parameters())
+    share = recipe.schedule.average
+    average = AveragedWeights(classifier, share) if share is not None else None
     for epoch in range(1, epochs + 1):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.optimizer.lr * lr_factor(
-                recipe.schedule, (epoch - 1) / recipe.schedule.epochs
-            )
-        for batch in (some[learned[some]] for some in task.batches(epoch)):
-            if not len(batch):
+        batches = task.batches(epoch)
+        for step, some in enumerate(batches):
+            if not len(batch := some[learned[some]]):
                 continue
+            over = (epoch - 1 + step / len(batches)) / recipe.schedule.epochs
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, over)
             loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             clip_gradients(recipe.optimizer, classifier.parameters())
             optimizer.step()
+            if average is not None:
+                average.update()
+    if average is not None:
+        average.keep()
     return classifier.eval()

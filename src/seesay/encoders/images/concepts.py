@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
@@ -160,9 +161,13 @@ class ConceptRegionsEncoder(ImageEncoder):
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-def save_head_inputs(folder: Path, encoder: str, arrays: Sequence[str]) -> None:
-    """Record in a run's folder which features its concept head reads, for `concepts:RUN` to load it."""
-    replace_text(folder / HEAD_INPUTS, json.dumps({"encoder": encoder, "arrays": list(arrays)}) + "\n")
+def save_head_inputs(folder: Path, encoder: str, arrays: Sequence[str], folds: int = 0) -> None:
+    """Record in a run's folder which features its concept head reads, for `concepts:RUN` to load it.
+
+    `folds` says whether the run keeps scores by heads that were not trained on an image, too.
+    """
+    about = {"encoder": encoder, "arrays": list(arrays), "folds": folds}
+    replace_text(folder / HEAD_INPUTS, json.dumps(about) + "\n")
 
 
 def keep_concepts(name: str, folder: Path) -> str:
@@ -174,9 +179,12 @@ def keep_concepts(name: str, folder: Path) -> str:
         return name
     head = StoredHead.from_name(name)
     copy_tuned(head.encoder, head.path.parent, folder)
-    about = {BASE: head.encoder, "arrays": ",".join(head.arrays)}
+    about = {BASE: head.encoder, "arrays": ",".join(head.arrays), "folds": str(_folds(head.path.parent))}
     kept = save_tuned(name, load_file(head.path), folder, about)
     adopt_tuned(kept, folder)
+    if (held_out := head.path.parent / _HELD_OUT).is_file():  # for a training that is resumed
+        with replacing(_held_out_file(kept)) as beside:
+            shutil.copyfile(held_out, beside)
     return kept
 
 
@@ -190,18 +198,26 @@ def save_held_out(folder: Path, names: Sequence[str], logits: NDArray[np.float32
 def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
     """Return the arrays of train images by heads of a run that were not trained on them, n rows each.
 
-    None if the encoder is none of a run's concepts, or its run keeps no such scores.
+    None if the encoder is none of a run's concepts, or its run was trained without folds.
 
     Raises:
-        SeesayError: the run is gone, or was trained on other images.
+        SeesayError: the run has lost its scores, or was trained on other images.
     """
     run = encoder.partition(":")[2]
     if kind_of(encoder) != "concepts" or not run:
         return None
-    if not (Path(run) / HEAD_INPUTS).is_file():
-        raise SeesayError(f"Encoder '{encoder}': the run {run} is needed for training, and is not there.")
-    if not (path := Path(run) / _HELD_OUT).is_file():
+    if (kept := TunedName.from_name(encoder)) is not None:
+        folds, path = int(metadata(tuned_file(kept)).get("folds", "0")), _held_out_file(encoder)
+        path = path if path.is_file() else Path(run) / _HELD_OUT
+    else:
+        folds, path = _folds(Path(run)), Path(run) / _HELD_OUT
+    if not folds:
         return None
+    if not path.is_file():
+        raise SeesayError(
+            f"Encoder '{encoder}': {path} is missing, the scores that matchers learn from; train the "
+            "concepts again, or without folds: --set matcher.folds=0."
+        )
     tensors = load_file(path)
     row = {name: i for i, name in enumerate(tensors["names"].tobytes().decode().split("\n"))}
     missing = next((name for name in names if name not in row), None)
@@ -211,6 +227,21 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
             "train the concepts on this corpus."
         )
     return _scores(tensors["logits"][[row[name] for name in names]])
+
+
+def _folds(run: Path) -> int:
+    """How many folds a run of concepts was trained with; 0 if it does not say."""
+    try:
+        return int(read_small_json(run / HEAD_INPUTS).get("folds", 0))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return 0
+
+
+def _held_out_file(kept: str) -> Path:
+    """Where the scores lie that belong to a kept head."""
+    name = TunedName.from_name(kept)
+    assert name is not None
+    return tuned_file(name).with_name(f"held-out-{name.weights}.safetensors")
 
 
 def _scores(logits: NDArray[np.float32]) -> Arrays:
