@@ -76,6 +76,17 @@ def test_an_error_of_all_is_told_once(capfd: pytest.CaptureFixture[str]) -> None
     assert capfd.readouterr().err.count("no-such-index") == 1
 
 
+def test_a_process_that_fails_alone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "python").write_text('#!/bin/sh\n[ "$RANK" = 0 ] && exec sleep 60\necho no GPU; exit 3\n')
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr("seesay.training.launch._GRACE", 0.2)
+    with pytest.raises(SeesayError, match=r"Process 2 of 2 ended with code 3 .*process-2\.log") as failure:
+        launch(["train"], 2)
+    log = Path(str(failure.value).partition("see ")[2].partition(",")[0])
+    assert log.read_text() == "no GPU\n"
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

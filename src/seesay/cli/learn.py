@@ -38,7 +38,7 @@ def train(
     devices: Annotated[
         int,
         typer.Option(
-            min=1, help="Train by so many processes, one a GPU, or on a CPU; the result is the same."
+            min=1, help="Train by so many processes, one a GPU, or on a CPU; they share each mini-batch."
         ),
     ] = 1,
     _outside: opt.AllowOutside = False,

@@ -1,8 +1,8 @@
 """Training by several processes of torch.distributed, one a device: each encodes its share of a mini-batch.
 
 What a matcher computes row by row is computed for a share of the rows and gathered, gradients included.
-In every process the loss is that of the whole mini-batch, with the negatives of all, and so the weights are
-those that one process learns. Without a process group none of this does anything.
+In every process the loss is that of the whole mini-batch, with the negatives of all, and so without dropout
+the weights are those that one process learns, up to rounding. Without a process group nothing of this happens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _ROW_BY_ROW = {
     "score_encoded": 1,
     "score_pairs": 2,
 }
-_WAIT = timedelta(days=2)  # while the first process measures val or encodes a corpus
+_WAIT = timedelta(days=2)  # while the first process encodes a corpus or measures val; not within a step
+
+_patient: distributed.ProcessGroup | None = None  # in which processes wait for the first
 
 
 def processes() -> int:
@@ -65,14 +67,16 @@ def joined(recipe: Recipe) -> Iterator[None]:
         yield
         return
     check_shareable(recipe)
+    global _patient
     own = not _in_group()
     before = chosen_device()
-    if own:
-        _choose_gpu()
-        distributed.init_process_group("cpu:gloo,cuda:nccl" if _on_gpu() else "gloo", timeout=_WAIT)
-    if not is_first():
-        show_progress(False)
     try:
+        if own:
+            _choose_gpu()
+            distributed.init_process_group("cpu:gloo,cuda:nccl" if _on_gpu() else "gloo")
+        _patient = distributed.new_group(backend="gloo", timeout=_WAIT)
+        if not is_first():
+            show_progress(False)
         yield
     except RuntimeError as failure:
         if isinstance(failure, distributed.DistError) or "gloo" in str(failure):
@@ -81,9 +85,10 @@ def joined(recipe: Recipe) -> Iterator[None]:
             ) from failure
         raise
     finally:
-        if own:
+        _patient = None
+        if own and _in_group():
             distributed.destroy_process_group()
-            choose_device(before)
+        choose_device(before)
 
 
 @contextmanager
@@ -99,7 +104,7 @@ def one_after_first() -> Iterator[None]:
 def wait() -> None:
     """Wait until every process is here."""
     if processes() > 1:
-        distributed.all_reduce(torch.zeros(1))
+        distributed.all_reduce(torch.zeros(1), group=_patient)
 
 
 def first_says(answer: bool) -> bool:
@@ -107,7 +112,7 @@ def first_says(answer: bool) -> bool:
     if processes() == 1:
         return answer
     said = torch.tensor([answer])
-    distributed.broadcast(said, 0)
+    distributed.broadcast(said, 0, group=_patient)
     return bool(said)
 
 
@@ -296,6 +301,10 @@ def _choose_gpu() -> None:
     """Take the GPU of this process's number on its machine."""
     if not _on_gpu():
         return
+    if torch.device(default_device()).index is not None:
+        raise SeesayError(
+            f"--device {default_device()}: several processes take a GPU each; omit it, or name cuda or cpu."
+        )
     number, there = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
     if number >= there:
         raise SeesayError(f"--devices: this machine has {there} GPUs, and process {number + 1} finds none.")

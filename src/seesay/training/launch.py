@@ -8,6 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from seesay.errors import SeesayError
 
@@ -17,18 +20,19 @@ _GRACE = 5.0  # seconds in which the others say what they have to say, once one 
 
 def is_started() -> bool:
     """Return whether this process is one of several that `launch`, torchrun or the like has started."""
-    return "RANK" in os.environ
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 
 def is_first_process() -> bool:
     """Return whether this process speaks for all that train together."""
-    return os.environ.get("RANK", "0") == "0"
+    return not is_started() or os.environ["RANK"] == "0"
 
 
 def launch(arguments: Sequence[str], processes: int) -> int:
     """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
 
-    The first process has this one's input and outputs; the others are heard only if they fail alone.
+    The first process has this one's input and outputs; what the others say is in files, which are kept if one
+    of them fails alone.
 
     Raises:
         SeesayError: one of the others has failed, and the first has not said why.
@@ -44,23 +48,32 @@ def launch(arguments: Sequence[str], processes: int) -> int:
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(cores // processes, 1))),
     }
+    logs = Path(mkdtemp(prefix="seesay-train-"))
+    command = [sys.executable, "-m", "seesay.cli", *arguments]
     started = []
     try:
         for rank in range(processes):
             environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            quiet = None if rank == 0 else subprocess.DEVNULL
-            command = [sys.executable, "-m", "seesay.cli", *arguments]
-            started.append(
-                subprocess.Popen(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
-            )
-        return _wait_for(started)
+            if rank == 0:
+                started.append(subprocess.Popen(command, env=environment))
+                continue
+            with _log(logs, rank).open("wb") as log:
+                none = subprocess.DEVNULL
+                started.append(subprocess.Popen(command, env=environment, stdin=none, stdout=log, stderr=log))
+        code = _wait_for(started, logs)
+        rmtree(logs)
+        return code
     finally:
         for process in started:
             process.kill()  # does nothing to one that has ended
             process.wait()
 
 
-def _wait_for(started: Sequence[subprocess.Popen[bytes]]) -> int:
+def _log(logs: Path, rank: int) -> Path:
+    return logs / f"process-{rank + 1}.log"
+
+
+def _wait_for(started: Sequence[subprocess.Popen[bytes]], logs: Path) -> int:
     """Wait until all have ended well, or one has failed and the first has had time to say so."""
     while not any(failed := [process.poll() for process in started]):
         if None not in failed:
@@ -74,6 +87,6 @@ def _wait_for(started: Sequence[subprocess.Popen[bytes]]) -> int:
         return code if code > 0 else 1
     rank = next(rank for rank, code in enumerate(failed) if code)
     raise SeesayError(
-        f"Process {rank + 1} of {len(started)} ended with code {failed[rank]} while the first went on; "
-        "continue with --resume, or train without --devices to see its message."
+        f"Process {rank + 1} of {len(started)} ended with code {failed[rank]} while the first went on; see "
+        f"{_log(logs, rank)}, and continue with --resume."
     )
