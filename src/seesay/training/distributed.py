@@ -2,7 +2,7 @@
 
 What a matcher computes row by row is computed for a share of the rows and gathered, gradients included.
 In every process the loss is that of the whole mini-batch, with the negatives of all, and so without dropout
-the weights are those that one process learns, up to rounding. Without a process group nothing of this happens.
+the weights are those that one process learns, up to rounding. Without a process group none of it happens.
 """
 
 from __future__ import annotations
