@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +16,9 @@ from packaging.requirements import Requirement
 from typer.main import get_command
 
 from seesay.cli import with_all_commands
+from seesay.search.index import Index
+from tests.search.colours import Colours, gallery
+from tests.search.stores import address
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -78,3 +82,56 @@ def test_the_licences_of_all_packages_are_listed() -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^numpy \S+ +BSD", done.stdout, re.MULTILINE)
     assert "not stated" not in done.stdout
+
+
+KUBERNETES = DEPLOY / "kubernetes"
+RESOURCES = {
+    (each["kind"], each["metadata"]["name"]): each
+    for file in sorted(KUBERNETES.glob("*.yaml"))
+    for each in yaml.safe_load_all(file.read_text(encoding="utf-8"))
+}
+
+
+def pods() -> list[dict[str, Any]]:
+    return [each["spec"]["template"]["spec"] for each in RESOURCES.values() if "template" in each["spec"]]
+
+
+def test_kubernetes_gives_commands_their_options_and_no_rights() -> None:
+    for pod in pods():
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["automountServiceAccountToken"] is False
+        volumes = {each["name"] for each in pod.get("volumes", [])}
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            if container["image"] != "seesay-qdrant":
+                continue
+            assert {each["name"] for each in container["volumeMounts"]} <= volumes
+            if "command" not in container:
+                command, *arguments = container["args"]
+                given = {argument.partition("=")[0] for argument in arguments if argument.startswith("--")}
+                assert given
+                assert given <= options(command)
+
+
+def test_an_update_of_the_replicas_loses_no_query() -> None:
+    deployment = RESOURCES["Deployment", "seesay"]["spec"]
+    assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    (container,) = deployment["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["lifecycle"]["preStop"]["exec"]["command"] == ["sleep", "10"]
+    assert RESOURCES["PodDisruptionBudget", "seesay"]["spec"]["minAvailable"] == deployment["replicas"] - 1
+
+
+def test_a_replica_searches_its_copy_of_the_index(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "green.png")
+    store = address("qdrant", tmp_path)
+    (copy,) = RESOURCES["Deployment", "seesay"]["spec"]["template"]["spec"]["initContainers"]
+    script = (
+        copy["args"][0].replace('"/index/', f'"{tmp_path}/index/').replace('"/copy/', f'"{tmp_path}/copy/')
+    )
+    with Index.create(tmp_path / "index" / "photos.seesay", Colours(), store) as index:
+        index.update_images(photos)
+        subprocess.run([sys.executable, "-c", script], check=True)  # the index is still open
+        with Index.open(tmp_path / "copy" / "photos.seesay", Colours(), photos, store) as replica:
+            assert [hit.path for hit in replica.search("green")] == ["green.png", "red.png"]
