@@ -164,6 +164,21 @@ def test_an_embedder_without_a_calibration_has_the_usual_one(tmp_path: Path, pho
         assert 0 <= index.search("red")[0].probability <= 1
 
 
+def test_an_index_that_begins_without_a_readable_image_has_probabilities_later(tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "broken.png").write_bytes(b"no image")
+    with Index.create(tmp_path / "index", Named()) as index:
+        index.update_images(photos)
+        assert index.search("red") == []
+        gallery(photos, "red-red.png", "blue-blue.png")
+        index.update_images(photos)
+        found = index.search("red")
+        assert len(found) == 2
+        assert all(0 <= hit.probability <= 1 for hit in found if hit.probability is not None)
+        assert found[0].probability is not None
+
+
 def test_an_empty_answer_fits_nothing(tmp_path: Path) -> None:
     assert Answer().nothing_fits
     assert not Answer([Hit(1, 0.5, "a.jpg", None)]).nothing_fits

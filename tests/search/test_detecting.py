@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,14 @@ def test_other_queries_are_as_without_it(index: Index, tmp_path: Path) -> None:
             with_it, without = index.search(query), plain.search(query)
             assert [(hit.path, hit.objects) for hit in with_it] == [(hit.path, ()) for hit in without]
             assert [hit.score for hit in with_it] == pytest.approx([hit.score for hit in without], abs=1e-6)
+
+
+def test_a_query_by_an_image_takes_nothing_from_an_update(detecting: Detecting) -> None:
+    red, blue = picture("red"), picture("blue")
+    detecting.embed_image_files([red], ["red"])
+    with ThreadPoolExecutor(1) as others:
+        others.submit(detecting.embed_image_files, [blue], ["blue"], True).result()
+    assert [each.name for each in detecting.objects(red)] == ["apple"]
 
 
 def test_it_is_asked_once_for_each_content(index: Index, detecting: Detecting, tmp_path: Path) -> None:

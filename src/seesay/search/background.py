@@ -58,8 +58,9 @@ class GalleryBackground:
             rows = changes.vectors[start : start + _ROWS].astype(np.float32)
             total = total + rows.sum(axis=0, dtype=np.float64)
             best = np.maximum(best, (rows @ unrelated.T).max(axis=0))
-        mean = total / len(changes.alive)
-        return cls(changes.generation, len(changes.alive), mean, best, unrelated.astype(np.float64) @ mean)
+        count = len(changes.alive)
+        mean = total / max(count, 1)
+        return cls(changes.generation, count, mean, best, unrelated.astype(np.float64) @ mean)
 
     def grows_by(self, changes: Changes) -> bool:
         """Return whether the changes since are new images and nothing else."""
@@ -85,9 +86,11 @@ class GalleryBackground:
         try:
             found = json.loads(text)
             mean, best, centres = (_unpacked(found[name]) for name in ("mean", "best", "centres"))
-            return cls(int(found["generation"]), int(found["count"]), mean, best, centres)
+            read = cls(int(found["generation"]), int(found["count"]), mean, best, centres)
         except (ValueError, TypeError, LookupError):
             return None
+        whole = read.count > 0 and all(np.isfinite(each).all() for each in (mean, best, centres))
+        return read if whole else None
 
 
 class Gallery:
@@ -117,7 +120,7 @@ class Gallery:
         with self._lock:
             former = self._stored()
             now = self._up_to_date(run, former)
-            if now is not former:
+            if now is not former and now.count:
                 with self._store.write() as writer:
                     writer.set_background(now.to_json())
 

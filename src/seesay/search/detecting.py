@@ -6,6 +6,7 @@ the highest confidence of each class; a sentence's with weights of the classes t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -40,7 +41,7 @@ class Detecting:
     def __init__(self, run: Embedder, detector: NamedDetector) -> None:
         self.run, self.detector = run, detector
         self._named = NamedObjects(detector.names)
-        self._seen: dict[str, list[Detection]] = {}
+        self._last = threading.local()  # a query by an image may come while another thread updates the index
 
     @property
     def name(self) -> str:
@@ -73,8 +74,9 @@ class Detecting:
         return [self.detector.names[number] for number in numbers]
 
     def objects(self, content: bytes) -> Sequence[Detection]:
-        """Return what the detector saw in an image of the last call of `embed_image_files`."""
-        return self._seen.get(content_key(content), ())
+        """Return what the detector saw in an image of this thread's last call of `embed_image_files`."""
+        seen: dict[str, list[Detection]] = getattr(self._last, "seen", {})
+        return seen.get(content_key(content), ())
 
     def embed_image_files(
         self, contents: Sequence[bytes], names: Sequence[str], query: bool = False
@@ -82,11 +84,11 @@ class Detecting:
         """Embed n encoded images as rows (n, dim); a broken image has a zero row and its error."""
         rows, errors = self.run.embed_image_files(contents, names, query)
         confidences = np.zeros((len(contents), len(self.detector.names)), np.float32)
-        self._seen = {}
+        self._last.seen = {}
         for i, (content, name) in enumerate(zip(contents, names, strict=True)):
             if errors[i] is None:
                 confidences[i], objects = self._detected(content, name)
-                self._seen[content_key(content)] = objects
+                self._last.seen[content_key(content)] = objects
         return np.concatenate([rows, np.float32(_OF_IMAGES) * confidences], axis=1), errors
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
