@@ -1,4 +1,4 @@
-"""What search answers to names of things: whether the first photograph is right, and whether absence is told.
+"""What search answers to names of things: whether the first photograph is right, and whether absence is reported.
 
     python -m benchmarks.answers --photos DIR [--detector FILE.onnx]
 
@@ -69,7 +69,7 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]], detector: Path | No
                 right.append(bool(fitting[0]))
                 present.append(answer[0].probability or 0.0)
             answers = [index.search(f'"{name}"', 1) for name in absent]
-            told = [answer.nothing_fits for answer in answers]
+            reported = [answer.nothing_fits for answer in answers]
             lost = [index.search(f'"{name}"', 1).nothing_fits for name in names]
     missing = [answer[0].probability or 0.0 for answer in answers]
     chances, outcomes = np.array(present + missing), np.array([*right, *[False] * len(absent)])
@@ -84,8 +84,8 @@ def measured(photos: Path, labels: Sequence[dict[str, Any]], detector: Path | No
         "AUC": 100 * (area or 0.0),
         "ECE": 100 * calibration_error(chances, outcomes),
         "recognised": 100 * float(np.mean(np.array(missing) < threshold)),
-        "told": 100 * float(np.mean(told)),
-        "wrongly told": 100 * float(np.mean(lost)),
+        "reported": 100 * float(np.mean(reported)),
+        "false alarms": 100 * float(np.mean(lost)),
     }
 
 

@@ -91,7 +91,7 @@ def test_figures_against_loops(tmp_path: Path, matcher) -> None:
     )
     threshold = sorted(present)[int(LOST / 100 * len(present))]
     assert found["recognised"] == pytest.approx(100 * np.mean(np.array(absent) < threshold), abs=1e-3)
-    for name, some in (("told", absent), ("wrongly told", present)):
+    for name, some in (("reported", absent), ("false alarms", present)):
         told = run.calibration.probabilities(some) < FITS
         assert found[name] == pytest.approx(100 * told.mean(), abs=1e-3)
     error = 0.0

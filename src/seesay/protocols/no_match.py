@@ -2,8 +2,8 @@
 
 Each distinct sentence is a query twice. First to all images: its own are its right answers. Then to those
 images alone that no sentence shares a noun with, where nothing fits it (nouns as lemmas; English). Of other
-images that share a noun nobody has said whether they fit: they are in the first gallery, and count neither as
-right nor as wrong.
+images that share a noun it is not annotated whether they fit: they are in the first gallery, and count neither
+as right nor as wrong.
 
 The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`).
 """
@@ -48,20 +48,20 @@ class NoMatchResult(Result):
             such answers are right, over ten bins.
         recognised: of the queries that nothing fits, those below the threshold that 5 % of the others are
             below.
-        told: of the queries that nothing fits, those of which the run says so.
-        wrongly_told: of the queries that are answered, those of which it says that nothing fits.
+        reported: of the queries that nothing fits, those of which the run says so.
+        false_alarms: of the queries that are answered, those of which it says that nothing fits.
     """
 
     monitor_column = "AUC"
-    column_names = ("AUC", "ECE", "recognised", "told", "wrongly told")
+    column_names = ("AUC", "ECE", "recognised", "reported", "false alarms")
 
     images: int = Field(gt=0)
     queries: int = Field(gt=0)
     auc: Percent = Field(alias="AUC")
     ece: Percent = Field(alias="ECE")
     recognised: Percent
-    told: Percent
-    wrongly_told: Percent = Field(alias="wrongly told")
+    reported: Percent
+    false_alarms: Percent = Field(alias="false alarms")
 
 
 @register_protocol
@@ -155,7 +155,7 @@ def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[Query]:
 class FirstAnswers(NamedTuple):
     """The best answer to each query asked twice, (q,) each: standardised scores, and whether it is right.
 
-    `right` is 1, 0, or NaN where nobody has said.
+    `right` is 1, 0, or NaN where it is not annotated.
     """
 
     answered: Floats
@@ -207,7 +207,7 @@ def _known_answers(asked: Asked, query: Query) -> Iterator[tuple[Floats, Floats]
 class NoMatchSample(Sample):
     """The figures of `NoMatchResult`; arguments are those of `FirstAnswers` and the run's calibration."""
 
-    keys = (("AUC",), ("ECE",), ("recognised",), ("told",), ("wrongly told",))
+    keys = (("AUC",), ("ECE",), ("recognised",), ("reported",), ("false alarms",))
 
     def __init__(
         self, answered: Floats, unanswered: Floats, right: Floats, images: Rows, calibration: Calibration
