@@ -1,4 +1,4 @@
-"""What search answers to names of things: whether the first photograph is right, and whether absence is reported.
+"""What search answers to names of things: is the first photograph right, and is what is absent reported?
 
     python -m benchmarks.answers --photos DIR [--detector FILE.onnx]
 

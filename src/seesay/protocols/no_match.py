@@ -1,9 +1,9 @@
 """Whether a run can tell a query that nothing in the gallery fits from one that is answered there.
 
 Each distinct sentence is a query twice. First to all images: its own are its right answers. Then to those
-images alone that no sentence shares a noun with, where nothing fits it (nouns as lemmas; English). Of other
-images that share a noun it is not annotated whether they fit: they are in the first gallery, and count neither
-as right nor as wrong.
+images alone that no sentence shares a noun with, where nothing fits it (nouns as lemmas; English). Whether
+other images that share a noun fit is not annotated: they are in the first gallery, and count neither as right
+nor as wrong.
 
 The two kinds of queries are told apart by the best answer's probability (`seesay.runs.calibration`).
 """
