@@ -58,13 +58,7 @@ def features(
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     data_format: opt.Format = None,
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Encode on a Ray cluster: auto for the one that this machine belongs to, or ray://HOST:PORT.",
-        ),
-    ] = None,
+    cluster: opt.Cluster = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     _outside: opt.AllowOutside = False,
     as_json: opt.Json = False,

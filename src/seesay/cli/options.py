@@ -149,6 +149,13 @@ Where = Annotated[
         "orientation:portrait, width:>3000, height:600..900, added:7d; all that are given must hold.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Encode on a Ray cluster: auto for the one that this machine belongs to, or ray://HOST:PORT.",
+    ),
+]
 Store = Annotated[
     str,
     typer.Option(

@@ -40,6 +40,7 @@ def index(
         ),
     ] = None,
     store: opt.Store = "",
+    cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
         typer.Option("--watch", help="Go on: update the index whenever its folder changes."),
@@ -50,6 +51,7 @@ def index(
     """Index a folder of images. Run it again to update the index: only new contents are embedded."""
     from seesay.progress import progress_of
     from seesay.search import Index
+    from seesay.search.cluster import encode_on_cluster
     from seesay.search.detecting import with_detector
     from seesay.search.update import read_sentences
 
@@ -67,6 +69,8 @@ def index(
             else:
                 console.print_update(out, report, images, texts_now, added)
 
+        if cluster:
+            encode_on_cluster(opened, photos, cluster)
         with progress_of("Indexing", "images") as at:
             report = opened.update_images(photos, at)
         with progress_of("Thumbnails", "images") as at:

@@ -17,6 +17,9 @@ from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as module
 from seesay.encoders.images.cluster import fill_store_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
+from seesay.search import Index
+from seesay.search.cluster import encode_on_cluster
+from tests.search.colours import Colours
 
 ENCODER = "efficientnet-lite0"
 
@@ -25,6 +28,12 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[cluster\]'"):
         fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
+
+
+def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+    message = "colours is not a run of image encoders alone"
+    with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
+        encode_on_cluster(index, tmp_path, "auto")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +55,25 @@ def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
     with pytest.raises(SeesayError, match=r"no cluster there .*; start one with `ray start --head`"):
         fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
+
+
+@pytest.mark.slow
+def test_an_index_made_on_a_cluster_is_that_of_one_process(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_scenes(tmp_path / "scenes", images=40, seed=5)
+    vectors = []
+    for name in ("alone", "together"):
+        monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / f"cache-{name}"))
+        with Index.create(tmp_path / name) as index:
+            if name == "together":
+                encode_on_cluster(index, tmp_path / "scenes", "auto")
+                assert len(list((tmp_path / "cache-together" / "features").iterdir())) == len(
+                    index.run.encoders
+                )
+            assert index.update_images(tmp_path / "scenes").added == 40
+            vectors.append(index.store.changes("image").vectors)
+    np.testing.assert_allclose(vectors[1], vectors[0], atol=2e-3)  # in half precision
 
 
 @pytest.mark.slow
