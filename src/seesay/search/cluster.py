@@ -1,4 +1,4 @@
-"""Indexing on a Ray cluster, which encodes what an update will embed; the update finds the features stored."""
+"""Indexing on a Ray cluster, which encodes what an update will embed; the update takes stored features."""
 
 from __future__ import annotations
 
