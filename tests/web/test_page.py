@@ -498,6 +498,41 @@ def test_near_duplicates_faults_and_updates(browser, many) -> None:
     watched.context.close()
 
 
+def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(browser, many) -> None:
+    watched = Watched(browser, many[0])
+    page = watched.page
+    running, asked = {"running": True, "done": 1, "total": 2}, []
+
+    def state(route) -> None:
+        asked.append(route.request.url)
+        route.fulfill(json={"added": 0, "deleted": 0, "error": None, "seconds": 1.0} | running)
+
+    page.route("**/api/v1/update", state)
+    page.goto("/")
+    for _ in range(3):
+        expect(tiles(page).first).to_be_visible()
+        page.mouse.wheel(0, 4000)
+        page.evaluate("() => new Promise(done => setTimeout(done, 200))")
+    place = page.evaluate("scrollY")
+    assert place > 5000
+    page.locator("#sentence").fill("half a sent")
+    for _ in range(3):
+        page.locator("#open-panel").click()
+        expect(page.locator("#update-state")).to_have_text("1 of 2 new photos")
+        page.locator('#panel [data-do="close"]').click()
+    before = len(asked)
+    page.evaluate("() => new Promise(done => setTimeout(done, 2100))")
+    assert 1 <= len(asked) - before <= 4  # one look in 700 milliseconds
+    running["running"] = False
+    with page.expect_response("**/api/v1/images?**"):
+        pass
+    expect(page.locator("#update-state")).to_have_text("Up to date: 0 new, 0 gone.")
+    expect(page.locator("#gallery")).not_to_have_class("stale")
+    assert page.evaluate("scrollY") == pytest.approx(place, abs=1)
+    expect(page.locator("#sentence")).to_have_value("half a sent")
+    watched.context.close()
+
+
 @pytest.mark.parametrize(
     ("locale", "describe", "month"),
     [("de-DE", "Das Bild beschreiben", "2017"), ("zh-CN", "描述图片", "2017年7月")],

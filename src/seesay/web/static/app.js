@@ -58,12 +58,14 @@ async function view(state) {
 
 async function ask(state, anew) {
   const isOther = anew || asked?.index !== state.index;
+  const isSame = sameQuestion(asked, state);
+  const shown = isSame ? gallery.images.length : 0; // as many are shown again, at the same place
   asked = state;
   pages.leave();
   if (isOther) await look(state);
   if (asked !== state) return;
   pages.leave();
-  $("sentence").value = state.q ?? "";
+  if (!isSame) $("sentence").value = state.q ?? "";
   $("rerank").checked = Boolean(state.rerank);
   $("message").hidden = true;
   document.title = state.q ? `${state.q} · seesay` : "seesay";
@@ -80,7 +82,7 @@ async function ask(state, anew) {
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
-    await Promise.all([first(state, mine), given?.file && !state.q && describe(state, mine), showYears(state, mine)]);
+    await Promise.all([first(state, mine, shown), given?.file && !state.q && describe(state, mine), showYears(state, mine)]);
   } catch (failure) {
     if (failure.name !== "AbortError" && mine === pages) fail(failure);
   } finally {
@@ -123,11 +125,13 @@ function source(state) {
   };
 }
 
-async function first(state, mine) {
+async function first(state, mine, shown) {
   const answer = await mine.more();
+  while (mine === pages && mine.images.length < shown && !mine.isComplete) await mine.more();
   if (mine !== pages) return;
+  const top = shown ? scrollY : 0;
   gallery.show(mine.images, headings(state));
-  scrollTo({ top: 0, behavior: "instant" });
+  scrollTo({ top, behavior: "instant" });
   $("scores").hidden = !answer.results.some(({ score }) => score !== undefined);
   tell(state, answer);
   showChips(state, answer.query ?? []);

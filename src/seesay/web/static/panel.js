@@ -11,6 +11,8 @@ export class Panel {
     this.dialog = dialog;
     this.onUpdated = onUpdated;
     this.status = null;
+    this.following = null; // the latest call of `follow`
+    this.sawUpdate = false;
     const find = (selector) => dialog.querySelector(selector);
     [this.choice, this.counts, this.start] = [find("#index"), find("#counts"), find("#update")];
     [this.progress, this.how, this.faults] = [find("progress"), find("#update-state"), find("#faults")];
@@ -34,7 +36,9 @@ export class Panel {
   take(indexes) {
     this.choice.replaceChildren(...indexes.map(({ name }) => new Option(name, name)));
     this.choice.parentElement.hidden = indexes.length < 2;
+    const before = this.status;
     this.status = indexes.find(({ name }) => name === read().index) ?? indexes[0];
+    if (this.status?.name !== before?.name) [this.following, this.sawUpdate] = [null, false];
     return this.status;
   }
 
@@ -70,27 +74,30 @@ export class Panel {
     }
   }
 
-  // Shows how far an update is, until it has ended.
+  // Shows how far an update is, until it has ended. The latest call goes on alone, and none for another index.
   async follow() {
-    let followed = false;
+    const mine = (this.following = {});
     for (;;) {
       const { running, done, total, added, deleted, error, seconds } = await api.updateState();
+      if (mine !== this.following) return;
       this.start.disabled = running;
       this.progress.hidden = !running;
       if (!running) {
         const ended = seconds === null ? "" : t("updated", { added: number(added), deleted: number(deleted) });
         this.how.textContent = error ?? ended;
-        if (followed) {
+        if (this.sawUpdate) {
+          this.sawUpdate = false;
           this.onUpdated();
           this.listFaults(await api.faults());
         }
         return;
       }
-      followed = true;
+      this.sawUpdate = true;
       if (total) [this.progress.value, this.progress.max] = [done, total];
       else this.progress.removeAttribute("value");
       this.how.textContent = total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
       await new Promise((later) => setTimeout(later, OFTEN));
+      if (mine !== this.following) return;
     }
   }
 }
