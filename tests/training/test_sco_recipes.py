@@ -54,7 +54,7 @@ SMALL = (
     "schedule.patience=null",
     "batch_size=30",
 )
-UNDROPPED = ("matcher.image_dropout=0", "matcher.sentence_dropout=0")
+UNDROPPED = ("matcher.image_dropout=0", "matcher.sentence_dropout=0", "word_dropout=0")
 # Logits stand for the scores of concepts: as many numbers of an image, behind its context.
 GATED = (*SMALL, "arrays=[pooled, logits]")
 
