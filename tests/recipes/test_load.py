@@ -243,6 +243,8 @@ def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
         ("two-branch-similarity", "sentence_encoder=null", "similarity-network takes a sentence's vector"),
         ("cca-mean", "sentence_encoder=null", "cca takes a sentence's vector"),
         ("ground-full", "encoders=[efficientnet-lite0:roi, efficientnet-lite0:crops]", "one region encoder"),
+        ("ground-full", "val_images=100", "key 'val_images': concepts and phrases"),
+        ("concepts", "val_images=100", "key 'val_images': concepts and phrases"),
     ],
 )
 def test_parts_that_do_not_go_together(name: str, change: str, said: str) -> None:

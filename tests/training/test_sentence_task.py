@@ -15,6 +15,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
+from seesay.training.history import read_history
 from seesay.training.sentence_task import Teacher
 from seesay.training.train import train
 
@@ -79,3 +80,15 @@ def test_a_teacher_of_other_sentences_is_refused(teacher: Run, tmp_path: Path) -
 def test_a_teacher_that_is_not_there_is_named(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="no-such-run"):
         train(student("no-such-run"), corpus, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "images"), [("val_images=null", 6), ("val_images=2", 2), ("val_images=9", 6)]
+)
+def test_the_recipe_says_which_val_images_choose_the_epoch(
+    corpus: Corpus, tmp_path: Path, change: str, images: int
+) -> None:
+    recipe = student("none", "loss={kind: pair-margin}", "schedule.epochs=1", change)
+    run = train(recipe, corpus, tmp_path / "run")
+    [epoch] = read_history(run.folder)
+    assert epoch.val["images"] == images

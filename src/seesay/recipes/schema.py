@@ -103,6 +103,8 @@ class Recipe(Settings):
         class_pairs: how many images of ImageNet classes, made from a mini-batch's photographs, are added to
             it with the classes' names as sentences (`seesay.training.class_pairs`).
         regions: set if the recipe grounds phrases; its encoder then is a region encoder.
+        val_images: the epoch is chosen by the first so many images of val; None: by all. A pair matcher that
+            is trained on a CPU may take longer for all pairs of val than for an epoch.
         system: the name of the published row that stands beside the measured one.
         departures: how the recipe differs from that paper, a line each.
         changes: what was changed (`--set`); rows of a table that share a recipe differ by it.
@@ -129,6 +131,7 @@ class Recipe(Settings):
     sampler: str = "rounds"
     class_pairs: int = Field(0, ge=0, le=1000)
     regions: RegionSettings | None = None
+    val_images: int | None = Field(None, gt=0)
     seed: int = Field(1, ge=0, lt=1 << 32)
     departures: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
@@ -202,3 +205,12 @@ class Recipe(Settings):
         if regions is not None and len(info.data.get("encoders", ())) > 1:
             raise ValueError("a grounding recipe takes one region encoder; name a single one in encoders")
         return regions
+
+    @field_validator("val_images")
+    @classmethod
+    def _sentences_are_ranked(cls, val_images: int | None, info: ValidationInfo) -> int | None:
+        matcher = info.data.get("matcher")
+        concepts = matcher is not None and matcher.predicts_concepts
+        if val_images is not None and (concepts or info.data.get("regions") is not None):
+            raise ValueError("concepts and phrases are measured on all of val; leave it out")
+        return val_images

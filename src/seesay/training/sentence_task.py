@@ -17,7 +17,7 @@ from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.encoders.sentences.class_names import class_phrases
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
+from seesay.matchers.base import EmbeddingMatcher, Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
@@ -36,7 +36,6 @@ from seesay.training.words import learned_from
 
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images and their sentences
 
-_PAIRED = 300  # val images that a pair matcher is measured on after each epoch
 _PAIRS = 4096  # given at a time to what is fitted to all pairs
 
 
@@ -153,13 +152,10 @@ class SentenceTask:
             yield torch.from_numpy(self.data.features[images]), self.data.sentences.take(chosen).to_tensors()
 
     def measure(self, run: Run) -> Result:
-        """Measure the val split, of which a pair matcher on a CPU sees the first 300 images only.
-
-        There all its pairs would take longer than the epoch.
-        """
+        """Measure the val split, or the recipe's `val_images` of it, whatever the device."""
         self.loss.finish_epoch(run.matcher, ((i.to(run.device), s.to(run.device)) for i, s in self.pairs()))
-        few = isinstance(run.matcher, PairMatcher) and torch.device(run.device).type == "cpu"
-        val = self.val.of_first_images(_PAIRED) if few else self.val
+        count = self.recipe.val_images
+        val = self.val if count is None else self.val.of_first_images(count)
         if isinstance(run.matcher, Matcher):
             run.matcher.calibrate(lambda: measure_inputs(run, val, "val").monitor)
         return measure_inputs(run, val, "val")
