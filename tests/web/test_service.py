@@ -383,6 +383,28 @@ def test_near_duplicates_are_grouped_until_the_index_changes(client, photos: Pat
     assert {image["path"] for image in group} == {"red.png", "red again.png"}
 
 
+def test_comparing_all_images_keeps_no_picture_waiting(index_path: Path, monkeypatch) -> None:
+    """And similarities that differ by less than a hundredth are compared once."""
+    going, asked = threading.Event(), []
+
+    def compared(_ids, _vectors, similarity: float) -> list[list[int]]:
+        asked.append(similarity)
+        going.wait(20)
+        return []
+
+    monkeypatch.setattr("seesay.web.service.near_duplicates", compared)
+    with client_of(index_path) as client, ThreadPoolExecutor(40) as threads:
+        waiting = [
+            threads.submit(client.get, f"/api/v1/images/duplicates?similarity=0.95000{i}") for i in range(30)
+        ]
+        try:
+            assert threads.submit(client.get, "/api/v1/images/1/thumbnail").result(10).status_code == 200
+        finally:
+            going.set()
+        assert {each.result(20).status_code for each in waiting} == {200}
+    assert asked == [0.95]
+
+
 def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:
     ids = {image["path"]: image["id"] for image in client.get("/api/v1/images").json()["results"]}
     (photos / "blue.png").write_text("no image")

@@ -58,12 +58,28 @@ def _join(
     vectors: NDArray[np.float16],
     similarity: float,
 ) -> None:
+    first, second = _apart(group, first, second)
     for start in range(0, len(first), _BLOCK):
-        a, b = first[start : start + _BLOCK], second[start : start + _BLOCK]
+        a, b = _apart(group, first[start : start + _BLOCK], second[start : start + _BLOCK])
         alike = np.vecdot(_unit(vectors[a]), _unit(vectors[b])) >= similarity
         for i, j in zip(a[alike].tolist(), b[alike].tolist(), strict=True):
             low, high = sorted((_root(group, i), _root(group, j)))
             group[high] = low
+
+
+def _apart(
+    group: NDArray[np.int64], first: NDArray[np.int64], second: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Leave out pairs that are of one group already: of n copies of an image all but n - 1 pairs."""
+    kept = _roots(group, first) != _roots(group, second)
+    return first[kept], second[kept]
+
+
+def _roots(group: NDArray[np.int64], of: NDArray[np.int64]) -> NDArray[np.int64]:
+    roots = group[of]
+    while not np.array_equal(above := group[roots], roots):
+        roots = above
+    return roots
 
 
 def _root(group: NDArray[np.int64], i: int) -> int:

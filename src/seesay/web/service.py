@@ -109,7 +109,12 @@ class Served:
         return self.index.vectors(queries)
 
     def duplicates(self, similarity: float) -> list[list[Dated]]:
-        """Return the images that look nearly alike, in groups; computed once for each state of the index."""
+        """Return the images that look nearly alike, in groups; computed once for each state of the index.
+
+        Args:
+            similarity: the least cosine of two images, rounded to hundredths.
+        """
+        similarity = round(similarity, 2)
         with self._lock:
             changes = self.index.store.changes("image")
             state = (changes.generation, similarity)
@@ -135,7 +140,8 @@ class Served:
 class Service:
     """What every route needs.
 
-    Queries, pictures, uploads and re-rankings have threads of their own, so that none waits for another kind.
+    Queries, pictures, comparisons, uploads and re-rankings have threads of their own, so that none waits for
+    another kind.
     Work goes on when its client has left, and keeps its thread until it has ended.
 
     Args:
@@ -157,6 +163,8 @@ class Service:
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
         self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
+        # Comparing all images with each other takes long; whoever asks again waits for the same answer.
+        self.comparisons = ThreadPoolExecutor(1, "seesay-compare")
         self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
         self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
@@ -190,7 +198,8 @@ class Service:
         """Begin no more work, and close the indexes."""
         for served in self.served.values():
             served.updates.stop()
-        for threads in (self._queries, self.pictures, self._uploads, self._rerankings):
+        pools = (self._queries, self.pictures, self.comparisons, self._uploads, self._rerankings)
+        for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
         self._decoders.close()
         for served in self.served.values():

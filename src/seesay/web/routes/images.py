@@ -72,11 +72,12 @@ async def duplicates(
     service: TheService,
     served: TheIndex,
     similarity: Annotated[
-        float, Query(ge=0.9, le=1, description="the least cosine of two images that look alike")
+        float,
+        Query(ge=0.9, le=1, description="the least cosine of two images that look alike, in hundredths"),
     ] = SIMILARITY,
 ) -> Duplicates:
     """Group the images that look nearly alike."""
-    groups = await service.run(lambda: served.duplicates(similarity), service.pictures)
+    groups = await service.run(lambda: served.duplicates(similarity), service.comparisons)
     return Duplicates(groups=[[DatedImage.model_validate(each) for each in group] for group in groups])
 
 
