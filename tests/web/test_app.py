@@ -127,6 +127,16 @@ def test_a_thumbnail_is_sent_once(client: TestClient) -> None:
     assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
 
 
+def test_an_original_is_sent_again_when_it_changed(client: TestClient, photos: Path) -> None:
+    address = "/api/v1/images/1/original"
+    tag = client.get(address).headers["etag"]
+    again = client.get(address, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    for file in photos.rglob("*.png"):
+        file.write_bytes(file.read_bytes() + b" ")
+    assert client.get(address, headers={"If-None-Match": tag}).status_code == 200
+
+
 def test_the_index_is_read_again_when_it_changed(client, photos: Path, index_path: Path) -> None:
     assert len(client.get("/api/v1/search", params={"q": "white"}).json()["results"]) == 5
     gallery(photos, "white.png")

@@ -413,8 +413,27 @@ def test_an_archive_holds_images_only(client: TestClient, photos: Path) -> None:
     with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         assert archive.testzip() is None
         assert sorted(archive.namelist()) == sorted(set(ids) - {"blue.png"})
+    (photos / "red.png").unlink()
+    response = client.get("/api/v1/images/archive", params={"id": [*ids.values(), 999]})
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+        assert sorted(archive.namelist()) == sorted(set(ids) - {"blue.png", "red.png"})
     assert client.get("/api/v1/images/archive?id=999").status_code == 404
     assert client.get("/api/v1/images/archive").status_code == 422
+
+
+def test_an_archive_is_bounded_and_looked_at_in_a_thread(client: TestClient, monkeypatch) -> None:
+    threads = []
+
+    def format_of(file: Path) -> str:
+        threads.append(threading.current_thread().name)
+        return "PNG"
+
+    monkeypatch.setattr("seesay.web.routes.images.file_format", format_of)
+    monkeypatch.setattr("seesay.web.routes.images._MAX_ARCHIVED_BYTES", 100)
+    refused = client.get("/api/v1/images/archive?id=1&id=2")
+    assert (refused.status_code, "ask for fewer" in refused.json()["detail"]) == (422, True)
+    assert len(threads) == 2
+    assert all(name.startswith("seesay-picture") for name in threads)
 
 
 def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(

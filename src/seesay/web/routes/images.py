@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +20,11 @@ from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, 
 from seesay.web.archive import zipped
 from seesay.web.problems import Responses, failures
 from seesay.web.routes.parameters import API, DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
+from seesay.web.service import Served
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change
 _MAX_ARCHIVED = 500
+_MAX_ARCHIVED_BYTES = 4 * 2**30
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
@@ -89,18 +92,13 @@ async def archive(
     served: TheIndex,
     id: Annotated[list[_SomeId], Query(min_length=1, max_length=_MAX_ARCHIVED, description="of the images")],
 ) -> StreamingResponse:
-    """Return the files of images as one zip."""
-
-    def work() -> list[tuple[str, Path]]:
-        return [(item.path or str(item.id), file) for item, file in map(served.image, dict.fromkeys(id))]
-
-    files = await service.run(work, service.pictures)
-    images = [(name, file) for name, file in files if file_format(file) is not None]
+    """Return the files of images as one zip; those that are gone are left out."""
+    images = await service.run(lambda: _archived(served, dict.fromkeys(id)), service.pictures)
     headers = {
         "Content-Disposition": 'attachment; filename="images.zip"',
         "Cache-Control": "private, no-store",
     }
-    return StreamingResponse(zipped(images), media_type="application/zip", headers=headers)
+    return StreamingResponse(zipped(images.items()), media_type="application/zip", headers=headers)
 
 
 @router.get("/{id}", responses=failures(404, 422))
@@ -127,24 +125,30 @@ async def facts(service: TheService, served: TheIndex, id: Id) -> ImageFacts:
     response_class=FileResponse,
     responses=_sent(*_TYPES) | failures(404, 416, 422),
 )
-async def original(service: TheService, served: TheIndex, id: Id) -> FileResponse:
+async def original(
+    service: TheService, served: TheIndex, id: Id, if_none_match: Annotated[str | None, Header()] = None
+) -> Response:
     """Return the file of an image."""
 
-    def work() -> tuple[Path, str]:
+    def work() -> Response:
         _, file = served.image(id)
         type_ = _media_type(file)
         if type_ is None:  # an index can name any file
             raise HTTPException(404, f"The file of image {id} is no image; update the index.")
-        return file, type_
+        response = FileResponse(
+            file,
+            media_type=type_,
+            filename=file.name,
+            stat_result=file.stat(),  # of which the ETag is made
+            content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
+            headers={"Cache-Control": _REVALIDATE},
+        )
+        tag = response.headers["etag"]
+        if if_none_match is not None and tag in if_none_match:
+            return Response(status_code=304, headers={"ETag": tag, "Cache-Control": _REVALIDATE})
+        return response
 
-    file, type_ = await service.run(work, service.pictures)
-    return FileResponse(
-        file,
-        media_type=type_,
-        filename=file.name,
-        content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
-        headers={"Cache-Control": _REVALIDATE},
-    )
+    return await service.run(work, service.pictures)
 
 
 @router.get("/{id}/thumbnail", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
@@ -165,6 +169,23 @@ async def thumbnail(
         return Response(content, media_type="image/jpeg", headers=headers)
 
     return await service.run(work, service.pictures)
+
+
+def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
+    """The images of an archive by their names in it, which lead out of no folder.
+
+    Raises:
+        HTTPException: 404, there is none; 422, they are too large together.
+    """
+    found = [file for item in map(served.index.item, ids) if item and (file := served.index.file_of(item))]
+    images = [file for file in found if file_format(file) is not None]
+    root = served.index.root()
+    if root is None or not images:
+        raise HTTPException(404, "None of these images is there; update the index.")
+    if sum(file.stat().st_size for file in images) > _MAX_ARCHIVED_BYTES:
+        size = f"{_MAX_ARCHIVED_BYTES / 2**30:g} GB"
+        raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")
+    return {file.relative_to(root.resolve()).as_posix(): file for file in images}
 
 
 def _media_type(file: Path) -> str | None:
