@@ -245,11 +245,29 @@ def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
         ("ground-full", "encoders=[efficientnet-lite0:roi, efficientnet-lite0:crops]", "one region encoder"),
         ("ground-full", "val_images=100", "key 'val_images': concepts and phrases"),
         ("concepts", "val_images=100", "key 'val_images': concepts and phrases"),
+        ("two-branch", "word_dropout=0.1", "key 'word_dropout': no words .* embedding-network reads none"),
+        ("concepts", "word_dropout=0.1", "key 'word_dropout': no words"),
+        ("ground-full", "word_dropout=0.1", "key 'word_dropout': .* phrases are learned"),
+        ("concepts", "crops=true", "key 'crops': concepts are learned from whole images"),
+        ("cca-mean", "schedule.average=0.9", "key 'schedule.average': .* is solved, not trained"),
     ],
 )
 def test_parts_that_do_not_go_together(name: str, change: str, said: str) -> None:
     with pytest.raises(SeesayError, match=said):
         load_recipe(name, changes=[change])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("two-branch-lstm", "word_dropout=0.1"),
+        ("mcnn-ens", "word_dropout=0.2"),  # which its members take
+        ("vse++", "schedule.average=0.9"),
+        ("irmatch-s", "val_images=100"),
+    ],
+)
+def test_keys_that_have_an_effect_are_taken(name: str, change: str) -> None:
+    assert load_recipe(name, changes=[change]).changes == (change,)
 
 
 def test_the_resolved_recipe_says_every_value(tmp_path: Path) -> None:

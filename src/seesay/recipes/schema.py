@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from seesay.encoders import SENTENCE_ENCODERS, kind_of
 from seesay.encoders.towers import absolute_name
@@ -206,11 +206,22 @@ class Recipe(Settings):
             raise ValueError("a grounding recipe takes one region encoder; name a single one in encoders")
         return regions
 
-    @field_validator("val_images")
-    @classmethod
-    def _sentences_are_ranked(cls, val_images: int | None, info: ValidationInfo) -> int | None:
-        matcher = info.data.get("matcher")
-        concepts = matcher is not None and matcher.predicts_concepts
-        if val_images is not None and (concepts or info.data.get("regions") is not None):
-            raise ValueError("concepts and phrases are measured on all of val; leave it out")
-        return val_images
+    @model_validator(mode="after")
+    def _has_no_key_in_vain(self) -> Recipe:
+        """Refuse what would change nothing; a composed matcher's members take its changes."""
+        matcher, concepts = self.matcher, self.matcher.predicts_concepts
+        if self.word_dropout and (self.regions is not None or not matcher.reads_words):
+            what = (
+                "phrases are learned with all their words" if self.regions else f"{matcher.kind} reads none"
+            )
+            raise ValueError(f"key 'word_dropout': no words are left out, as {what}; leave it out")
+        if self.crops and concepts and not matcher.is_composed:
+            raise ValueError("key 'crops': concepts are learned from whole images; leave it out")
+        checked = not isinstance(self.loss, UncheckedLoss)
+        if self.schedule.average is not None and checked and self.loss.loss_class.closed_form:
+            raise ValueError(f"key 'schedule.average': {self.loss.kind} is solved, not trained; leave it out")
+        if self.val_images is not None and (concepts or self.regions is not None):
+            raise ValueError(
+                "key 'val_images': concepts and phrases are measured on all of val; leave it out"
+            )
+        return self
