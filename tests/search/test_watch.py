@@ -27,7 +27,6 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
         index.update_images(photos)
         thread = threading.Thread(target=follow, args=(index, photos, told.append, stop))
         thread.start()
-        time.sleep(1)  # until it watches
         try:
             gallery(photos, "black.png")
             waited(lambda: len(told) == 1)

@@ -228,7 +228,9 @@ def test_an_update_is_started_and_followed(client: TestClient, photos: Path) -> 
     assert client.get("/api/v1/status").json()["faults"] == 1
 
 
-def test_a_second_update_has_to_wait_and_a_failed_one_says_why(index_path: Path, photos: Path) -> None:
+def test_a_second_update_has_to_wait_and_the_log_says_why_one_failed(
+    index_path: Path, photos: Path, capsys
+) -> None:
     going = threading.Event()
 
     class Slow(Colours):
@@ -247,7 +249,8 @@ def test_a_second_update_has_to_wait_and_a_failed_one_says_why(index_path: Path,
             file.unlink()
         assert client.post("/api/v1/update").status_code == 202
         app.state.service.find(None).updates.join(10)
-        assert "no images" in client.get("/api/v1/update").json()["error"]
+        assert "see the log" in client.get("/api/v1/update").json()["error"]
+        assert "no images" in capsys.readouterr().err
         assert len(client.get("/api/v1/search?q=white").json()["results"]) == 6
 
 
@@ -452,10 +455,40 @@ def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
     with TestClient(app, base_url="http://localhost") as client:
         paths = {"red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.png", "white.png"}
         wait_for(paths)
-        time.sleep(0.5)  # until the watch has begun
         (photos / "white.png").rename(photos / "moved.png")
         (photos / "red.png").unlink()
         gallery(photos, "sub/black.png")
         wait_for(paths - {"white.png", "red.png"} | {"moved.png", "sub/black.png"})
         app.state.service.find(None).updates.join(10)
     assert sorted(colours.embedded) == ["sub/black.png", "white.png"]
+
+
+def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
+    index_path: Path, photos: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr("seesay.web.updates._TRY_AGAIN_SECONDS", 0.2)
+    away = photos.rename(photos.with_name("away"))
+    app = create_app(opened(index_path), Options(watch=True, ground_run="none"))
+
+    def wait_for(image: str) -> None:
+        until = time.monotonic() + 30
+        while image not in {hit["path"] for hit in client.get("/api/v1/images").json()["results"]}:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    with TestClient(app, base_url="http://localhost") as client:
+        until = time.monotonic() + 30
+        while "Try again in" not in capsys.readouterr().err:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        gallery(away, "white.png")
+        away.rename(photos)
+        wait_for("white.png")
+        with monkeypatch.context() as broken:
+            broken.setattr(Index, "update_images", lambda *_: 1 / 0)
+            gallery(photos, "black.png")
+            until = time.monotonic() + 30
+            while "ZeroDivisionError" not in capsys.readouterr().err:
+                assert time.monotonic() < until
+                time.sleep(0.05)
+        wait_for("black.png")

@@ -19,8 +19,10 @@ _LOOK_MS = 500  # between looks at whether to stop
 def changes(folder: Path, leave_out: Path, stop: threading.Event) -> Iterator[int]:
     """Yield the number of changed paths whenever a folder has changed and settled, until told to stop.
 
-    Changes that happen while the caller is at work are yielded afterwards. Changes on network drives that
-    other machines make are seen only if the environment variable WATCHFILES_FORCE_POLLING is set.
+    The first number comes when the watch has begun, and may be 0: a caller that looks at the folder then
+    misses nothing. Changes that happen while the caller is at work are yielded afterwards. Changes on
+    network drives that other machines make are seen only if the environment variable
+    WATCHFILES_FORCE_POLLING is set.
 
     Args:
         folder: to watch, with all that it contains but hidden files.
@@ -45,8 +47,10 @@ def changes(folder: Path, leave_out: Path, stop: threading.Event) -> Iterator[in
         debounce=2 * _SETTLED_MS,
         step=_SETTLED_MS,
         rust_timeout=_LOOK_MS,
+        yield_on_timeout=True,
     )
-    yield from map(len, found)
+    yield len(next(found, ()))
+    yield from filter(None, map(len, found))
 
 
 def follow(
@@ -55,7 +59,7 @@ def follow(
     told: Callable[[UpdateReport | SeesayError], None],
     stop: threading.Event,
 ) -> None:
-    """Update an index whenever the folder of its images changes, until told to stop or Ctrl-C is pressed.
+    """Update an index now and whenever the folder of its images changes, until told to stop or Ctrl-C.
 
     A file that has moved keeps its vector and its id. An update that fails, as one does while another process
     updates the index, is told, and the next change is waited for.

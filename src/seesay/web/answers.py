@@ -234,7 +234,9 @@ class UpdateState(BaseModel):
     added: int = Field(0, description="images that the last update added")
     deleted: int = 0
     seconds: float | None = Field(None, description="of the last update; null before the first")
-    error: str | None = Field(None, description="why the last update failed")
+    error: str | None = Field(
+        None, description="that the last update failed or was stopped; the log of the server says why"
+    )
 
 
 class Status(BaseModel):

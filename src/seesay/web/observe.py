@@ -20,6 +20,11 @@ _OPERATIONS = ("GET", "HEAD", "POST")
 Labels = tuple[tuple[str, str], ...]
 
 
+def log_line(message: str) -> None:
+    """Write to standard error what only those who run the server should read."""
+    print(message, file=sys.stderr, flush=True)
+
+
 class Metrics:
     """Requests by route, method and status, and the time until they were answered. Thread-safe."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import traceback
+from pathlib import Path
 
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 from seesay.search.watch import changes
 from seesay.web.answers import UpdateState
+from seesay.web.observe import log_line
 
 _TRY_AGAIN_SECONDS = 60.0
 
@@ -51,19 +54,28 @@ class Updates:
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
-            self._update_after_others()
-            root = self._index.root()
             try:
-                if root is not None:
-                    for _ in changes(root, self._index.folder, self._stopped):
-                        self._update_after_others()
-            except OSError:  # the drive is not there now
+                for _ in changes(self._root(), self._index.folder, self._stopped):
+                    if not self._update_after_others():
+                        break  # said by the update
+            except Exception as error:  # such as of a drive that is not there now; nothing else ends a watch
+                log_line(f"{self._index.folder}: {error}")
+            if not self._stopped.is_set():
+                log_line(f"{self._index.folder}: not watched. Try again in {_TRY_AGAIN_SECONDS:g} seconds.")
                 self._stopped.wait(_TRY_AGAIN_SECONDS)
 
-    def _update_after_others(self) -> None:
+    def _update_after_others(self) -> bool:
+        """Update once no other update is running; return whether that went well."""
         while not self._stopped.is_set() and not self.start():
             self.join()
         self.join()
+        return self.state().error is None
+
+    def _root(self) -> Path:
+        root = self._index.root()
+        if root is None:
+            raise SeesayError("The index is of no folder yet; update it by seesay index PHOTOS.")
+        return root
 
     def state(self) -> UpdateState:
         """Return how far the update is, or how the last one ended."""
@@ -85,20 +97,16 @@ class Updates:
 
     def run(self) -> None:
         """Update the index now, in this thread."""
-        root = self._index.root()
         try:
-            if root is None:
-                raise SeesayError("The index is of no folder yet; update it by seesay index PHOTOS.")
-            report = self._index.update_images(root, self._progress)
+            report = self._index.update_images(self._root(), self._progress)
             self._index.prepare_thumbnails(self._progress)
             self._end(report)
-        except SeesayError as error:
-            self._end(error)
         except _StoppedError:
-            self._end(SeesayError("The update was stopped; start it again to go on."))
-        except Exception:
-            self._end(SeesayError("The update failed; see the log of the server."))
-            raise
+            self._end("The update was stopped; start it again to go on.")
+        except Exception as error:
+            known = isinstance(error, SeesayError)
+            log_line(f"{self._index.folder}: {error}" if known else traceback.format_exc())
+            self._end("The update failed; see the log of the server.")  # which may name paths
 
     def _progress(self, done: int, total: int) -> None:
         if self._stopped.is_set():
@@ -106,11 +114,11 @@ class Updates:
         with self._lock:
             self._state = UpdateState(running=True, done=done, total=total)
 
-    def _end(self, how: UpdateReport | SeesayError) -> None:
+    def _end(self, how: UpdateReport | str) -> None:
         with self._lock:
             ended = self._state.model_copy(update={"running": False})
-            if isinstance(how, SeesayError):
-                self._state = ended.model_copy(update={"error": str(how)})
+            if isinstance(how, str):
+                self._state = ended.model_copy(update={"error": how})
             else:
                 facts = {"added": how.added + how.changed, "deleted": how.deleted, "seconds": how.seconds}
                 self._state = ended.model_copy(update=facts)
