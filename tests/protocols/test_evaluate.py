@@ -13,6 +13,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
+from seesay.recipes.load import settings_digest
 from seesay.results.rows import provenance_of
 from seesay.runs.run import Run
 
@@ -121,6 +122,8 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
     assert not {"epochs", "best_epoch", "train_seconds"} & set(shipped)
     both = provenance_of([small, trained], "mean", None, 1.0, None)
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
+    digests = [settings_digest(run.recipe) for run in (small, trained)]
+    assert [origin["settings_digest"], both.settings_digest] == [digests[1], " + ".join(digests)]
     with pytest.raises(SeesayError, match="Only rows of recipes are recorded"):
         provenance_of([small, *_external(files)], "mean", None, 1.0, None)
 

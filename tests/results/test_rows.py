@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe, settings_digest
 from seesay.results.rows import Row, read_rows, record_row, repetitions, source_commit
 from tests.results.made import composition, grounding, k_shot, one_direction, row, values
 
@@ -60,6 +61,28 @@ def test_a_seed_set_by_hand_is_no_change_and_seeds_repeat_a_measurement(tmp_path
     rows = read_rows(record_row(tmp_path, "flickr8k", row(seed=4)))
     assert [each.provenance.changes for each in rows] == [["seed=3"], []]
     assert repetitions([*rows, row("vse++")]) == [rows, [row("vse++")]]
+
+
+@pytest.mark.parametrize("changed", [{"settings_digest": "0b"}, {"departures": ["one crop"]}])
+def test_rows_of_a_recipe_that_has_changed_are_no_repetitions(tmp_path, changed):
+    old, retrained = [row(seed=1), row(seed=2)], row(seed=2, **changed)
+    assert repetitions([*old, retrained]) == [old, [retrained]]
+    for each in (*old, retrained):
+        path = record_row(tmp_path, "flickr8k", each)
+    assert read_rows(path) == [old[0], retrained]  # the older one of this seed is replaced
+
+
+def test_a_digest_is_of_the_settings_alone():
+    ours = settings_digest(load_recipe("vse++"))
+    for same in ("seed=7", "name=mine", "departures=[one crop]", "encoders=['efficientnet-lite2:ten']"):
+        assert settings_digest(load_recipe("vse++", changes=[same])) == ours
+    for other in ("optimizer.lr=0.5", "matcher.dim=3", "loss.margin=0.5", "val_images=7", "lemmas=true"):
+        assert settings_digest(load_recipe("vse++", changes=[other])) != ours
+
+
+def test_a_digest_does_not_name_the_folder_of_a_teacher():
+    one, other = (load_recipe("mcnn-st-plus", changes=[f"loss.teacher={run}"]) for run in ("a", "b"))
+    assert settings_digest(one) == settings_digest(other)
 
 
 def test_a_row_knows_its_training_and_old_rows_need_not():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -193,6 +195,19 @@ def read_recipe(path: Path) -> Recipe:
 def dump_recipe(recipe: Recipe) -> str:
     """Return the resolved recipe as YAML, with every value."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def settings_digest(recipe: Recipe) -> str:
+    """Return a digest of the settings that a run is trained with, which its repetitions share.
+
+    Neither names nor the seed count, nor the folders of other runs, which differ between machines and seeds:
+    those of a teacher and of image encoders, which recorded rows name without them. Of the members of a
+    composed matcher only their matchers count.
+    """
+    without = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
+    values = recipe.model_dump(mode="json", exclude=without)
+    values["loss"].pop("teacher", None)
+    return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
 def read_yaml(path: Path, where: str) -> Values:

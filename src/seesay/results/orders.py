@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seesay.errors import SeesayError
-from seesay.results.rows import Row
+from seesay.results.rows import Row, repetitions
 
 LEVEL = 0.95
 
@@ -70,11 +70,13 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
 
 
 def _by_seed(rows: Sequence[Row], recipe: str, column: str) -> dict[int, float]:
-    """The figure of a recipe's rows by their seed; rows with other changes than the seed are others."""
+    """The figure of a recipe's rows by their seed; rows with other changes than the seed are others.
+
+    Of rows with unlike settings those are taken of which there are most.
+    """
+    own = [row for row in rows if row.provenance.recipe == recipe and not row.changes]
     return {
         row.provenance.seed: value
-        for row in rows
-        if row.provenance.recipe == recipe
-        and not row.changes
-        and (value := row.result.columns().get(column)) is not None
+        for row in max(repetitions(own), key=len, default=[])
+        if (value := row.result.columns().get(column)) is not None
     }

@@ -46,6 +46,7 @@ class Provenance(Part):
     """The origin of a recorded result.
 
     Attributes:
+        settings_digest: of the settings that it was trained with; rows of earlier versions have none.
         seconds: the time of measuring.
         commit: of the source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
@@ -59,6 +60,7 @@ class Provenance(Part):
     crops: str | None = None
     changes: list[str] | None = None
     departures: list[str] = Field(default_factory=list)
+    settings_digest: str | None = None
     seconds: float = Field(ge=0)
     commit: str | None
     epochs: int | None = Field(None, ge=0)
@@ -114,11 +116,17 @@ class Row:
 
 
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
-    """Group rows that differ only in their seed, in order of appearance."""
+    """Group rows that differ only in their seed, in order of appearance.
+
+    Rows of other settings under the same name, or with other departures, are no repetitions: a recipe that
+    has changed in the meantime is another one.
+    """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
+        origin = row.provenance
+        recipe = (str(origin.settings_digest), *origin.departures)
         same = tuple((row.identity | {"seed": ""}).values())
-        groups.setdefault(same, []).append(row)
+        groups.setdefault((*same, *recipe), []).append(row)
     return list(groups.values())
 
 
@@ -160,6 +168,7 @@ def record_row(folder: Path, corpus: str, row: Row) -> Path:
 
 def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
     """Return the provenance of a row of a run, with the seconds of measuring and the commit of the source."""
+    from seesay.recipes.load import settings_digest
     from seesay.runs.corpus import training_of
 
     recipe = run.recipe
@@ -172,6 +181,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         crops=crops,
         changes=list(recipe.changes),
         departures=list(recipe.departures),
+        settings_digest=settings_digest(recipe),
         seconds=round(seconds, 1),
         commit=commit,
         **training_of(run),
@@ -215,13 +225,14 @@ def _reranked(first: Provenance, second: Provenance) -> Provenance:
 
 
 def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
-    """Join the changes and departures of all; the training is left out, as there were several."""
+    """Join the changes, departures and digests of all; the training is left out, as there were several."""
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")
     }
+    digests = " + ".join(str(row.settings_digest) for row in rows)
     kept = base.model_dump(exclude_unset=True, exclude={"epochs", "best_epoch", "train_seconds"})
-    return Provenance.model_validate({**kept, **lists, **values})
+    return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:

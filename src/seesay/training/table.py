@@ -19,7 +19,7 @@ from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import is_same, read_recipe
+from seesay.recipes.load import is_same, read_recipe, settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.rows import Row, provenance, record_row
@@ -155,8 +155,9 @@ class TableRuns:
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
         origin = provenance(runs[0], time.monotonic() - started, self.commit)
         departures = dict.fromkeys(line for run in runs for line in run.recipe.departures)
-        named = {"recipe": row.name, "system": row.name, "departures": list(departures)}
-        return Row(origin.model_copy(update=named), combined)
+        digests = " + ".join(settings_digest(run.recipe) for run in runs)
+        named = {"recipe": row.name, "system": row.name, "settings_digest": digests}
+        return Row(origin.model_copy(update={**named, "departures": list(departures)}), combined)
 
     def _check(self) -> None:
         corpus, name = self.corpus, self.definition.name
