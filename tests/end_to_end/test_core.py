@@ -189,6 +189,7 @@ def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
 
 
 @pytest.mark.usefixtures("own_cache")
+@pytest.mark.slow
 def test_a_run_brings_the_towers_of_another_library(
     core: Path, scenes: Path, clip: Path, tmp_path: Path
 ) -> None:

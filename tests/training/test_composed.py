@@ -173,6 +173,7 @@ def test_members_that_cannot_be_combined_are_refused_before_training(member: str
         load_recipe("mcnn-ens", changes=[f"matcher.members=[mcnn-st, {member}]"])
 
 
+@pytest.mark.slow
 def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     rows = load_table("mcnn-2").only(["mcnn-wd", "mcnn-ens"])
     runs = TableRuns(rows, corpus, tmp_path, changes=SMALL)

@@ -79,6 +79,7 @@ def test_members_read_the_concepts_of_the_whole(corpus: Corpus, concepts: Path, 
     assert train(recipe, corpus, tmp_path / "run", resume=True).fingerprint == run.fingerprint
 
 
+@pytest.mark.slow
 def test_a_table_trains_and_reads_its_own(corpus: Corpus, tmp_path: Path) -> None:
     row = TableRow(name="reader", recipe="vse++", changes=READS)
     definition = load_table("two-branch-2").model_copy(update={"rows": (row,)})
