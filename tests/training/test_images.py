@@ -14,6 +14,7 @@ from seesay.encoders.images.encode import bytes_of, encode_images
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.training.images import TrainImages, single_crops
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.train import train
 
 TEN = ("encoders=['efficientnet-lite0:ten', efficientnet-lite0]", "arrays=[pooled, logits]")
@@ -52,20 +53,40 @@ def test_the_mean_of_the_single_crops_is_what_everything_else_sees(corpus: Corpu
     assert not np.allclose(ten[:, 0], ten[:, 4], atol=0.1)
 
 
+# Nothing but a crop is drawn at random, so that only what is seen can make a difference.
+SMALL = (
+    "encoders=['efficientnet-lite0:ten']",
+    "matcher.dim=24",
+    "matcher.word_dim=8",
+    "matcher.dropout=0",
+    "schedule.epochs=1",
+)
+
+
 def test_training_sees_single_crops(corpus: Corpus, tmp_path: Path) -> None:
-    small = (
-        "encoders=['efficientnet-lite0:ten']",
-        "matcher.dim=24",
-        "matcher.word_dim=8",
-        "schedule.epochs=1",
-    )
     runs = [
-        train(load_recipe("irmatch-s", changes=[*small, f"crops={crops}"]), corpus, tmp_path / crops)
+        train(load_recipe("irmatch-s", changes=[*SMALL, f"crops={crops}"]), corpus, tmp_path / crops)
         for crops in ("true", "false")
     ]
     ours, theirs = (run.matcher.state_dict()["image_map.weight"] for run in runs)
     assert ours.shape == theirs.shape
     assert not torch.allclose(ours, theirs)
+
+
+def test_training_on_the_drawn_rows_is_training_on_crops(corpus: Corpus, tmp_path: Path) -> None:
+    whole = train(load_recipe("irmatch-s", changes=SMALL), corpus, tmp_path / "run")
+    recipe = load_recipe("irmatch-s", changes=[*SMALL, "crops=true"])
+    task = SentenceTask.from_corpus(recipe, corpus, whole.vocabulary, None)
+    matcher, batch = whole.matcher.cpu().train(), task.batches(1)[0]
+    [mean] = task.losses_of(matcher, torch.from_numpy(task.data.features[batch[0]]), batch, "cpu")
+    torch.manual_seed(5)
+    [loss] = task.losses(matcher, batch, "cpu")
+    torch.manual_seed(5)
+    drawn = torch.randint(10, (len(batch[0]),))
+    rows = single_crops(recipe, task.data.corpus)[0][batch[0], drawn].astype(np.float32)
+    [expected] = task.losses_of(matcher, torch.from_numpy(rows), batch, "cpu")
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert loss.item() != pytest.approx(mean.item(), rel=1e-4)
 
 
 def test_crops_need_an_encoder_that_has_them() -> None:
