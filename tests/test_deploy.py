@@ -56,6 +56,13 @@ def _commands(name: str) -> list[str]:
     return re.findall(r"^(?:CMD|ExecStart=)(.*)$", text, re.MULTILINE)
 
 
+def test_the_build_gets_what_it_copies_and_no_secret() -> None:
+    kept = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+    container = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+    copied = [line.split()[1:-1] for line in re.findall(r"^COPY (?!--from).*$", container, re.MULTILINE)]
+    assert {file for files in copied for file in files} == set(kept)
+
+
 def test_services_have_no_rights() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
     for name in ("index", "seesay"):
