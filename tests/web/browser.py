@@ -38,8 +38,10 @@ def chromium() -> Iterator:
         browser.close()
 
 
-def served(index: Path, ground_run: str = "none", rerank_run: str | None = None) -> Iterator[str]:
-    app = create_app(opened(index), Options(ground_run=ground_run, rerank_run=rerank_run))
+def served(
+    index: Path, ground_run: str = "none", rerank_run: str | None = None, token: str | None = None
+) -> Iterator[str]:
+    app = create_app(opened(index), Options(ground_run=ground_run, rerank_run=rerank_run, token=token))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -18,6 +18,7 @@ pytestmark = needs_chromium
 expect = sync_api.expect
 
 # The page's policy forbids the polling of wait_for_function.
+TOKEN = "a-token-of-many-letters"
 DECODED = "image => image.decode().then(() => image.naturalWidth)"
 DROP = """async ([name, data, type]) => {
   const bytes = Uint8Array.from(atob(data), c => c.charCodeAt(0));
@@ -391,6 +392,21 @@ def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) 
     expect(page.locator("#message")).to_be_hidden()
 
 
+def test_images_are_shown_though_what_is_beside_them_fails(browser, plain_address: str) -> None:
+    watched = Watched(browser, plain_address)
+    page = watched.page
+    for part in ("images/months", "sentences"):
+        page.route(f"**/api/v1/{part}**", lambda route: route.fulfill(status=503, json={"detail": "busy"}))
+    page.goto("/")
+    expect(tiles(page)).to_have_count(18)
+    drop(page, "mine.png", picture("blue"))
+    expect(page.locator("#status")).to_have_text("Most like your image")
+    expect(tiles(page)).to_have_count(18)
+    expect(page.locator("#message")).to_be_hidden()
+    assert all("503" in error for error in watched.errors)
+    watched.context.close()
+
+
 def test_an_empty_index_says_so(browser, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", Colours()).close()
     for address in served(tmp_path / "index"):
@@ -535,20 +551,75 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
 
 @pytest.mark.parametrize(
     ("locale", "describe", "month"),
-    [("de-DE", "Das Bild beschreiben", "2017"), ("zh-CN", "描述图片", "2017年7月")],
+    [("de-DE", "Das Bild beschreiben", "Juli 2017"), ("zh-CN", "描述图片", "2017年7月")],
 )
 def test_languages(browser, many, locale: str, describe: str, month: str) -> None:
     watched = Watched(browser, many[0], locale=locale)
     page = watched.page
-    page.goto("/?where=taken:2017")
     page.goto("/")
+    expect(page.locator(".heading").nth(1)).to_have_text(month)
     expect(page.locator("#sentence")).to_have_attribute("placeholder", re.compile(describe))
     expect(page.locator("html")).to_have_attribute("lang", locale[:2])
     page.locator("#open-panel").click()
+    expect(page.locator('#faults [lang="en"]')).not_to_have_count(0)
     page.locator("#language").select_option("en")
+    expect(page.locator("#counts")).to_contain_text("images")
     expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the picture")
     page.reload()
     expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the picture")
+    watched.context.close()
+
+
+@pytest.fixture(scope="module")
+def locked(page_index: Path):
+    """A server that asks for the token."""
+    yield from served(page_index, token=TOKEN)
+
+
+def test_an_expired_cookie_asks_for_the_token_and_goes_on(browser, locked: str) -> None:
+    watched = Watched(browser, locked)
+    page = watched.page
+    page.goto("/?q=red")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Open").click()
+    expect(page.get_by_role("alert")).to_have_text("This is not the token.")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Open").click()
+    expect(tiles(page)).to_have_count(18)
+    assert page.url.endswith("/?q=red")
+    watched.context.clear_cookies()
+    ask(page, "blue")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Open").click()
+    expect(page.locator("#status")).to_have_text("Best first for “blue”")
+    assert all("401" in error for error in watched.errors)
+    watched.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_that_asks_for_the_token_is_translated_and_axe_finds_nothing(
+    browser, locked: str, scheme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    watched = Watched(browser, locked, locale="de-DE", color_scheme=scheme)
+    page = watched.page
+    page.goto("/")
+    expect(page.get_by_role("button")).to_have_text("Öffnen")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button").click()
+    expect(page.get_by_role("alert")).to_contain_text("nicht das Token")
+    assert [each["id"] for each in axe.run(page).response["violations"]] == []
+    watched.context.close()
+
+
+def test_a_browser_that_keeps_nothing_shows_the_page(browser, plain_address: str) -> None:
+    watched = Watched(browser, plain_address)
+    refuse = "() => { throw new DOMException('no storage', 'SecurityError'); }"
+    watched.page.add_init_script(f"Object.defineProperty(window, 'localStorage', {{ get: {refuse} }});")
+    watched.page.goto("/?q=red")
+    watched.page.get_by_role("button", name="Scores").click()
+    expect(tiles(watched.page).first.locator(".score")).to_be_visible()
+    assert watched.errors == []
     watched.context.close()
 
 
@@ -564,7 +635,8 @@ def test_every_language_has_every_word(page) -> None:
             assert values[0] == values[1], name
     static = Path(__file__).parents[2] / "src/seesay/web/static"
     used = {name for file in static.glob("*.js") for name in re.findall(r"\bt\(\"(\w+)\"", file.read_text())}
-    used |= set(re.findall(r"data-t[\w-]*=\"(\w+)\"", (static / "index.html").read_text()))
+    for html in (static / "index.html", static.parent / "login.html"):
+        used |= set(re.findall(r"data-t[\w-]*=\"(\w+)\"", html.read_text()))
     assert used <= set(words["en"])
 
 
@@ -607,9 +679,6 @@ def test_axe_finds_nothing(browser, address: str, scheme: str) -> None:
     page.goto("/")
     expect(tiles(page)).to_have_count(18)
     check("start")
-    if scheme == "dark":
-        watched.context.close()
-        return
     page.goto("/?q=red+-+blue&where=width:>10")
     expect(tiles(page)).not_to_have_count(0)
     page.get_by_role("button", name="Scores").click()

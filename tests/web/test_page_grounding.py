@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from seesay.grounding.ground import Grounder
 from seesay.runs.run import Run
@@ -105,6 +107,17 @@ def test_a_chosen_file_is_pointed_at(page, page_index: Path) -> None:
     page.keyboard.press("Enter")
     sync_api.expect(page.locator(".box")).not_to_have_count(0)
     sync_api.expect(page.locator("#pointed")).to_have_text("<b>a red circle</b>")
+
+
+def test_a_file_of_more_than_20_mb_is_pointed_at(page, tmp_path: Path) -> None:
+    data = np.random.default_rng(0).integers(0, 255, (2600, 2800, 3), np.uint8)
+    Image.fromarray(data).save(tmp_path / "big.png", compress_level=0)
+    page.goto("/")
+    page.locator("#file").set_input_files(tmp_path / "big.png")
+    page.get_by_role("button", name="Point at things in it").click(timeout=20_000)
+    page.keyboard.type("a red circle")
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator(".box")).not_to_have_count(0, timeout=20_000)
 
 
 def test_a_failure_is_told_in_the_viewer(page) -> None:

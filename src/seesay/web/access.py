@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from html import escape
 from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 from pathlib import Path
@@ -66,16 +65,17 @@ class Access:
         if secrets.compare_digest(_cookie(headers).encode(), self.cookie.encode()):
             return None
         if path == "/" and "text/html" in headers.get("accept", ""):
-            return login_page("", 401)
+            return login_page(401)
         response = problem(401, "Send the server's token in the header Authorization: Bearer TOKEN.")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
 
 
-def login_page(message: str, status: int) -> HTMLResponse:
-    """Return the page that asks for the token."""
+def login_page(status: int, refused: bool = False) -> HTMLResponse:
+    """Return the page that asks for the token, or asks again where another word was refused."""
     page = Template(files(__package__).joinpath("login.html").read_text(encoding="utf-8"))
-    return HTMLResponse(page.substitute(message=escape(message)), status)
+    said = {"key": ' data-t="wrongToken"', "message": "This is not the token."}
+    return HTMLResponse(page.substitute(said if refused else dict.fromkeys(said, "")), status)
 
 
 def _cookie(headers: Headers) -> str:

@@ -32,8 +32,9 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
     @router.post("/login")
     async def login(request: Request, token: Annotated[str, Form(max_length=1000)] = "") -> Response:
         if access is not None and not access.is_token(token):
-            return login_page("This is not the token.", 401)
-        response = RedirectResponse(f"{prefix}/", 303)
+            return login_page(401, refused=True)
+        asked = f"?{request.url.query}" if request.url.query else ""  # what the page was opened for
+        response = RedirectResponse(f"{prefix}/{asked}", 303)
         if access is not None:
             response.set_cookie(
                 COOKIE,

@@ -23,9 +23,15 @@ async function ask(where, options) {
     if (failure.name === "AbortError") throw failure;
     throw new Error(t("unreachable"));
   }
+  const { status } = response;
+  if (status === 401) {
+    location.reload(); // the cookie has expired: the same address asks for the token
+    return new Promise(() => {});
+  }
   const body = await response.json().catch(() => ({}));
   if (response.ok) return body;
-  throw Object.assign(new Error(body.detail ?? t("answered", { status: response.status })), { status: response.status });
+  const said = body.detail ? { lang: "en" } : {}; // the server speaks English
+  throw Object.assign(new Error(body.detail ?? t("answered", { status })), { status, ...said });
 }
 
 function upload(where, file, signal) {

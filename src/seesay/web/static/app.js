@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { chip, conditionsIn, withoutPart } from "./chips.js";
 import * as files from "./files.js";
 import { Gallery } from "./gallery.js";
+import { keep, recall } from "./kept.js";
 import { Pages } from "./pages.js";
 import { Panel } from "./panel.js";
 import { Selection } from "./selection.js";
@@ -82,7 +83,9 @@ async function ask(state, anew) {
   gallery.element.classList.add("stale");
   const slow = setTimeout(() => ($("busy").hidden = false), 120);
   try {
-    await Promise.all([first(state, mine, shown), given?.file && !state.q && describe(state, mine), showYears(state, mine)]);
+    // What is beside the images may fail: they are shown without it.
+    const beside = [given?.file && !state.q && describe(state, mine), showYears(state, mine)];
+    await Promise.all([first(state, mine, shown), Promise.allSettled(beside)]);
   } catch (failure) {
     if (failure.name !== "AbortError" && mine === pages) fail(failure);
   } finally {
@@ -244,10 +247,11 @@ async function showYears(state, mine) {
   $("years").hidden = false;
 }
 
-function say(title, text, retry = false) {
+function say(title, text, { retry = false, lang = language() } = {}) {
   const [heading, body, button] = $("message").children;
   heading.textContent = title;
   body.textContent = text;
+  body.lang = lang;
   button.hidden = !retry;
   $("message").hidden = false;
 }
@@ -257,7 +261,8 @@ function fail(failure) {
   gallery.clear();
   $("status").textContent = "";
   $("scores").hidden = true;
-  say(t("failed"), failure.message, failure.status === undefined || failure.status >= 500);
+  const retry = failure.status === undefined || failure.status >= 500;
+  say(t("failed"), failure.message, { retry, lang: failure.lang });
 }
 
 async function takeFile(file) {
@@ -284,7 +289,7 @@ async function look(state) {
 }
 
 function showScores(wanted) {
-  localStorage.setItem(SCORES, wanted ? "1" : "");
+  keep(SCORES, wanted ? "1" : "");
   document.body.classList.toggle("scored", wanted);
   $("scores").setAttribute("aria-pressed", wanted);
 }
@@ -313,7 +318,7 @@ $("point-given").addEventListener("click", () => {
 $("message").querySelector("button").addEventListener("click", () => render(true));
 $("open-panel").addEventListener("click", () => panel.open().catch((failure) => ($("counts").textContent = failure.message)));
 addEventListener("statechange", () => render());
-addEventListener("languagechange", () => render(true));
+addEventListener("spoken", () => render(true));
 // Links within the page change its state rather than load it again.
 addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
@@ -367,5 +372,5 @@ addEventListener("paste", (event) => {
 });
 
 translate();
-showScores(localStorage.getItem(SCORES) === "1");
+showScores(recall(SCORES) === "1");
 render(true);

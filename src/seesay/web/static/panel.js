@@ -18,7 +18,10 @@ export class Panel {
     [this.progress, this.how, this.faults] = [find("progress"), find("#update-state"), find("#faults")];
     this.languages = find("#language");
     this.languages.append(...Object.entries(LANGUAGES).map(([code, name]) => new Option(name, code)));
-    this.languages.addEventListener("change", () => speak(this.languages.value));
+    this.languages.addEventListener("change", () => {
+      speak(this.languages.value);
+      this.describe();
+    });
     this.choice.addEventListener("change", () => {
       go({ index: this.choice.value, q: null, image: null, near: null, where: null, view: null });
       dialog.close();
@@ -47,6 +50,10 @@ export class Panel {
     this.languages.value = language();
     this.take(await api.indexes());
     this.choice.value = this.status.name;
+    await this.describe();
+  }
+
+  async describe() {
     const { images, sentences, not_read: notRead } = this.status;
     const facts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null, ...notRead];
     this.counts.textContent = facts.filter(Boolean).join(" · ");
@@ -60,7 +67,10 @@ export class Panel {
     this.faults.parentElement.querySelector("summary").textContent = t("faults", { count: faults.length });
     this.faults.replaceChildren(...faults.map(({ path, reason }) => {
       const line = document.createElement("li");
-      line.textContent = `${path}: ${reason}`;
+      const why = document.createElement("span");
+      why.lang = "en";
+      why.textContent = reason;
+      line.append(`${path}: `, why);
       return line;
     }));
   }
@@ -85,6 +95,7 @@ export class Panel {
       if (!running) {
         const ended = seconds === null ? "" : t("updated", { added: number(added), deleted: number(deleted) });
         this.how.textContent = error ?? ended;
+        this.how.lang = error ? "en" : language();
         if (this.sawUpdate) {
           this.sawUpdate = false;
           this.onUpdated();

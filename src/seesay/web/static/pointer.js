@@ -1,6 +1,7 @@
 // What a sentence names in the large image: its phrases and their boxes, a colour each.
 
 import * as api from "./api.js";
+import { sendable } from "./files.js";
 import { t } from "./words.js";
 
 export class Pointer {
@@ -55,7 +56,10 @@ export class Pointer {
     const [mine, sentence] = [(this.asking = new AbortController()), this.sentence];
     const slow = setTimeout(() => (this.told.textContent = t("lookingAt")), 150);
     try {
-      this.answer(await api.ground(this.image, sentence, mine.signal), sentence);
+      const { id, file } = this.image;
+      const asked = file ? { file: await sendable(file) } : { id };
+      const found = await api.ground(asked, sentence, mine.signal);
+      if (mine === this.asking) this.answer(found, sentence);
     } catch (failure) {
       if (failure.name !== "AbortError") this.told.textContent = failure.message;
     } finally {

@@ -1,5 +1,6 @@
 // The words of the page in each language, and numbers as each writes them.
 
+import { keep, recall } from "./kept.js";
 import de from "./words/de.js";
 import en from "./words/en.js";
 import zh from "./words/zh.js";
@@ -8,7 +9,7 @@ export const LANGUAGES = { en: "English", de: "Deutsch", zh: "中文" };
 
 export const WORDS = { en, de, zh };
 const KEPT = "seesay-language";
-const wanted = () => [localStorage.getItem(KEPT), ...navigator.languages].map((code) => code?.slice(0, 2));
+const wanted = () => [recall(KEPT), ...navigator.languages].map((code) => code?.slice(0, 2));
 let spoken = wanted().find((code) => code in WORDS) ?? "en";
 
 export const language = () => spoken;
@@ -35,7 +36,7 @@ export function translate(root = document) {
 
 export function speak(code) {
   spoken = code;
-  localStorage.setItem(KEPT, code);
+  keep(KEPT, code);
   translate();
-  dispatchEvent(new Event("languagechange"));
+  dispatchEvent(new Event("spoken"));
 }

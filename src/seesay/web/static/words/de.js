@@ -24,4 +24,5 @@ export default {
   nothingPasses: "Nichts erfüllt den Filter", takeAway: "Nehmen Sie eine Bedingung weg.", empty: "Noch keine Fotos", emptyHint: "Der Index enthält keine Bilder. Rufen Sie seesay index mit einem Fotoordner auf.",
   failed: "Das ging nicht", notAnImage: "{name} ist kein Bild.", lost: "Dieser Browser hat das Bild nicht mehr. Ziehen Sie es noch einmal hierher.",
   without: "{text} wegnehmen", lookingAt: "Suche…", unknownPhrase: "kein Wort davon ist bekannt",
+  token: "Token", open: "Öffnen", wrongToken: "Das ist nicht das Token.",
 };

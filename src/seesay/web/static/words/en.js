@@ -24,4 +24,5 @@ export default {
   nothingPasses: "Nothing passes the filter", takeAway: "Take a condition away.", empty: "No photos yet", emptyHint: "The index holds no images. Run seesay index on a folder of photos.",
   failed: "That did not work", notAnImage: "{name} is no image.", lost: "This browser no longer has that image. Drop it here again.",
   without: "Take away {text}", lookingAt: "Looking…", unknownPhrase: "no word of it is known",
+  token: "Token", open: "Open", wrongToken: "This is not the token.",
 };

@@ -24,4 +24,5 @@ export default {
   nothingPasses: "没有照片符合筛选条件", takeAway: "请去掉一个条件。", empty: "还没有照片", emptyHint: "索引中没有图片。请对照片文件夹运行 seesay index。",
   failed: "未能完成", notAnImage: "{name} 不是图片。", lost: "此浏览器已没有该图片，请再次拖入。",
   without: "去掉 {text}", lookingAt: "查找中…", unknownPhrase: "其中的词都不认识",
+  token: "令牌", open: "打开", wrongToken: "令牌不正确。",
 };
