@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
+from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.calibration import CALIBRATION, USUAL
 from seesay.runs.run import Run
+from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
 
 CHANGES = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "min_count=1"]
@@ -17,6 +23,32 @@ def test_they_are_fitted_to_val(corpus: Corpus, tmp_path: Path) -> None:
     trained = train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
     assert trained.calibration != USUAL
     assert Run.load(str(tmp_path / "run")).calibration == trained.calibration
+    assert TrainingSummary.load(tmp_path / "run").uncalibrated is None
+
+
+def test_the_summary_says_why_there_are_none(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nounless = tuple(replace(each, text="is it there") for each in corpus.sentences)
+    trained = train(
+        load_recipe("vse++", changes=CHANGES), replace(corpus, sentences=nounless), tmp_path / "run"
+    )
+    assert trained.calibration == USUAL
+    summary = TrainingSummary.load(tmp_path / "run")
+    assert "no sentence of split 'val' has a noun" in str(summary.uncalibrated)
+    print_training(summary, tmp_path / "run")
+    assert "Probabilities were not fitted to val" in capsys.readouterr().err
+
+
+def test_any_other_failure_is_not_hidden(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise SeesayError("the scores contain NaN")
+
+    monkeypatch.setattr("seesay.training.probabilities.fit_calibration", fail)
+    with pytest.raises(SeesayError, match="contain NaN"):
+        train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
 
 
 def test_pair_matchers_have_the_usual_ones(corpus: Corpus, tmp_path: Path) -> None:

@@ -187,6 +187,8 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
     print_skipped(summary.broken_images)
     if summary.concepts:
         _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
+    if summary.uncalibrated:
+        tell(f"Probabilities were not fitted to val: {summary.uncalibrated}")
     print(f"Next: seesay evaluate {folder}")
 
 

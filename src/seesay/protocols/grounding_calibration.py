@@ -23,7 +23,7 @@ def fit_boxes(subject: PhraseSubject) -> Calibration:
     no noun with it, where every box is wrong.
 
     Raises:
-        SeesayError: all boxes are right, or all are wrong.
+        NothingToFitError: all boxes are right, or all are wrong.
     """
     inputs = subject.inputs
     phrases = inputs.corpus.phrases

@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.data.corpus import Corpus
-from seesay.errors import SeesayError
 from seesay.metrics.bootstrap import Figures, Sample, Weights
 from seesay.metrics.inputs import refuse_nan
 from seesay.protocols.base import Options, Percent, Protocol, Result, register_protocol
 from seesay.protocols.subject import RunSubject
-from seesay.runs.calibration import FITS, Background, Calibration, unrelated_sentences
+from seesay.runs.calibration import FITS, Background, Calibration, NothingToFitError, unrelated_sentences
 from seesay.runs.scores import Matrix
 from seesay.text.concepts import content_words
 
@@ -114,11 +113,12 @@ def asked_twice(subject: RunSubject) -> Asked:
     """Find the queries of a split and score them.
 
     Raises:
-        SeesayError: there is no query whose nouns some image lacks, or a score is NaN.
+        NothingToFitError: there is no query whose nouns some image lacks.
+        SeesayError: a score is NaN.
     """
     queries = list(queries_of(subject.corpus, subject.owners, subject.n_images))
     if not queries:
-        raise SeesayError(
+        raise NothingToFitError(
             f"{subject.corpus.root}: no sentence of split '{subject.split}' has a noun that the sentences of "
             "other images lack; the protocol needs images that do not fit (and English)."
         )
@@ -181,7 +181,7 @@ def fit_calibration(subjects: Sequence[RunSubject]) -> Calibration:
     """Fit a run's probabilities to the ten best answers of queries asked twice; each split counts the same.
 
     Raises:
-        SeesayError: a split has no such queries, or answers of one kind only.
+        NothingToFitError: a split has no such queries, or answers of one kind only.
     """
     values, outcomes, weights = list[Floats](), list[Floats](), list[Floats]()
     for subject in subjects:

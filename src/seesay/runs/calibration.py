@@ -77,6 +77,10 @@ class Background:
         return values
 
 
+class NothingToFitError(SeesayError):
+    """A corpus has no answers that probabilities can be fitted to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """A logistic function from standardised scores to probabilities.
@@ -106,12 +110,12 @@ class Calibration:
             weights: (a,), of the answers; 1 by default.
 
         Raises:
-            SeesayError: all answers are right, or all are wrong.
+            NothingToFitError: all answers are right, or all are wrong.
         """
         values, outcomes = np.asarray(standardised, np.float64), np.asarray(right, bool).astype(np.float64)
         counts = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
         if outcomes.min(initial=1) == outcomes.max(initial=0):
-            raise SeesayError(
+            raise NothingToFitError(
                 "Right and wrong answers are needed to fit probabilities to; one kind is missing."
             )
         rows = np.column_stack([np.ones_like(values), values])

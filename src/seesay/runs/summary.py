@@ -70,6 +70,7 @@ class TrainingSummary(_Summary):
         monitor: the measure of the val split that chose the epoch; `best` is its value.
         best_val: all measures of that epoch, as the protocol's result gives them.
         seconds: of training, the members' included.
+        uncalibrated: why no probabilities were fitted to val; None if they were, or none are needed.
     """
 
     recipe: str
@@ -90,6 +91,7 @@ class TrainingSummary(_Summary):
     monitor: str
     best: float
     best_val: dict[str, JsonValue]
+    uncalibrated: str | None = None
 
     def save(self, folder: Path) -> None:
         """Write the summary into a run's folder."""
