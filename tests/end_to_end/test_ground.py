@@ -33,7 +33,7 @@ def test_phrases_boxes_and_scores_are_printed_and_drawn(
     boxes = [box for phrase in found["phrases"] for box in phrase["boxes"]]
     for line, box in zip(lines, boxes, strict=True):
         assert line is not None
-        assert float(line[1]) == pytest.approx(box["score"], abs=6e-4)
+        assert float(line[1]) == pytest.approx(box["probability"], abs=6e-4)
         assert np.array(line[2].split(), float) == pytest.approx(box["box"], abs=0.56)
     for phrase in found["phrases"]:
         assert TEXT[phrase["start"] : phrase["end"]] == phrase["phrase"]

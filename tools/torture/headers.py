@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 
 from tools.torture.base import Outcome, Stage, attack, command
 
@@ -41,6 +42,10 @@ atheris.Fuzz()
 """
 
 
+# A process counts the memory of the one that starts it, such as that of many tests: so a small one does.
+LAUNCHER = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+
+
 @attack("headers", "readers of headers and EXIF under coverage-guided fuzzing: a value or an ImageError")
 def headers(stage: Stage) -> Outcome:
     """Run atheris for the time; what it finds ends it."""
@@ -52,7 +57,17 @@ def headers(stage: Stage) -> Outcome:
     corpus.mkdir()
     seed, seconds = stage.draw.randrange(1, 2**31), max(5, int(stage.seconds) - 3)
     done = command(
-        *("-c", FUZZ, f"-max_total_time={seconds}", f"-seed={seed}", "-timeout=5", "-rss_limit_mb=3000"),
+        *(
+            "-c",
+            LAUNCHER,
+            sys.executable,
+            "-c",
+            FUZZ,
+            f"-max_total_time={seconds}",
+            f"-seed={seed}",
+            "-timeout=5",
+            "-rss_limit_mb=3000",
+        ),
         *("-max_len=20000", "-print_final_stats=1", f"-artifact_prefix={stage.folder}/", corpus),
         seconds=seconds + 120,
     )

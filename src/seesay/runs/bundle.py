@@ -158,7 +158,11 @@ def _bring_towers(source: Path, target: Path) -> None:
     recipe = read_recipe(target / RECIPE)
     encoders = tuple(given.get(name, name) for name in recipe.encoders)
     sentences = given.get(recipe.sentence_encoder or "", recipe.sentence_encoder)
-    recipe = recipe.model_copy(update={"encoders": encoders, "sentence_encoder": sentences})
+    changes = list(recipe.changes)  # as they were given on the command line
+    for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
+        changes = [change.replace(name, given[name]) for change in changes]
+    renamed = {"encoders": encoders, "sentence_encoder": sentences, "changes": tuple(changes)}
+    recipe = recipe.model_copy(update=renamed)
     (target / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
     if (export := read_export(target)) is not None:
         export = replace(export, encoders=encoders, sentence_encoder=sentences)
