@@ -28,6 +28,7 @@ export function rows(ratios, width, target, gap) {
 }
 
 const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.4), 3.5);
+const isCropped = (image) => shapeOf(image) !== image.width / image.height;
 
 export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
   return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("was", { rank: before })}` : "");
@@ -37,7 +38,10 @@ export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
 function frameOf({ name, box: [x1, y1, x2, y2] }, { width, height }) {
   const frame = document.createElement("span");
   frame.className = "object";
-  frame.title = name;
+  const label = document.createElement("span");
+  label.textContent = name;
+  label.classList.toggle("right", x1 + x2 > width);
+  frame.append(label);
   const sides = { left: x1 / width, top: y1 / height, width: (x2 - x1) / width, height: (y2 - y1) / height };
   for (const [side, share] of Object.entries(sides)) frame.style[side] = `${100 * share}%`;
   return frame;
@@ -177,7 +181,9 @@ export class Gallery {
     picture.alt = image.path;
     picture.addEventListener("error", () => tile.classList.add("gone"));
     picture.src = thumbnailOf(image);
-    link.append(picture, ...(image.objects ?? []).map((object) => frameOf(object, image)));
+    // Of a panorama a tile shows the middle only, where frames would lie beside their objects.
+    const objects = isCropped(image) ? [] : (image.objects ?? []);
+    link.append(picture, ...objects.map((object) => frameOf(object, image)));
     tile.append(link, this.pickButton(image));
     tile.dataset.gone = t("gone");
     if (image.score !== undefined) {
