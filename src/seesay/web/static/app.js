@@ -151,7 +151,7 @@ async function more(mine) {
 function headings(state) {
   if (state.near) return (image, before) => (image.group === before?.group ? null : t("alike", { count: image.alike }));
   if (state.q || given?.file) {
-    return (image, before) => (image.fits === false && before?.fits !== false ? t("hardly") : null);
+    return (image, before) => (image.fits === false && before?.fits !== false ? t("hardlyFit") : null);
   }
   const month = new Intl.DateTimeFormat(language(), { month: "long", year: "numeric", timeZone: "UTC" });
   return ({ time }, before) => {
@@ -165,7 +165,7 @@ function tell(state, { results, unknown_words: unknown, reranking, nothing_fits:
   const isLike = /^id:\d+$/.test(text ?? "");
   const facts = [];
   if (results.length === 0) {
-    if (conditionsIn(state.where).length) say(t("nothingPasses"), t("takeAway"));
+    if (conditionsIn(state.where).length) say(t("nothingPassesFilter"), t("takeConditionAway"));
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else say(t("empty"), t("emptyHint"));
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
@@ -173,7 +173,7 @@ function tell(state, { results, unknown_words: unknown, reranking, nothing_fits:
   else if (text) facts.push(t(nothingFits ? "nothingFits" : "bestFor", { text }));
   if (unknown?.length) facts.push(t("unknown", { words: unknown.map((word) => `“${word}”`).join(", ") }));
   if (reranking) facts.push(t("reranked", { count: reranking.compared }));
-  if (reranking?.left) facts.push(t("left", { count: reranking.left }));
+  if (reranking?.left) facts.push(t("unreadableLast", { count: reranking.left }));
   $("status").textContent = facts.join(" · ");
 }
 
@@ -183,8 +183,8 @@ async function givenBy(state) {
   const like = /^id:(\d+)$/.exec(state.q ?? "");
   if (state.image) {
     const file = await files.find(state.image);
-    if (!file) throw new Error(t("lost"));
-    return { file, name: file.name || t("yours"), source: URL.createObjectURL(file) };
+    if (!file) throw new Error(t("fileForgotten"));
+    return { file, name: file.name || t("yourImage"), source: URL.createObjectURL(file) };
   }
   if (!like) return null;
   const { path } = await api.facts(Number(like[1]));
@@ -221,7 +221,7 @@ function showChips(state, parts) {
   const conditions = conditionsIn(state.where);
   $("chips").replaceChildren(
     ...(own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => go({ q: withoutPart(own, i) })))),
-    ...(state.near ? [chip(t("near"), () => go({ near: null }))] : []),
+    ...(state.near ? [chip(t("showDuplicates"), () => go({ near: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
   );
   $("chips").hidden = !$("chips").childElementCount;

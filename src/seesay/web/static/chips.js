@@ -17,7 +17,7 @@ export function chip(text, onRemove) {
   const button = document.createElement("button");
   button.type = "button";
   button.textContent = `${text} ×`;
-  button.setAttribute("aria-label", t("without", { text }));
+  button.setAttribute("aria-label", t("takePartAway", { text }));
   button.addEventListener("click", onRemove);
   item.append(button);
   return item;

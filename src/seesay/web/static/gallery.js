@@ -31,7 +31,7 @@ const shapeOf = ({ width, height }) => Math.min(Math.max(width / height || 1, 0.
 const isCropped = (image) => shapeOf(image) !== image.width / image.height;
 
 export function scoreOf({ score, shortlist_rank: before }, digits = 2) {
-  return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("was", { rank: before })}` : "");
+  return score === undefined ? "" : score.toFixed(digits) + (before ? ` · ${t("rankBefore", { rank: before })}` : "");
 }
 
 // Around an object that a detector saw; `box` is in pixels of the image.
@@ -185,7 +185,7 @@ export class Gallery {
     const objects = isCropped(image) ? [] : (image.objects ?? []);
     link.append(picture, ...objects.map((object) => frameOf(object, image)));
     tile.append(link, this.pickButton(image));
-    tile.dataset.gone = t("gone");
+    tile.dataset.gone = t("fileGone");
     if (image.score !== undefined) {
       const score = document.createElement("span");
       score.className = "score";
