@@ -56,21 +56,10 @@ def headers(stage: Stage) -> Outcome:
     corpus = stage.folder / "corpus"
     corpus.mkdir()
     seed, seconds = stage.draw.randrange(1, 2**31), max(5, int(stage.seconds) - 3)
-    done = command(
-        *(
-            "-c",
-            LAUNCHER,
-            sys.executable,
-            "-c",
-            FUZZ,
-            f"-max_total_time={seconds}",
-            f"-seed={seed}",
-            "-timeout=5",
-            "-rss_limit_mb=3000",
-        ),
-        *("-max_len=20000", "-print_final_stats=1", f"-artifact_prefix={stage.folder}/", corpus),
-        seconds=seconds + 120,
-    )
+    limits = (f"-max_total_time={seconds}", "-timeout=5", "-rss_limit_mb=3000", "-max_len=20000")
+    kept = ("-print_final_stats=1", f"-artifact_prefix={stage.folder}/", corpus)
+    fuzzing = (sys.executable, "-c", FUZZ, f"-seed={seed}", *limits, *kept)
+    done = command("-c", LAUNCHER, *fuzzing, seconds=seconds + 120)
     executed = re.search(r"number_of_executed_units:\s*(\d+)", done.stderr)
     outcome.check(done.returncode == 0, f"seed {seed}: exit {done.returncode}: {done.stderr[-600:]}")
     outcome.tried = int(executed[1]) if executed else 1
