@@ -57,6 +57,7 @@ def test_an_upload_that_is_forgotten_is_gone(client: TestClient) -> None:
     response = client.get("/api/v1/search", params={"q": "upload:" + "0" * 32})
     assert response.status_code == 410
     assert "upload the image again" in response.json()["detail"]
+    assert client.get("/api/v1/search", params={"q": "upload:red"}).status_code == 200  # a sentence
 
 
 @pytest.mark.parametrize(

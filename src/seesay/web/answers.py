@@ -66,7 +66,7 @@ class Reranking(BaseModel):
 class _Answers(BaseModel):
     milliseconds: float = Field(description="time to embed, search and re-rank")
     reranking: Reranking | None = None
-    nothing_fits: bool = Field(description="true if no result fits")
+    nothing_fits: bool = Field(description="true if no result of this page fits: ask the first page")
 
     @classmethod
     def of(cls, answer: Answer, milliseconds: float, reranking: Reranking | None = None) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -44,6 +45,7 @@ MOST_AT_ONCE = 32
 """Queries that are embedded together, of those that wait."""
 
 _MAX_DECODERS = 4  # each may take more than a gigabyte
+_UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
 _REMEMBERED = 1000  # vectors of uploads, some kilobytes each
 
 
@@ -277,7 +279,7 @@ def recalled(served: Served, query: Query) -> Query:
     return Query(
         tuple(
             replace(part, term=served.uploads.get(part.term.text))
-            if isinstance(part.term, Sentence) and part.term.text.startswith("upload:")
+            if isinstance(part.term, Sentence) and _UPLOAD.fullmatch(part.term.text)
             else part
             for part in query.parts
         )
