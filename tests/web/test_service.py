@@ -148,6 +148,11 @@ def test_another_site_may_change_nothing(client: TestClient) -> None:
         assert client.post("/api/v1/update", headers={"Sec-Fetch-Site": site}).status_code == status
 
 
+def test_another_site_may_change_nothing_without_tls(client: TestClient) -> None:
+    for origin, status in (("http://other.example", 403), ("null", 403), ("http://127.0.0.1:8000", 202)):
+        assert client.post("/api/v1/update", headers={"Origin": origin}).status_code == status
+
+
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
 def test_a_server_for_all_without_a_token_warns(index_path: Path, capsys, host, warned, monkeypatch) -> None:
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)

@@ -107,8 +107,7 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         if not host_allowed(headers.get("host", ""), self._hosts):
             return problem(400, "This server does not answer to that host name; see --allow-host.")
-        # Only pages of this server may change something, and programs, which send no such header.
-        if scope["method"] != "GET" and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        if scope["method"] != "GET" and _is_of_another_site(headers):
             return problem(403, "A page of another site may not ask for this.")
         if self._prefix and scope["path"] == self._prefix:
             return RedirectResponse(f"{self._prefix}/", 308)
@@ -149,6 +148,14 @@ class Guard:
             if started:
                 raise
             await problem(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
+
+
+def _is_of_another_site(headers: Headers) -> bool:
+    """Whether a page of another site asks. Without TLS browsers tell its origin alone; programs nothing."""
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is None and origin is not None:
+        return origin.partition("://")[2].lower() != headers.get("host", "").lower()
+    return site not in (None, "none", "same-origin")
 
 
 def _with_headers(send: Send) -> Send:
