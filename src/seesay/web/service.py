@@ -184,10 +184,12 @@ class Service:
 
     def warm_up(self) -> None:
         """Load what the first requests would wait for: indexes, then what grounds and re-ranks."""
-        with suppress(SeesayError):  # said to those who ask
+        try:
             for served in self.served.values():
-                served.index.search("a photograph", 1)
-        self.is_ready = True
+                with suppress(SeesayError):  # said to those who ask
+                    served.index.search("a photograph", 1)
+        finally:
+            self.is_ready = True
         with suppress(SeesayError):
             if can_ground(self.ground_run):
                 self.grounder.get().ground(_grey(), "grey", "a photograph")
