@@ -242,6 +242,17 @@ def test_an_update_embeds_only_what_is_new(index: Index, photos: Path, matcher: 
     assert counts(index.update_images(photos)) == {"unchanged": 5}
 
 
+def test_a_file_from_the_far_future_is_indexed_and_listed(index: Index, photos: Path) -> None:
+    os.utime(
+        photos / "red.png", (10**10, 10**10)
+    )  # the year 2286, whose nanoseconds no integer of SQLite holds
+    if (photos / "red.png").stat().st_mtime_ns < 2**63:
+        pytest.skip("the file system has no such times")
+    assert counts(index.update_images(photos)) == {"added": 4}
+    assert counts(index.update_images(photos)) == {"unchanged": 4}
+    assert index.store.newest(1)[0].time.startswith("2262")
+
+
 def test_swapped_files_are_not_embedded_again(index: Index, photos: Path, matcher: Colours) -> None:
     index.update_images(photos)
     matcher.embedded.clear()

@@ -27,6 +27,9 @@ Progress = Callable[[int, int], None]
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
 
+_LATEST = 2**63 - 1
+"""Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
+
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
 _SENTENCES_AT_ONCE = 512
@@ -350,7 +353,7 @@ def _look_at(file: Path, root: Path, result: Walk) -> None:
         elif stat.st_size > MAX_FILE_BYTES:
             result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
         else:
-            result.files[path] = FoundFile(path, stat.st_mtime_ns, stat.st_size)
+            result.files[path] = FoundFile(path, min(stat.st_mtime_ns, _LATEST), stat.st_size)
     except FileNotFoundError:
         result.skipped.append((path, "a link to nothing"))
     except OSError as error:
