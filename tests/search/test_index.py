@@ -243,9 +243,7 @@ def test_an_update_embeds_only_what_is_new(index: Index, photos: Path, matcher: 
 
 
 def test_a_file_from_the_far_future_is_indexed_and_listed(index: Index, photos: Path) -> None:
-    os.utime(
-        photos / "red.png", (10**10, 10**10)
-    )  # the year 2286, whose nanoseconds no integer of SQLite holds
+    os.utime(photos / "red.png", (10**10, 10**10))  # 2286: more nanoseconds than SQLite holds
     if (photos / "red.png").stat().st_mtime_ns < 2**63:
         pytest.skip("the file system has no such times")
     assert counts(index.update_images(photos)) == {"added": 4}
