@@ -108,6 +108,7 @@ def bundle(scenes: Path) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: Path, tmp_path: Path) -> None:
     """The cache is empty: nothing but the folder has the networks."""
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
@@ -129,6 +130,7 @@ def test_an_exported_run_brings_its_encoders(core: Path, scenes: Path, bundle: P
     )
 
 
+@pytest.mark.slow
 def test_another_network_of_the_same_name_is_refused(core: Path, bundle: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     shutil.copytree(bundle, other)
