@@ -17,6 +17,7 @@ LONG = {"bombs", "hostile uploads"}
 TIMED = {"slow clients"}  # whose p99 means nothing beside other tests
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(ATTACKS) - LONG - TIMED))
 def test_an_attack_is_survived(name: str, tmp_path: Path) -> None:
     seed = int(time.time())

@@ -63,6 +63,7 @@ def test_windows_are_printed_and_drawn(run: Path, image: Path, tmp_path: Path) -
         assert drawn.width == 1440
 
 
+@pytest.mark.slow
 def test_on_a_terminal_the_sentence_is_coloured(run: Path, image: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "seesay.cli", "explain", str(run), str(image), TEXT]

@@ -222,6 +222,7 @@ def test_forward_hooks_see_inputs_and_scores(kind: str) -> None:
     assert seen[1] is scores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EMBEDDING)
 @torch.no_grad()
 def test_compiled_as_eager(kind: str) -> None:

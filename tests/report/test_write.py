@@ -35,6 +35,7 @@ def inputs_of(run: Run, corpus: Corpus) -> Inputs:
     return split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", ["matching_page", "grounding_page"])
 def test_it_needs_nothing_beside_it(request, made: str) -> None:
     text = request.getfixturevalue(made).read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-STORES = ("embedded", "qdrant")
+STORES = ("embedded", pytest.param("qdrant", marks=pytest.mark.slow))
 SERVER = "SEESAY_TEST_QDRANT"  # the address of a Qdrant server, such as http://localhost:6333
 
 

@@ -45,6 +45,7 @@ def runs(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return one, two
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_two_processes_learn_what_one_learns(name: str, runs: tuple[Path, Path]) -> None:
     one, two = (load_file(folder / name / "checkpoint.safetensors") for folder in runs)

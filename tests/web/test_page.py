@@ -75,6 +75,7 @@ def test_a_sentence_is_asked_and_is_in_the_address(page) -> None:
     expect(links(page).first).to_have_attribute("title", re.compile("^red"))
 
 
+@pytest.mark.slow
 def test_scores_are_shown_on_demand_and_stay(page) -> None:
     page.goto("/?q=red")
     score = tiles(page).first.locator(".score")
@@ -103,6 +104,7 @@ def test_what_hardly_fits_is_told_and_dimmed(page) -> None:
     expect(page.locator("#status")).to_contain_text("Nothing fits “asdf” well.")
 
 
+@pytest.mark.slow
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")
     expect(tiles(page)).to_have_count(18)
@@ -152,6 +154,7 @@ def test_the_large_image_has_an_address_and_back_closes_it(page) -> None:
     assert page.url.endswith("?q=green")
 
 
+@pytest.mark.slow
 def test_a_link_to_an_image_opens_it_and_closing_shows_all(page) -> None:
     page.goto("/?view=3")
     expect(page.locator("#viewer")).to_be_visible()
@@ -161,6 +164,7 @@ def test_a_link_to_an_image_opens_it_and_closing_shows_all(page) -> None:
     assert "view" not in page.url
 
 
+@pytest.mark.slow
 def test_details_download_and_copies(watched: Watched, page_index: Path) -> None:
     page = watched.page
     watched.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -187,6 +191,7 @@ def test_details_download_and_copies(watched: Watched, page_index: Path) -> None
     assert watched.errors == []
 
 
+@pytest.mark.slow
 def test_zooming_and_swiping(page) -> None:
     page.goto("/?q=red")
     links(page).first.click()
@@ -216,6 +221,7 @@ def test_zooming_and_swiping(page) -> None:
     expect(page.locator("#viewer-path")).not_to_have_text(first)
 
 
+@pytest.mark.slow
 def test_similar_images_from_the_viewer(page) -> None:
     page.goto("/?q=yellow")
     links(page).first.click()
@@ -247,11 +253,13 @@ def test_a_dropped_image_survives_a_reload(page) -> None:
     expect(page.locator("#given-name")).to_have_text("mine.png")
 
 
+@pytest.mark.slow
 def test_an_image_that_this_browser_no_longer_has_says_so(page) -> None:
     page.goto("/?image=gone")
     expect(page.locator("#message")).to_contain_text("Drop it here again")
 
 
+@pytest.mark.slow
 def test_an_image_of_more_than_20_mb_is_drawn_smaller(page, tmp_path: Path) -> None:
     page.goto("/")
     expect(tiles(page)).to_have_count(18)
@@ -273,6 +281,7 @@ def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str
     assert all("422" in error for error in watched.errors)
 
 
+@pytest.mark.slow
 def test_parts_of_a_query_are_chips_that_can_be_taken_away(page) -> None:
     page.goto("/?q=red+-+blue")
     chips = page.locator("#chips button")
@@ -300,6 +309,7 @@ def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
     expect(page.locator("#message")).to_contain_text("Nothing passes the filter")
 
 
+@pytest.mark.slow
 def test_an_image_and_a_sentence(page, tmp_path: Path) -> None:
     (tmp_path / "mine.png").write_bytes(picture("black"))
     page.goto("/")
@@ -312,6 +322,7 @@ def test_an_image_and_a_sentence(page, tmp_path: Path) -> None:
     expect(links(page).first).to_have_attribute("title", re.compile("^red"))
 
 
+@pytest.mark.slow
 def test_selecting_listing_and_zipping(page) -> None:
     page.goto("/?q=red")
     expect(tiles(page)).to_have_count(18)
@@ -361,6 +372,7 @@ def test_keyboard(page) -> None:
     expect(page.locator("#viewer")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_back_and_forward(page) -> None:
     page.goto("/")
     expect(tiles(page)).to_have_count(18)
@@ -380,6 +392,7 @@ def test_a_sentence_is_text_and_never_markup(page) -> None:
     expect(page.locator("#status")).to_contain_text("<img src=x onerror=alert(1)>")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) -> None:
     page = watched.page
     page.goto("/")
@@ -392,6 +405,7 @@ def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) 
     expect(page.locator("#message")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_images_are_shown_though_what_is_beside_them_fails(browser, plain_address: str) -> None:
     watched = Watched(browser, plain_address)
     page = watched.page
@@ -407,6 +421,7 @@ def test_images_are_shown_though_what_is_beside_them_fails(browser, plain_addres
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_an_empty_index_says_so(browser, tmp_path: Path) -> None:
     Index.create(tmp_path / "index", Colours()).close()
     for address in served(tmp_path / "index"):
@@ -435,6 +450,7 @@ def many(tmp_path_factory: pytest.TempPathFactory):
     yield from ((address, photos) for address in served(folder / "index"))
 
 
+@pytest.mark.slow
 def test_endless_scrolling_keeps_few_tiles(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page
@@ -456,6 +472,7 @@ def test_endless_scrolling_keeps_few_tiles(browser, many) -> None:
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_results_of_an_image_go_on_though_the_server_forgot_it(browser, many, tmp_path: Path) -> None:
     (tmp_path / "mine.png").write_bytes(picture("red"))
     watched = Watched(browser, many[0])
@@ -481,6 +498,7 @@ def test_results_of_an_image_go_on_though_the_server_forgot_it(browser, many, tm
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_years_are_jumped_to(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page
@@ -491,6 +509,7 @@ def test_years_are_jumped_to(browser, many) -> None:
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_near_duplicates_faults_and_updates(browser, many) -> None:
     address, photos = many
     watched = Watched(browser, address)
@@ -514,6 +533,7 @@ def test_near_duplicates_faults_and_updates(browser, many) -> None:
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(browser, many) -> None:
     watched = Watched(browser, many[0])
     page = watched.page
@@ -576,6 +596,7 @@ def locked(page_index: Path):
     yield from served(page_index, token=TOKEN)
 
 
+@pytest.mark.slow
 def test_an_expired_cookie_asks_for_the_token_and_goes_on(browser, locked: str) -> None:
     watched = Watched(browser, locked)
     page = watched.page
@@ -597,6 +618,7 @@ def test_an_expired_cookie_asks_for_the_token_and_goes_on(browser, locked: str) 
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.slow
 def test_the_page_that_asks_for_the_token_is_translated_and_axe_finds_nothing(
     browser, locked: str, scheme: str
 ) -> None:
@@ -612,6 +634,7 @@ def test_the_page_that_asks_for_the_token_is_translated_and_axe_finds_nothing(
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_a_browser_that_keeps_nothing_shows_the_page(browser, plain_address: str) -> None:
     watched = Watched(browser, plain_address)
     refuse = "() => { throw new DOMException('no storage', 'SecurityError'); }"
@@ -642,6 +665,7 @@ def test_every_language_has_every_word(page) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/?q=red", "/?view=17", "/docs"])
 @pytest.mark.parametrize("width", [320, 390])
+@pytest.mark.slow
 def test_a_phone_scrolls_only_downwards(browser, address: str, path: str, width: int) -> None:
     watched = Watched(browser, address, viewport={"width": width, "height": 780}, has_touch=True)
     watched.page.goto(path)
@@ -652,6 +676,7 @@ def test_a_phone_scrolls_only_downwards(browser, address: str, path: str, width:
     watched.context.close()
 
 
+@pytest.mark.slow
 def test_dark_and_light(browser, address: str) -> None:
     grounds = []
     for scheme in ("light", "dark"):

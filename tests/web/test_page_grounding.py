@@ -12,7 +12,7 @@ from seesay.grounding.ground import Grounder
 from seesay.runs.run import Run
 from tests.web.browser import Watched, needs_chromium, sync_api
 
-pytestmark = needs_chromium
+pytestmark = [*needs_chromium, pytest.mark.slow]
 
 TEXT = "🐕 a red circle is above a blue square, zzyx"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.browser import needs_chromium, sync_api
 
-pytestmark = needs_chromium
+pytestmark = [*needs_chromium, pytest.mark.slow]
 
 
 def test_objects_are_framed_and_named_where_they_are(page) -> None:

@@ -12,7 +12,7 @@ from seesay.search.rerank import Reranker
 from tests.search.colours import opened, picture
 from tests.web.browser import Watched, needs_chromium, sync_api
 
-pytestmark = needs_chromium
+pytestmark = [*needs_chromium, pytest.mark.slow]
 
 TEXT = "a red circle is above a blue square"
 
