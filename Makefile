@@ -27,11 +27,11 @@ demo: .venv/.core ## index and search photographs, then serve the page (PHOTOS=D
 	@tools/demo.sh
 
 test: check ## the checks and the tests
-	@tools/chromium.sh
 	$(PYTEST)
 
-test-slow: .venv/.dev ## the tests that take minutes
-	$(BIN)/pytest -m slow
+test-slow: .venv/.dev ## the tests that take minutes, and those in a browser
+	@tools/chromium.sh
+	$(BIN)/pytest -m "slow or browser"
 
 coverage: .venv/.dev ## the tests with line and branch coverage
 	@tools/chromium.sh
