@@ -7,6 +7,7 @@ import glob
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -119,6 +120,37 @@ def disk_errors(folder: Path) -> Iterator[None]:
                     "finished is kept."
                 ) from error
         raise
+
+
+def check_new_folder(out: Path) -> None:
+    """Check that a folder does not exist or is empty, before anything is computed for it.
+
+    Raises:
+        SeesayError: it holds something, or is a file.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise SeesayError(f"{out}: exists already; name a folder that does not.")
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder beside `out` that becomes `out` at the end: all of it, or nothing on an error.
+
+    Raises:
+        SeesayError: it cannot be written.
+    """
+    beside = out.with_name(f"{out.name}.{os.getpid()}.tmp")
+    try:
+        with disk_errors(out):
+            beside.mkdir(parents=True)
+            yield beside
+            if out.exists():
+                out.rmdir()
+            beside.rename(out)
+    except OSError as error:
+        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def file_digest(path: Path) -> str:

@@ -265,7 +265,7 @@ def serve(
         typer.Option(help="Put before all addresses, for a proxy that also serves others: /photos."),
     ] = "",
     token_file: Annotated[
-        Path | None, typer.Option(help="A file with a token, without which nobody is answered.")
+        Path | None, typer.Option(help="A file with a token that clients must send.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Update the indexes now, and when their folders change.")

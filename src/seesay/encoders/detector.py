@@ -55,7 +55,7 @@ class NamedDetector:
         path: of the ONNX file.
 
     Raises:
-        SeesayError: there is no such file, it has another layout, or nobody says how its classes are called.
+        SeesayError: there is no such file, it has another layout, or the names of its classes are missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,8 +77,9 @@ class NamedDetector:
         boxes, confidences = self._detector.read(pixels)
         classes, best = confidences.argmax(axis=1), confidences.max(axis=1)
         found = []
-        for number in np.unique(classes[best >= _LEAST]):
-            mine = np.flatnonzero((classes == number) & (best >= _LEAST))
+        seen = best >= _LEAST
+        for number in np.unique(classes[seen]):
+            mine = np.flatnonzero((classes == number) & seen)
             for each in mine[best_boxes(boxes[mine], best[mine], _MOST)]:
                 x1, y1, x2, y2 = boxes[each].tolist()
                 found.append(Detection(self.names[number], (x1, y1, x2, y2), float(best[each])))

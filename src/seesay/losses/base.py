@@ -146,6 +146,11 @@ def check_scores(scores: Tensor, image_ids: Tensor) -> None:
         raise SeesayError(f"image_ids: wanted shape ({len(scores)},), got {tuple(image_ids.shape)}.")
 
 
+def different_images(image_ids: Tensor) -> Tensor:
+    """Return which pairs of rows are of different images, and so negatives of each other, (n, n)."""
+    return image_ids[:, None] != image_ids[None, :]
+
+
 def check_equal_shapes(**tensors: Tensor) -> None:
     """Raise `SeesayError` unless two tensors, given by their arguments' names, have one shape."""
     check_tensors(**tensors)

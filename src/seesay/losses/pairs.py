@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
-from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores
+from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores, different_images
 from seesay.losses.settings import LossSettings, register_loss
 
 Negatives = Literal["random", "hardest"]
@@ -97,7 +97,7 @@ class PairMarginLoss(Loss):
         return [self._hinges(scores[:n], scores[n:].view(2, n, count), chosen)]
 
     def _choose(self, image_ids: Tensor, scores: Callable[[], Tensor]) -> Chosen:
-        negative = image_ids[:, None] != image_ids[None, :]
+        negative = different_images(image_ids)
         if self.negatives == "random":
             by_image, by_sentence = torch.rand(2, *negative.shape, device=image_ids.device)
             return Chosen.largest(by_image, by_sentence, negative, self.count)
@@ -165,7 +165,7 @@ class LogisticLoss(Loss):
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss on each pair (x, y) and on (x, y') with a random y' that does not describe x."""
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
-        negative = batch.image_ids[:, None] != batch.image_ids[None, :]
+        negative = different_images(batch.image_ids)
         drawn = torch.rand(negative.shape, device=images.device).masked_fill(~negative, -1).argmax(dim=1)
         usable = negative.any(dim=1)
         if not usable.any():

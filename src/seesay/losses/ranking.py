@@ -10,7 +10,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
-from seesay.losses.base import Batch, ScoreLoss, check_equal_shapes, check_number, check_scores
+from seesay.losses.base import (
+    Batch,
+    ScoreLoss,
+    check_equal_shapes,
+    check_number,
+    check_scores,
+    different_images,
+)
 from seesay.losses.settings import LossSettings, register_loss
 
 Reduction = Literal["mean", "sum"]
@@ -90,7 +97,7 @@ class MarginLoss(ScoreLoss):
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
-        self.note_hinges(by_image, by_sentence, count=2 * _negatives(image_ids).sum())
+        self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
         return (by_image.sum() + by_sentence.sum()) / max(len(scores), 1)
 
 
@@ -135,7 +142,7 @@ class SoftMarginLoss(ScoreLoss):
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, by_sentence = violations(scores, image_ids, self.margin)
-        self.note_hinges(by_image, by_sentence, count=2 * _negatives(image_ids).sum())
+        self.note_hinges(by_image, by_sentence, count=2 * different_images(image_ids).sum())
         largest, along = min(self.top_k, len(scores)), 1 if self.slack == "query" else 0
         total = by_image.topk(largest, dim=along).values.sum()
         total = total + by_sentence.topk(largest, dim=along).values.sum()
@@ -164,7 +171,7 @@ class HingeRankLoss(ScoreLoss):
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,)."""
         by_image, _ = violations(scores, image_ids, self.margin)
-        self.note_hinges(by_image, count=_negatives(image_ids).sum())
+        self.note_hinges(by_image, count=different_images(image_ids).sum())
         return by_image.sum() / max(len(scores), 1)
 
 
@@ -252,21 +259,16 @@ def violations(scores: Tensor, image_ids: Tensor, margin: float) -> tuple[Tensor
         sentence (row j: the query is sentence j).
     """
     check_scores(scores, image_ids)
-    negative = _negatives(image_ids)
+    negative = different_images(image_ids)
     matching = scores.diagonal()
     by_image = functional.relu(margin - matching[:, None] + scores) * negative
     by_sentence = functional.relu(margin - matching[:, None] + scores.T) * negative
     return by_image, by_sentence
 
 
-def _negatives(image_ids: Tensor) -> Tensor:
-    """Which pairs are of different images, (n, n)."""
-    return image_ids[:, None] != image_ids[None, :]
-
-
 def _same_image(scores: Tensor, image_ids: Tensor) -> Tensor:
     """Which pairs are of one image but not the same, (n, n)."""
     check_scores(scores, image_ids)
-    same = image_ids[:, None] == image_ids[None, :]
+    same = ~different_images(image_ids)
     same.fill_diagonal_(False)
     return same

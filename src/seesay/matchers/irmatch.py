@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import standardised, word_embedding
+from seesay.matchers.layers import WordEmbedding, standardised
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words, word_places
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -44,7 +44,7 @@ class SentenceCNN(nn.Module):
             raise SeesayError(
                 f"matcher.dim: dim must be a multiple of the number of widths ({len(widths)}), got {dim}."
             )
-        self.embedding = word_embedding(vocabulary_size, word_dim)
+        self.embedding = WordEmbedding(vocabulary_size, word_dim)
         self.widths = tuple(widths)
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
 

@@ -29,7 +29,7 @@ class WordLSTM(nn.Module):
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.embedding = word_embedding(vocabulary_size, word_dim)
+        self.embedding = WordEmbedding(vocabulary_size, word_dim)
         self.lstm = nn.LSTM(word_dim, dim)
         self.dropout = nn.Dropout(dropout)
 
@@ -93,11 +93,6 @@ class WordEmbedding(nn.Embedding):
         rows = 1 + known.nonzero()[:, 0]
         self.weight[rows, : components.shape[1]] = components.to(self.weight)
         self.weight[UNKNOWN] = 0
-
-
-def word_embedding(vocabulary_size: int, word_dim: int) -> WordEmbedding:
-    """Return an embedding of words with small uniform weights."""
-    return WordEmbedding(vocabulary_size, word_dim)
 
 
 def standardised(width: int, standardise: bool) -> nn.Module:

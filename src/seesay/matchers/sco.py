@@ -17,7 +17,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.layers import WordLSTM, image_input, word_embedding, xavier
+from seesay.matchers.layers import WordEmbedding, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 from seesay.settings import Settings
@@ -163,7 +163,7 @@ class SCO(EmbeddingMatcher):
         self.reader = WordLSTM(words_read, word_dim, dim, sentence_dropout)
         self.decoder = Decoder(vocabulary_size, word_dim, dim) if generates else None
         own_words = generates and not shared
-        self.written_words = word_embedding(vocabulary_size + 1, word_dim) if own_words else None
+        self.written_words = WordEmbedding(vocabulary_size + 1, word_dim) if own_words else None
         self.matches_by_sentence = generates and generation_role == "sentence"
 
     def embed_images(self, images: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import image_input, last_states, word_embedding, xavier
+from seesay.matchers.layers import WordEmbedding, image_input, last_states, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -65,7 +65,7 @@ class VSEPlusPlus(EmbeddingMatcher):
         self.image_input = image_input(image_dim, standardise, image_dropout)
         self.dropout = nn.Dropout(sentence_dropout)
         self.image_map = xavier(image_dim, dim)
-        self.embedding = word_embedding(vocabulary_size, word_dim)
+        self.embedding = WordEmbedding(vocabulary_size, word_dim)
         self.gru = nn.GRU(word_dim, dim)
 
     def embed_images(self, images: Tensor) -> Tensor:

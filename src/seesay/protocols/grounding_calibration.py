@@ -11,7 +11,7 @@ from seesay.metrics.grounding_recall import region_overlaps
 from seesay.protocols.grounding import proposal_scores
 from seesay.protocols.subject import PhraseSubject
 from seesay.runs.calibration import Calibration
-from seesay.text.concepts import content_words
+from seesay.text.concepts import nouns
 
 _RIGHT = 0.5  # IoU with the box of the phrase
 
@@ -50,15 +50,15 @@ def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
     regions = run.regions
     assert regions is not None
     phrases, owners = inputs.corpus.phrases, inputs.corpus.image_of_phrase()
-    nouns = [{w.lemma for w in content_words(p.text) if w.part_of_speech == "noun"} for p in phrases]
+    named = [nouns(phrase.text) for phrase in phrases]
     shown = [
-        set().union(*(nouns[i] for i in np.flatnonzero(owners == image)))
+        set().union(*(named[i] for i in np.flatnonzero(owners == image)))
         for image in range(len(inputs.corpus.images))
     ]
     order = np.random.default_rng(0).permutation(len(phrases))
     for image, there in enumerate(shown):
         count = int((owners == image).sum())
-        others = [i for i in np.roll(order, -image) if nouns[i] and not nouns[i] & there][:count]
+        others = [i for i in np.roll(order, -image) if named[i] and not named[i] & there][:count]
         proposals = slice(0, int(inputs.proposals[image]))
         if others and proposals.stop:
             features = inputs.features(image, proposals, regions.geometry)

@@ -26,7 +26,7 @@ from seesay.protocols.base import Options, Percent, Protocol, Result, register_p
 from seesay.protocols.subject import RunSubject
 from seesay.runs.calibration import FITS, Background, Calibration, NothingToFitError, unrelated_sentences
 from seesay.runs.scores import Matrix
-from seesay.text.concepts import content_words
+from seesay.text.concepts import nouns
 
 LOST = 5  # percent of the queries that are answered, which a threshold may lose
 
@@ -136,19 +136,19 @@ def asked_twice(subject: RunSubject) -> Asked:
 def queries_of(corpus: Corpus, owners: Rows, n_images: int) -> Iterator[Query]:
     """Yield the distinct sentences that no image, or not every one, shares a noun with."""
     texts = [" ".join(text.lower().split()) for text in corpus.texts()]
-    nouns = [frozenset(w.lemma for w in content_words(text) if w.part_of_speech == "noun") for text in texts]
+    nouns_of = [nouns(text) for text in texts]
     showing: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(n_images, bool))
     right: defaultdict[str, NDArray[np.bool_]] = defaultdict(lambda: np.zeros(n_images, bool))
-    for text, named, owner in zip(texts, nouns, owners, strict=True):
+    for text, named, owner in zip(texts, nouns_of, owners, strict=True):
         right[text][owner] = True
         for noun in named:
             showing[noun][owner] = True
     for text, own in right.items():
         column = texts.index(text)
         related = own.copy()
-        for noun in nouns[column]:
+        for noun in nouns_of[column]:
             related |= showing[noun]
-        if nouns[column] and not related.all():
+        if nouns_of[column] and not related.all():
             yield Query(column, own, related)
 
 

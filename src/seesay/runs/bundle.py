@@ -7,7 +7,6 @@ the config.json by which hubs recognise a model. Nothing in it names the machine
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.towers import bring_towers, is_two_tower
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks, used_networks
-from seesay.paths import disk_errors
+from seesay.paths import check_new_folder, new_folder
 from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.runs.calibration import CALIBRATION
 from seesay.runs.card import model_card
@@ -93,20 +92,9 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
             written.
     """
     source = _folder(name)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SeesayError(f"{out}: exists already; name a folder that does not.")
-    beside = out.with_name(f"{out.name}.{os.getpid()}.tmp")
-    try:
-        with disk_errors(out):
-            beside.mkdir(parents=True)
-            extra = _fill(source, beside, out.name, licence)
-            if out.exists():
-                out.rmdir()
-            beside.rename(out)
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    check_new_folder(out)
+    with new_folder(out) as beside:
+        extra = _fill(source, beside, out.name, licence)
     files = sorted(path for path in out.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
     return Bundle(out, tuple(path.relative_to(out).as_posix() for path in files), size, extra)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from seesay.device import checked_device
 from seesay.encoders.images.base import ImageEncoder
 from seesay.encoders.towers import TowerName, load_two_tower
+from seesay.encoders.towers.two_tower import unit_rows
 from seesay.errors import naming_extras
 from seesay.runs.backend import Backend, Rows, Vectors, inner_products
 from seesay.runs.run import Run
@@ -59,20 +60,20 @@ class CosineBackend:
     def embed_images(self, features: Vectors, query: bool = False) -> Vectors:
         """See `Backend`."""
         del query
-        return _unit(features)
+        return unit_rows(features)
 
     def embed_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
         """See `Backend`."""
         del query
-        return _unit(sentences.vectors)
+        return unit_rows(sentences.vectors)
 
     def encode_images(self, features: Vectors) -> Vectors:
         """See `Backend`."""
-        return _unit(features)
+        return unit_rows(features)
 
     def encode_sentences(self, sentences: PreparedSentences) -> Vectors:
         """See `Backend`."""
-        return _unit(sentences.vectors)
+        return unit_rows(sentences.vectors)
 
     def score_pairs(
         self, images: Vectors, sentences: Vectors, rows: Rows, columns: Rows
@@ -83,7 +84,7 @@ class CosineBackend:
     def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
         """See `Backend`."""
         del keep
-        return _unit(features) @ _unit(sentences.vectors).T
+        return unit_rows(features) @ unit_rows(sentences.vectors).T
 
 
 class TwoTowerRun(Run):
@@ -165,8 +166,3 @@ class TwoTowerRun(Run):
     def fingerprint(self) -> str:
         """A hash of both towers and their preprocessing."""
         return self._towers.fingerprint
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)

@@ -213,7 +213,8 @@ class Index:
 
     def prepare_thumbnails(self, progress: Progress | None = None) -> int:
         """Make the thumbnails that are missing, so that nobody waits for them; return how many were made."""
-        sources = {item.key: self.file_of(item) for item in self.store.items().values()}
+        items = {item.key: item for item in self.store.items().values()}
+        sources = {key: self.file_of(items[key]) for key in self.thumbnails.missing(items)}
         return self.thumbnails.prepare({key: file for key, file in sources.items() if file}, progress)
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
@@ -366,7 +367,7 @@ class Index:
         return self.run.unknown_words(query.sentences)
 
     def _with_probabilities(self, hits: Sequence[Hit], query: NDArray[np.float32], known: float) -> list[Hit]:
-        """Add probabilities to the hits of a query; nobody knows what its unknown words mean."""
+        """Add probabilities to the hits of a query, of whose words so large a share is known."""
         calibration = self.run.calibration if isinstance(self.run, Calibrated) else USUAL
         scores = np.array([hit.score for hit in hits])
         gallery = self._gallery.background(self.run)
@@ -387,9 +388,8 @@ class Index:
         with self._searching:
             near = self._near[kind]
             near.refresh()
-            ids, scores = near.search(
-                query, k + len(without) + 1, among, after
-            )  # one tells that there are more
+            one_more = k + len(without) + 1  # which tells that there are more
+            ids, scores = near.search(query, one_more, among, after)
         best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
         items = self.store.items([id_ for id_, _ in best[:k]])
         hits = [

@@ -87,6 +87,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
 
+_IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
 
 _TIME = """CASE WHEN COALESCE(taken, '') = ''
     THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END"""
@@ -280,26 +281,23 @@ class Store:
         with self._read() as connection:
             if ids is None:
                 rows = connection.execute(f"{_ITEM} WHERE items.kind = 'image'").fetchall()
-            else:  # as JSON, since SQLite takes at most 32,766 parameters
-                every = json.dumps([int(id_) for id_ in ids])
+            else:
                 query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
-                rows = connection.execute(query, (every,)).fetchall()
+                rows = connection.execute(query, (_as_json(ids),)).fetchall()
         return {row[0]: Item(*row) for row in rows}
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
         """Return the facts of those images by id."""
-        query = """SELECT items.id, path, width, height, COALESCE(taken, ''), added
-            FROM items JOIN vectors ON vectors.id = items.vector
-            WHERE items.kind = 'image' AND items.id IN (SELECT value FROM json_each(?))"""
+        query = f"""SELECT items.id, path, width, height, COALESCE(taken, ''), added {_IMAGES}
+            AND items.id IN (SELECT value FROM json_each(?))"""
         with self._read() as connection:
-            rows = connection.execute(query, (json.dumps([int(id_) for id_ in ids]),)).fetchall()
+            rows = connection.execute(query, (_as_json(ids),)).fetchall()
         return {row[0]: Facts(*row[1:]) for row in rows}
 
     def matching(self, where: Filter) -> NDArray[np.int64]:
         """Return the ids (n,) of the images that a filter lets through, in order."""
         with self._read() as connection:
-            query = f"""SELECT items.id FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.kind = 'image' AND ({where.sql}) ORDER BY items.id"""
+            query = f"SELECT items.id {_IMAGES} AND ({where.sql}) ORDER BY items.id"
             rows = connection.execute(query, where.values).fetchall()
         return np.array(rows, np.int64).ravel()
 
@@ -317,9 +315,8 @@ class Store:
         behind, place = ("(time, items.id) < (?, ?)", after) if after else ("1", ())
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT items.id, path, width, height, {_TIME} AS time
-                FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.kind = 'image' AND ({where.sql}) AND {behind}
+                f"""SELECT items.id, path, width, height, {_TIME} AS time {_IMAGES}
+                AND ({where.sql}) AND {behind}
                 ORDER BY time DESC, items.id DESC LIMIT ?""",
                 (*where.values, *place, count),
             ).fetchall()
@@ -329,10 +326,9 @@ class Store:
         """Return the images of those ids that still exist, with their times."""
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT items.id, path, width, height, {_TIME}
-                FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.kind = 'image' AND items.id IN (SELECT value FROM json_each(?))""",
-                (json.dumps([int(id_) for id_ in ids]),),
+                f"""SELECT items.id, path, width, height, {_TIME} {_IMAGES}
+                AND items.id IN (SELECT value FROM json_each(?))""",
+                (_as_json(ids),),
             ).fetchall()
         return {row[0]: Dated(*row) for row in rows}
 
@@ -341,9 +337,8 @@ class Store:
         where = where or Filter("1", ())
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT substr({_TIME}, 1, 7) AS month, COUNT(*)
-                FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.kind = 'image' AND ({where.sql}) GROUP BY month ORDER BY month DESC""",
+                f"""SELECT substr({_TIME}, 1, 7) AS month, COUNT(*) {_IMAGES}
+                AND ({where.sql}) GROUP BY month ORDER BY month DESC""",
                 where.values,
             ).fetchall()
         return dict(rows)
@@ -363,8 +358,7 @@ class Store:
         """
         with self._read() as connection:
             row = connection.execute(
-                """SELECT data FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.id = ? AND items.kind = 'image'""",
+                f"SELECT data {_IMAGES} AND items.id = ?",
                 (id_,),
             ).fetchone()
         if row is None:
@@ -383,7 +377,7 @@ class Store:
                 WHERE items.id IN (SELECT value FROM json_each(?))
                     AND name IN (SELECT value FROM json_each(?))
                 ORDER BY confidence DESC""",
-                (json.dumps([int(id_) for id_ in ids]), json.dumps(list(names))),
+                (_as_json(ids), json.dumps(list(names))),
             ).fetchall()
         found: dict[int, list[Detection]] = {}
         for id_, name, x1, y1, x2, y2, confidence in rows:
@@ -581,6 +575,11 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _as_json(ids: Sequence[int]) -> str:
+    """Write ids as one parameter of a query, of which SQLite takes at most 32,766."""
+    return json.dumps([int(id_) for id_ in ids])
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:

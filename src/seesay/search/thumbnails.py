@@ -79,6 +79,10 @@ class Thumbnails:
                 beside.write_bytes(made)
         return made
 
+    def missing(self, keys: Iterable[str]) -> list[str]:
+        """Return those of the contents' keys that have no thumbnail yet."""
+        return [key for key in keys if not self._file(key).exists()]
+
     def prepare(self, sources: Mapping[str, Path], progress: Callable[[int, int], None] | None = None) -> int:
         """Make the thumbnails that are missing, on all cores; return how many were made.
 
@@ -86,7 +90,7 @@ class Thumbnails:
             sources: the file of each content, by its key; those that cannot be read are left out.
             progress: called with the number of thumbnails done, and of all to make.
         """
-        todo = {key: source for key, source in sources.items() if not self._file(key).exists()}
+        todo = {key: sources[key] for key in self.missing(sources)}
 
         def work(key: str) -> bool:
             try:

@@ -69,6 +69,15 @@ def content_words(sentence: str) -> list[ContentWord]:
     return found
 
 
+def nouns(sentence: str) -> frozenset[str]:
+    """Return the nouns of an English sentence as lemmas.
+
+    >>> sorted(nouns("Two men are riding brown horses"))
+    ['horse', 'man']
+    """
+    return frozenset(word.lemma for word in content_words(sentence) if word.part_of_speech == "noun")
+
+
 _Place = Literal["outside", "within", "last"]  # of a noun phrase, or of the part of it before "of"
 
 

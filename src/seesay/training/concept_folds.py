@@ -20,7 +20,7 @@ from seesay.progress import progress
 from seesay.runs.run import Run
 from seesay.training.average import AveragedWeights
 from seesay.training.concept_task import ConceptTask
-from seesay.training.loop import clip_gradients, lr_factor, new_optimizer
+from seesay.training.loop import new_optimizer, set_rate, take_step
 
 
 def score_held_out(task: ConceptTask, run: Run, epochs: int, folder: Path) -> None:
@@ -69,14 +69,9 @@ def _trained(task: ConceptTask, run: Run, epochs: int, learned: np.ndarray) -> n
         for step, some in enumerate(batches):
             if not len(batch := some[learned[some]]):
                 continue
-            over = (epoch - 1 + step / len(batches)) / recipe.schedule.epochs
-            for group in optimizer.param_groups:
-                group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, over)
+            set_rate(optimizer, recipe, (epoch - 1 + step / len(batches)) / recipe.schedule.epochs)
             loss = torch.stack(task.losses(classifier, batch, run.device)).sum()
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            clip_gradients(recipe.optimizer, classifier.parameters())
-            optimizer.step()
+            take_step(optimizer, loss, classifier, recipe.optimizer)
             if average is not None:
                 average.update()
     if average is not None:

@@ -75,7 +75,7 @@ class ConceptTask:
         return measure_inputs(run, self.val, "val")
 
     def figures(self, run: Run) -> dict[str, float]:
-        """Return none."""
+        """Return nothing: there are no further figures."""
         del run
         return {}
 

@@ -135,7 +135,7 @@ class FineTuneTask:
         return replace(self.task, val=val).measure(inner)
 
     def figures(self, run: Run) -> dict[str, float]:
-        """Return none."""
+        """Return nothing: there are no further figures."""
         del run
         return {}
 

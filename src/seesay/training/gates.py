@@ -35,7 +35,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.callbacks import Tell
-from seesay.training.loop import clip_gradients, lr_factor, new_optimizer
+from seesay.training.loop import new_optimizer, set_rate, take_step
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)
@@ -140,17 +140,13 @@ def train_gate(
     with progress("Gate", epochs, "epochs") as advance:
         for epoch in range(1, epochs + 1):
             order, total = torch.randperm(len(train.labels)), 0.0
-            for group in optimizer.param_groups:
-                group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, (epoch - 1) / epochs)
+            set_rate(optimizer, recipe, (epoch - 1) / epochs)
             for start in steps:
                 chosen = order[start : start + recipe.batch_size]
                 vectors, labels = train.vectors[chosen].to(device), train.labels[chosen].to(device)
                 loss = balanced_loss(gate(vectors), labels, train.labels)
                 total += loss.item() / len(steps)
-                optimizer.zero_grad()
-                loss.backward()  # type: ignore[no-untyped-call]
-                clip_gradients(recipe.optimizer, gate.parameters())
-                optimizer.step()
+                take_step(optimizer, loss, gate, recipe.optimizer)
             of_val = best.look(epoch, gate, val, device)
             if tell is not None:
                 tell(epoch, {"loss": total, "val loss": of_val})

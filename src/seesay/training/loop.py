@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 
 from seesay.errors import SeesayError
 from seesay.progress import progress
-from seesay.recipes.schema import OptimizerSettings, ScheduleSettings
+from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 from seesay.runs.run import Run
 from seesay.training import checkpoint, distributed
 from seesay.training.average import AveragedWeights
@@ -101,7 +101,7 @@ class Loop:
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
-                self._set_lr(lr_factor(schedule, (epoch - 1 + step / len(batches)) / schedule.epochs))
+                set_rate(self.optimizer, self.recipe, (epoch - 1 + step / len(batches)) / schedule.epochs)
                 totals += self._step(batch)
                 advance(1)
         self.matcher.eval()
@@ -116,11 +116,7 @@ class Loop:
         loss = torch.stack(losses).sum()
         if torch.device(self.device).type == "cpu":  # elsewhere it is looked at after the epoch
             self._check(loss.item())
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        distributed.average_gradients(self.matcher.parameters())
-        clip_gradients(self.recipe.optimizer, self.matcher.parameters())
-        self.optimizer.step()
+        take_step(self.optimizer, loss, self.matcher, self.recipe.optimizer)
         if self.average is not None:
             self.average.update()
         active = self.task.loss.active_share
@@ -129,10 +125,6 @@ class Loop:
     def _check(self, loss: float) -> None:
         if not math.isfinite(loss):
             raise SeesayError(f"{self.out}: the loss is {loss}; lower optimizer.lr or optimizer.grad_clip.")
-
-    def _set_lr(self, factor: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.recipe.optimizer.lr * factor
 
     def _patience_spent(self) -> bool:
         patience = self.recipe.schedule.patience
@@ -147,6 +139,21 @@ def new_optimizer(settings: OptimizerSettings, parameters: Iterable[nn.Parameter
         )
     kind = torch.optim.AdamW if settings.weight_decay else torch.optim.Adam
     return kind(parameters, lr=settings.lr, weight_decay=settings.weight_decay)
+
+
+def set_rate(optimizer: Optimizer, recipe: Recipe, progress: float) -> None:
+    """Set the learning rate that a recipe has after that share of its epochs, 0 ≤ progress < 1."""
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.optimizer.lr * lr_factor(recipe.schedule, progress)
+
+
+def take_step(optimizer: Optimizer, loss: Tensor, module: nn.Module, settings: OptimizerSettings) -> None:
+    """Take a step down the gradients of a module's loss, clipped as a recipe says."""
+    optimizer.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    distributed.average_gradients(module.parameters())
+    clip_gradients(settings, module.parameters())
+    optimizer.step()
 
 
 def clip_gradients(settings: OptimizerSettings, parameters: Iterable[nn.Parameter]) -> None:

@@ -154,7 +154,7 @@ class PhraseTask:
         return measure_inputs(run, self.val, "val")
 
     def figures(self, run: Run) -> dict[str, float]:
-        """Return none."""
+        """Return nothing: there are no further figures."""
         del run
         return {}
 

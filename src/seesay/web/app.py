@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import socket
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -27,7 +26,7 @@ from seesay.search.rerank import check_reranks, open_reranker
 from seesay.web.access import Access
 from seesay.web.connections import Connection
 from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, is_local
-from seesay.web.observe import Metrics, Observed
+from seesay.web.observe import Metrics, Observed, log_line
 from seesay.web.problems import Problem, ProblemResponse, failures, problem
 from seesay.web.routes import grounding, images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
@@ -211,17 +210,13 @@ def serve(
     )
     with _listen(host, port) as listening:
         if options.token is None and not is_local(host):
-            _warn(
-                f"Whoever reaches {host} can see these images. Name a token with --token-file, or listen on "
-                "127.0.0.1 alone."
+            log_line(
+                f"Warning: Whoever reaches {host} can see these images. Name a token with --token-file, or "
+                "listen on 127.0.0.1 alone."
             )
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
         uvicorn.Server(config).run(sockets=[listening])
-
-
-def _warn(message: str) -> None:
-    print(f"Warning: {message}", file=sys.stderr, flush=True)
 
 
 def _listen(host: str, port: int) -> socket.socket:

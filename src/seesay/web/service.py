@@ -143,8 +143,7 @@ class Service:
     """What every route needs.
 
     Queries, pictures, comparisons, uploads and re-rankings have threads of their own, so that none waits for
-    another kind.
-    Work goes on when its client has left, and keeps its thread until it has ended.
+    another kind. Work goes on when its client has left, and keeps its thread until it has ended.
 
     Args:
         indexes: to search, by the names that clients call them; the first is searched by default.

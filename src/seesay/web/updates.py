@@ -13,6 +13,8 @@ from seesay.search.watch import changes
 from seesay.web.answers import UpdateState
 from seesay.web.observe import log_line
 
+NO_FOLDER = "The index is of no folder yet; update it by seesay index PHOTOS."
+
 _TRY_AGAIN_SECONDS = 60.0
 
 
@@ -74,7 +76,7 @@ class Updates:
     def _root(self) -> Path:
         root = self._index.root()
         if root is None:
-            raise SeesayError("The index is of no folder yet; update it by seesay index PHOTOS.")
+            raise SeesayError(NO_FOLDER)
         return root
 
     def state(self) -> UpdateState:

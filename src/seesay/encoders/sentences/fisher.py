@@ -300,7 +300,7 @@ class HybridFisherVectors(FisherVectors):
 
 @register_sentence_encoder("hglmm-minilm")
 class HybridFisherVectorsOfMiniLM(FisherVectors):
-    """The same of MiniLM's vectors of single words, by their 100 principal components."""
+    """HGLMM Fisher vectors of MiniLM's vectors of single words, reduced to 100 principal components."""
 
     kinds = ("hglmm",)
     components = 100

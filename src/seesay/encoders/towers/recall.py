@@ -16,7 +16,7 @@ from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.towers.opened import OpenTowers
-from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEncoder
+from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEncoder, unit_rows
 from seesay.errors import ImageError, SeesayError
 from seesay.progress import progress
 
@@ -85,7 +85,7 @@ def check_recall(full: OpenTowers, reduced: OpenTowers, folder: Path) -> RecallC
         return RecallCheck(len(photos[0]), 0, None, found, image_ms, None)
     sentences = _sentences()
     encoders = [TowerSentenceEncoder("the model", each) for each in both]
-    queries = [_unit(each.encode(sentences)) for each in encoders]
+    queries = [unit_rows(each.encode(sentences)) for each in encoders]
     found_by_text = overlap(*(query @ rows.T for query, rows in zip(queries, photos, strict=True)))
     sentence_ms = _milliseconds([partial(each.encode, sentences[:1]) for each in encoders])
     return RecallCheck(len(photos[0]), len(sentences), found_by_text, found, image_ms, sentence_ms)
@@ -129,7 +129,7 @@ def _photos(towers: Sequence[OpenTowers], folder: Path) -> list[Vectors]:
             encoded = encode_images(encoders, [_read(path) for path in some], [str(path) for path in some])
             good = [error is None for error in encoded.errors]
             for part, arrays in zip(parts, encoded.arrays, strict=True):
-                part.append(_unit(arrays["pooled"][good]))
+                part.append(unit_rows(arrays["pooled"][good]))
             advance(len(some))
     photos = [np.concatenate(part) for part in parts]
     if len(photos[0]) < LEAST:
@@ -167,7 +167,3 @@ def _milliseconds(functions: Sequence[Callable[[], object]]) -> tuple[float, flo
             row[i] = time.perf_counter() - start
     first, second = 1000 * np.median(times, axis=0)
     return float(first), float(second)
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12), np.float32)

@@ -102,10 +102,14 @@ class TwoTower:
 
     def scores(self, images: Vectors, sentences: Vectors) -> NDArray[np.float32]:
         """Score vectors (n, dim) and (m, dim) as the library does: logits (n, m)."""
-        images, sentences = (
-            each / np.linalg.norm(each, axis=1, keepdims=True) for each in (images, sentences)
-        )
-        return np.asarray(self.logit_scale * images @ sentences.T + self.logit_bias, np.float32)
+        cosines = unit_rows(images) @ unit_rows(sentences).T
+        return np.asarray(self.logit_scale * cosines + self.logit_bias, np.float32)
+
+
+def unit_rows(vectors: Vectors) -> Vectors:
+    """Bring vectors (n, d) to length 1; those of length 0 stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-12), np.float32)
 
 
 def load_two_tower(name: str, device: str | None = None) -> TwoTower:

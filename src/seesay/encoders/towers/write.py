@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from seesay.encoders.towers.opened import OpenTowers, open_export, open_towers
 from seesay.encoders.towers.recall import ENOUGH, RecallCheck, check_recall
 from seesay.encoders.towers.reduce import BITS, reduce_tower
 from seesay.errors import SeesayError
-from seesay.paths import disk_errors, file_digest
+from seesay.paths import check_new_folder, file_digest, new_folder
 
 _NETWORKS = ("image.onnx", "text.onnx")
 
@@ -57,7 +56,8 @@ def write_towers(name: str, out: Path, bits: int = 32, photos: Path | None = Non
             written, `photos` are too few, or fewer bits find others of them.
         MissingExtraError: a package is not installed that exports the model or reduces it.
     """
-    _check_arguments(out, bits, photos)
+    _check_arguments(bits, photos)
+    check_new_folder(out)
     parsed = TowerName.parse(name)
     full = open_towers(parsed, "cpu")
     source = parsed.export_folder()
@@ -67,18 +67,8 @@ def write_towers(name: str, out: Path, bits: int = 32, photos: Path | None = Non
         raise SeesayError(
             f"{name}: has {full.about['bits']} bits already; name the model that it was made of."
         )
-    beside = out.with_name(f"{out.name}.{os.getpid()}.tmp")
-    try:
-        with disk_errors(out):
-            beside.mkdir(parents=True)
-            check = _fill(source, beside, full, bits, photos)
-            if out.exists():
-                out.rmdir()
-            beside.rename(out)
-    except OSError as error:
-        raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with new_folder(out) as beside:
+        check = _fill(source, beside, full, bits, photos)
     full_sizes = {file: size for file, size in _sizes(source).items() if file in _NETWORKS}
     return TowerExport(out, bits, _sizes(out), full_sizes, check)
 
@@ -99,13 +89,11 @@ def bring_towers(name: str, run: Path) -> str | None:
     return f"{EXPORTED}:@{digest}"
 
 
-def _check_arguments(out: Path, bits: int, photos: Path | None) -> None:
+def _check_arguments(bits: int, photos: Path | None) -> None:
     if bits not in BITS:
         raise SeesayError(f"bits: wanted 8, 16 or 32, got {bits}.")
     if (bits == 32) != (photos is None):
         raise SeesayError("Name a folder of photos for a check of 8 or 16 bits, and none for 32.")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise SeesayError(f"{out}: exists already; name a folder that does not.")
 
 
 def _fill(source: Path, target: Path, full: OpenTowers, bits: int, photos: Path | None) -> RecallCheck | None:

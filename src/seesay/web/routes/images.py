@@ -143,10 +143,7 @@ async def original(
             content_disposition_type="attachment" if type_ == _UNKNOWN_TYPE else "inline",
             headers={"Cache-Control": _REVALIDATE},
         )
-        tag = response.headers["etag"]
-        if if_none_match is not None and tag in if_none_match:
-            return Response(status_code=304, headers={"ETag": tag, "Cache-Control": _REVALIDATE})
-        return response
+        return _unchanged(response.headers["etag"], if_none_match) or response
 
     return await service.run(work, service.pictures)
 
@@ -159,16 +156,27 @@ async def thumbnail(
 
     def work() -> Response:
         item, file = served.image(id)
-        headers = {"ETag": f'"{item.key}"', "Cache-Control": _REVALIDATE}
-        if if_none_match is not None and item.key in if_none_match:
-            return Response(status_code=304, headers=headers)
+        tag = f'"{item.key}"'
+        if unchanged := _unchanged(tag, if_none_match):
+            return unchanged
         try:
             content = served.index.thumbnails.get(item.key, file)
         except OSError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
-        return Response(content, media_type="image/jpeg", headers=headers)
+        return Response(content, media_type="image/jpeg", headers=_kept_as(tag))
 
     return await service.run(work, service.pictures)
+
+
+def _kept_as(tag: str) -> dict[str, str]:
+    return {"ETag": tag, "Cache-Control": _REVALIDATE}
+
+
+def _unchanged(tag: str, if_none_match: str | None) -> Response | None:
+    """Say that a client has the content of that ETag already; None if it has not."""
+    if if_none_match is None or tag not in if_none_match:
+        return None
+    return Response(status_code=304, headers=_kept_as(tag))
 
 
 def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:

@@ -11,6 +11,7 @@ from seesay.web.answers import Fault, Status, UpdateState
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import API, TheIndex, TheService
 from seesay.web.service import Served, Service
+from seesay.web.updates import NO_FOLDER
 
 router = APIRouter(prefix=API, tags=["indexes"])
 
@@ -44,7 +45,7 @@ async def update_state(served: TheIndex) -> UpdateState:
 async def update(service: TheService, served: TheIndex) -> UpdateState:
     """Start an update of an index: new and changed images are embedded, those that are gone deleted."""
     if not await service.run(lambda: served.updates.possible):
-        raise HTTPException(409, "The index is of no folder yet; update it by seesay index PHOTOS.")
+        raise HTTPException(409, NO_FOLDER)
     if not served.updates.start():
         raise HTTPException(409, "An update of this index is running; wait until it has finished.")
     return served.updates.state()

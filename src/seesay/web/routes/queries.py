@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, File, HTTPException, Query, UploadFile
 
 from seesay.errors import QueryError
+from seesay.search.hits import Answer
 from seesay.search.query import Image as QueryImage
 from seesay.search.query import Indexed, Part, Term
 from seesay.search.query import Query as SearchQuery
@@ -113,9 +114,13 @@ async def _found(
     after = None if cursor is None else cursors.place_of(cursor)
     found, took = await service.search(served, query, limit, where, after)
     answer = Images.of(found, took).to(query)
-    if found.end is not None:
-        answer.next = cursors.write(found.end.score, found.end.id, found.end.seen)
+    answer.next = _following(found)
     return answer
+
+
+def _following(found: Answer) -> str | None:
+    """The cursor of the page behind an answer of the index; None after the last one."""
+    return None if found.end is None else cursors.write(found.end.score, found.end.id, found.end.seen)
 
 
 async def _reranked(
@@ -127,10 +132,7 @@ async def _reranked(
         return await _found(service, served, query, limit, where, cursor)
     found, took, done = await service.reranked(lambda by: by.search(served.index, query, by.shortlist, where))
     answer = Images.of(found.with_hits(found[start : start + limit]), took, done).to(query)
-    if start + limit < len(found):
-        answer.next = cursors.write(start + limit)
-    elif found.end is not None:
-        answer.next = cursors.write(found.end.score, found.end.id, found.end.seen)
+    answer.next = cursors.write(start + limit) if start + limit < len(found) else _following(found)
     return answer
 
 
