@@ -1,8 +1,8 @@
 """The shipped encoders, which have 8 bits, compared with the same networks in 32.
 
 Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
-and the recall of the shipped weights, whose matcher stays the same, with each of them. Of another split than
-val only the recall is measured. Needs a captioned corpus:
+and the recall of the shipped weights, whose matcher was trained on features of 8 bits and stays the same, with
+each of them. Of another split than val only the recall is measured. Needs a captioned corpus:
 
     python -m benchmarks.int8 [--data shared/flickr8k] [--split val]
 """
@@ -29,7 +29,7 @@ from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
 from seesay.encoders.images.base import resize
-from seesay.encoders.images.efficientnet import LITE
+from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.metrics.ranks import embedding_ranks
 from seesay.metrics.recall import metrics_of
@@ -184,7 +184,8 @@ def main() -> int:
         print(f"{options.data}: no corpus there, nothing measured; name one with --data.", file=sys.stderr)
         return 0
     run = Run.load("seesay-small")
-    corpus, names = read_corpus(options.data).split(options.split), list(run.recipe.encoders)
+    corpus = read_corpus(options.data).split(options.split)
+    names = [name.removesuffix(EIGHT_BITS) for name in run.recipe.encoders]
     tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
     encoders = in_32_bits(names), in_8_bits(names)
     images, texts = {name: squares(corpus, LITE[name].size) for name in names}, corpus.texts()
