@@ -59,7 +59,9 @@ def test_training_sees_all_that_was_learned(
 
 
 @pytest.mark.parametrize("best", [0.0, 0.4, 1.0])
-def test_the_chosen_alpha_is_the_best_on_val(learned: Adapter, best: float) -> None:
+def test_the_chosen_alpha_is_the_best_on_val(
+    learned: Adapter, pairs: tuple[torch.Tensor, torch.Tensor], best: float
+) -> None:
     seen = []
 
     def measure() -> float:
@@ -69,6 +71,7 @@ def test_the_chosen_alpha_is_the_best_on_val(learned: Adapter, best: float) -> N
     learned.calibrate(measure)
     assert tuple(seen) == ALPHAS
     assert float(learned.alpha) == pytest.approx(best)
+    assert learned.figures(*pairs) == {"alpha": pytest.approx(best)}
 
 
 def test_of_equal_alphas_the_nearest_to_zero_shot_is_chosen(learned: Adapter) -> None:

@@ -105,6 +105,11 @@ class Adapter(EmbeddingMatcher):
             unit + (added if self.training else self.get_buffer("alpha") * added), dim=1
         )
 
+    def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
+        """Return the alpha that `calibrate` chose last."""
+        del images, sentences
+        return {"alpha": self.get_buffer("alpha").item()}
+
     def calibrate(self, measure: Callable[[], float]) -> None:
         """Choose alpha among ALPHAS by the highest measure of val; of equal ones the least."""
         alpha, found = self.get_buffer("alpha"), {}
