@@ -41,7 +41,7 @@ _EXTRAS = {
         "scipy": "SciPy",
     },
     "cluster": {"ray": "Ray"},
-    "qdrant": {"qdrant_client": "Qdrant's client"},
+    "qdrant": {"qdrant_client": "Qdrant's client", "httpx": "Qdrant's client"},
     "tensorboard": {"tensorboard": "TensorBoard"},
     "wandb": {"wandb": "Weights & Biases"},
     "hub": {
@@ -54,8 +54,11 @@ _EXTRAS = {
 
 
 @contextmanager
-def naming_extras() -> Iterator[None]:
+def naming_extras(of: str | None = None) -> Iterator[None]:
     """Replace the error of an import by one that names the extra which installs the package.
+
+    Args:
+        of: the extra to name, where it brings what another extra alone would bring, too.
 
     >>> with naming_extras():
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
@@ -68,9 +71,8 @@ def naming_extras() -> Iterator[None]:
         package = (failure.name or "").partition(".")[0]
         for extra, packages in _EXTRAS.items():
             if package in packages:
-                raise MissingExtraError(
-                    f"This needs {packages[package]}, which is not installed: pip install 'seesay[{extra}]'."
-                ) from failure
+                what = f"This needs {packages[package]}, which is not installed"
+                raise MissingExtraError(f"{what}: pip install 'seesay[{of or extra}]'.") from failure
         raise
 
 

@@ -151,6 +151,34 @@ def test_what_needs_an_extra_names_it(core: Path, scenes: Path) -> None:
     assert run(core, code=code).endswith("pip install 'seesay[train]'.\n")
 
 
+COMMANDS = """
+import sys, seesay.cli
+sys.stderr = sys.stdout
+for line in sys.argv[1:]:
+    try:
+        seesay.cli.main(line.split())
+    except SystemExit as ended:
+        assert ended.code == 2, ended.code
+"""
+
+
+def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path: Path) -> None:
+    photo = next(scenes.rglob("*.jpg"))
+    extras = {
+        f"train irmatch-s --data {scenes}": "train",
+        f"table flickr8k --data {scenes}": "train",
+        f"report seesay-small --data {scenes} --split train --out {tmp_path}/report.html": "train",
+        f"explain seesay-small {photo} dog": "train",
+        f"features {scenes} --encoder timm:resnet18 --out {tmp_path}/features": "hub",
+        f"index {scenes} --run open_clip:ViT-B-32/openai --out {tmp_path}/a.seesay": "hub",
+        f"index {scenes} --cluster auto --out {tmp_path}/b.seesay": "cluster",
+        f"index {scenes} --store qdrant+path:{tmp_path}/c --out {tmp_path}/c.seesay": "qdrant",
+    }
+    said = run(core, *extras, code=COMMANDS, cache=tmp_path / "cache")
+    named = re.findall(r"^seesay: .*, which is not installed: pip install 'seesay\[(\w+)\]'\.$", said, re.M)
+    assert named == list(extras.values()), said
+
+
 IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1]) / "seesay"

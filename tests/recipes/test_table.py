@@ -9,7 +9,14 @@ import pytest
 from seesay.errors import SeesayError
 from seesay.protocols.base import PROTOCOLS
 from seesay.recipes.load import list_recipes, load_recipe
-from seesay.recipes.table import corpus_title, is_table, list_tables, load_table, parse_numbers
+from seesay.recipes.table import (
+    TableDefinition,
+    corpus_title,
+    is_table,
+    list_tables,
+    load_table,
+    parse_numbers,
+)
 from seesay.results.published import find_published
 
 TABLES = list_tables()
@@ -32,6 +39,13 @@ def test_a_papers_tables_are_there(paper: str, numbers: range) -> None:
     tables = {table.name: table.table for table in TABLES if table.name.startswith(paper)}
     assert tables == {f"{paper}-{number}": number for number in numbers}
     assert not {recipe.corpus for recipe in list_recipes()} & {"tables", paper}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_the_recipes_of_shipped_tables_are_valid(table: TableDefinition) -> None:
+    for row in table.rows:
+        for name in row.recipes:
+            assert table.recipe(name, table.corpus, row.changes, seed=2).seed == 2
 
 
 def test_scos_tables_are_the_ablation_the_weights_and_the_comparison() -> None:

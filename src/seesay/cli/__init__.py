@@ -14,7 +14,7 @@ import typer
 from seesay.cli.options import app
 from seesay.cli.printing import visible
 from seesay.device import choose_device, chosen_device
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, naming_extras
 
 __all__ = ["app", "main", "with_all_commands"]
 
@@ -36,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     before = chosen_device()
     try:
         given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-        code = _with_command(given[0])(given, standalone_mode=False, obj=given)
+        with naming_extras():
+            code = _with_command(given[0])(given, standalone_mode=False, obj=given)
         sys.exit(code if isinstance(code, int) else 0)
     except SeesayError as error:
         _fail(visible(str(error)))
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         message = getattr(error, "format_message", None)
         if message is None:
             raise
-        _fail(f"{message()} See --help, such as: seesay search --help")
+        context = getattr(error, "ctx", None)
+        command = f" {context.info_name}" if context is not None and context.parent is not None else ""
+        _fail(f"{message()} See: seesay{command} --help")
     finally:
         choose_device(before)
         _ignore_closed_pipe()

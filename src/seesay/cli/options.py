@@ -91,7 +91,7 @@ Protocol = Annotated[
     str | None,
     typer.Option(
         help="standard, coco-1k, coco-5k, graded, agreement, image-to-image, sentence-to-sentence, "
-        "composition, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts or "
+        "composition, no-match, k-shot (or one K: 0-shot to 3-shot); grounding for phrases; concepts or "
         "concepts-regions for a run of concepts."
     ),
 ]

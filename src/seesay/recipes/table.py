@@ -135,18 +135,17 @@ def list_tables() -> list[TableDefinition]:
 
 
 def load_table(name: str) -> TableDefinition:
-    """Return the shipped table `name`, or the one in a YAML file, with its recipes checked.
+    """Return the shipped table `name`, or the one in a YAML file, whose recipes are checked.
 
     Raises:
         SeesayError: there is no such table, the file is invalid, or one of its recipes is.
     """
     if name in _shipped():
-        definition = _shipped()[name]
-    elif Path(name).suffix in _YAML:
-        definition = _definition(read_yaml(Path(name), f"Table {name}"), name)
-    else:
+        return _shipped()[name]
+    if Path(name).suffix not in _YAML:
         near = did_you_mean(name, _shipped()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_shipped()))}.")
+    definition = _definition(read_yaml(Path(name), f"Table {name}"), name)
     for row in definition.rows:
         for recipe in row.recipes:
             definition.recipe(recipe, definition.corpus, row.changes, seed=1)

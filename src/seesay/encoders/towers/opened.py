@@ -19,7 +19,7 @@ from seesay.device import default_device
 from seesay.encoders.towers.names import EXPORTED, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
 
 Vectors = NDArray[np.float32]
@@ -81,7 +81,8 @@ def _on_device(exported: OpenTowers, name: TowerName, device: str | None) -> Ope
 
 def _exported(name: TowerName, folder: Path) -> bool:
     """Export towers, and remove exports of their former files; False if they run in PyTorch only."""
-    from seesay.encoders.towers.export import NotExportableError, export, load_towers
+    with naming_extras(of="hub"):
+        from seesay.encoders.towers.export import NotExportableError, export, load_towers
     from seesay.progress import tell
 
     tell(f"Exporting {name} to ONNX once; from now on it starts without PyTorch.")
@@ -97,7 +98,8 @@ def _exported(name: TowerName, folder: Path) -> bool:
 
 @lru_cache(maxsize=4)
 def _in_pytorch(name: TowerName, device: str) -> OpenTowers:
-    from seesay.encoders.towers.export import PixelsToVectors, about, in_pytorch, load_towers
+    with naming_extras(of="hub"):
+        from seesay.encoders.towers.export import PixelsToVectors, about, in_pytorch, load_towers
 
     loaded = load_towers(name)
     text = loaded.text
