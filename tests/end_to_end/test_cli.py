@@ -285,6 +285,29 @@ def test_files_that_are_gone_are_said_to_be_gone(run: Path, photos: Path, tmp_pa
     assert sum("gone" in row for row in rows) == 1
 
 
+def test_an_index_of_several_folders(run: Path, photos: Path, tmp_path: Path) -> None:
+    image = min(photos.glob("*_*.jpg"))
+    first, second = tmp_path / "first", tmp_path / "second"
+    for number, folder in enumerate((first, second)):
+        folder.mkdir()
+        Image.open(image).rotate(90 * number).save(folder / "a.png")
+    assert "name the folder" in seesay("index", "--out", tmp_path / "index", code=2).stderr
+    seesay("index", first, second, "--out", tmp_path / "index", "--run", run)
+    found = seesay("search", tmp_path / "index", "a red circle").stdout.splitlines()
+    assert sorted(line.split("  ")[-1] for line in found) == [str(first / "a.png"), str(second / "a.png")]
+    second.rename(tmp_path / "away")
+    said = seesay("search", tmp_path / "index", "a red circle").stderr
+    assert f"1 of these files are in {second}, which is not there now" in said
+    report = seesay("index", "--out", tmp_path / "index")
+    assert "2 images (1 unchanged)" in report.stdout
+    assert f"{second}: not there, or empty; its images are kept." in report.stderr
+    done = seesay("index", "--out", tmp_path / "index", "--remove", second, "--json")
+    assert f"{second}: 1 images taken out" in done.stderr
+    assert json.loads(done.stdout)["images"] == 1
+    seesay("index", "--out", tmp_path / "index", "--remove", first)
+    assert "no images" in seesay("search", tmp_path / "index", "red", code=1).stderr
+
+
 def test_results_open_as_a_page(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROWSER", "true")
     done = seesay("search", index, "a red circle", "-k", 2, "--open")

@@ -131,6 +131,10 @@ def test_times_of_an_index_of_an_earlier_version_are_read_at_the_next_update(tmp
         index.update_images(tmp_path / "photos")
     old = Index.open(tmp_path / "index", Colours())
     connection = old.store._connection  # as version 1 left it
+    (folder,) = old.store.roots()
+    meta = [("root", str(folder.folder)), ("seal", folder.seal), ("not_read", "{}")]
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta)
+    connection.execute("DROP TABLE roots")
     connection.execute("DROP TABLE objects")
     connection.execute("ALTER TABLE vectors DROP COLUMN taken")
     connection.execute("PRAGMA user_version = 1")
@@ -138,6 +142,7 @@ def test_times_of_an_index_of_an_earlier_version_are_read_at_the_next_update(tmp
     matcher = Colours()
     with Index.open(tmp_path / "index", matcher) as index:
         assert index.search("red", where="taken:2019") == []
+        index.check_roots()
         before = index.search("red")
         assert index.update_images(tmp_path / "photos").unchanged == len(PHOTOS)
         assert matcher.embedded == []

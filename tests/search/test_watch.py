@@ -25,7 +25,7 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
     told, stop = [], threading.Event()
     with Index.create(folder, matcher) as index:
         index.update_images(photos)
-        thread = threading.Thread(target=follow, args=(index, photos, told.append, stop))
+        thread = threading.Thread(target=follow, args=(index, told.append, stop))
         thread.start()
         try:
             gallery(photos, "black.png")

@@ -498,3 +498,23 @@ def test_a_watch_goes_on_after_a_failure_and_after_its_folder_was_away(
                 assert time.monotonic() < until
                 time.sleep(0.05)
         wait_for("black.png")
+
+
+def test_images_of_several_folders_in_one_archive(tmp_path: Path) -> None:
+    folders = [gallery(tmp_path / name, "red.png") for name in ("photos", "scans")]
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(folders)
+    with TestClient(create_app(opened(tmp_path / "index")), base_url="http://localhost") as client:
+        found = client.get("/api/v1/images").json()["results"]
+        assert {each["path"] for each in found} == {"photos/red.png", "scans/red.png"}
+        ids = [each["id"] for each in found]
+        archive = client.get("/api/v1/images/archive", params={"id": ids})
+        with zipfile.ZipFile(io.BytesIO(archive.content)) as opened_archive:
+            assert set(opened_archive.namelist()) == {"photos/red.png", "scans/red.png"}
+        folders[1].rename(tmp_path / "away")
+        assert client.get("/api/v1/status").json()["absent"] == ["scans"]
+        assert client.post("/api/v1/update").status_code == 202
+        until = time.monotonic() + 30
+        while client.get("/api/v1/update").json()["running"]:
+            assert time.monotonic() < until
+        assert client.get("/api/v1/status").json()["images"] == 2

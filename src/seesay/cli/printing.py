@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -54,12 +55,12 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
     A line has the former rank of a hit that was re-ranked. On a terminal the query is printed first. In JSON
     an image whose file is not there any more is `"gone": true`.
     """
-    root = index.root()
+    roots = index.roots()
     gone = [hit.path is not None and index.file_at(hit.path) is None for hit in answer]
     if as_json:
-        told = answer.to_dict(root)
+        told = answer.to_dict(roots)
         rows = [
-            hit.to_dict(root) | ({"gone": True} if lost else {})
+            hit.to_dict(roots) | ({"gone": True} if lost else {})
             for hit, lost in zip(answer, gone, strict=True)
         ]
         print_json(told | {"results": rows})
@@ -70,16 +71,29 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
         for hit in answer:
             former = f"was {hit.shortlist_rank}" if hit.shortlist_rank else ""
             column = f"{former:<9}" if reranked else ""
-            path = root / hit.path if root and hit.path else hit.path
-            print(for_screen(f"{hit.score:.3f}  {column}{path or hit.text}"))
+            shown = hit.to_dict(roots)["path"] if hit.path else hit.text
+            print(for_screen(f"{hit.score:.3f}  {column}{shown}"))
     if answer and answer.nothing_fits:
         tell("Nothing fits: these images are the nearest, but probably none is right.")
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Not known to the run, so perhaps without meaning to it: {words}.")
     if any(gone):
+        lost = [hit.path or "" for hit, is_gone in zip(answer, gone, strict=True) if is_gone]
+        _tell_gone(lost, index)
+
+
+def _tell_gone(paths: Sequence[str], index: Index) -> None:
+    """Say of which results the files are gone, and of which the whole folder is not there."""
+    from seesay.search.roots import holding
+
+    away = [root for path in paths if (root := holding(index.absent(), path))]
+    for root, count in Counter(away).items():
+        tell(f"{count} of these files are in {root.folder}, which is not there now.")
+    if len(away) < len(paths):
         tell(
-            f"{sum(gone)} of these files are gone; update the index: seesay index {root} --out {index.folder}"
+            f"{len(paths) - len(away)} of these files are gone; update the index: "
+            f"seesay index --out {index.folder}"
         )
 
 
@@ -232,6 +246,11 @@ def print_update(folder: Path, report: UpdateReport, images: int, sentences: int
         print(f"{folder}: {sentences} sentences ({added} added)")
     for line in unread_lines(report.not_read):
         tell(f"Not read: {line}.")
+    for absent in report.absent:
+        tell(
+            f"{absent}: not there, or empty; its images are kept. If they are gone for good: "
+            f"seesay index --out {folder} --remove {absent}"
+        )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 
 

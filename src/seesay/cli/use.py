@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,10 +20,23 @@ if TYPE_CHECKING:
     from seesay.search.update import UpdateReport
 
 
-@opt.app.command(epilog="Example: seesay index ~/Pictures --out pictures.seesay")
+_INDEX_EXAMPLES = """Example: seesay index ~/Pictures --out pictures.seesay
+
+Several folders: seesay index ~/Pictures /media/scans --out pictures.seesay
+"""
+
+
+@opt.app.command(epilog=_INDEX_EXAMPLES)
 def index(
-    photos: Annotated[Path, typer.Argument(metavar="PHOTOS", help="A folder of images and subfolders.")],
     out: Annotated[Path, typer.Option(help="The index's folder; created, or updated if it exists.")],
+    photos: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PHOTOS...",
+            help="Folders of images and subfolders, added to the index if it is not of them yet; by default "
+            "all that it is of.",
+        ),
+    ] = None,
     run: Annotated[
         str | None,
         typer.Option(
@@ -39,25 +53,31 @@ def index(
             help="A detector of objects in the layout of YOLOX: what it sees counts where a query names it.",
         ),
     ] = None,
+    remove: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Take a folder out of the index; its files stay as they are."),
+    ] = None,
     store: opt.Store = "",
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
-        typer.Option("--watch", help="Go on: update the index whenever its folder changes."),
+        typer.Option("--watch", help="Go on: update the index whenever one of its folders changes."),
     ] = False,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     as_json: opt.Json = False,
 ) -> None:
-    """Index a folder of images. Run it again to update the index: only new contents are embedded."""
+    """Index folders of images. Run it again to update the index: only new contents are embedded."""
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.cluster import encode_on_cluster
     from seesay.search.detecting import with_detector
+    from seesay.search.store import FILE, Store
     from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
-    if not photos.is_dir():
-        raise SeesayError(f"{photos}: no such folder; name the folder of your images.")
+    photos = photos or []
+    if not Store.exists(out / FILE):
+        _check_are_folders(photos, out)  # so that nothing is left of a mistyped name
     embedder = run if detector is None else with_detector(out, run, detector)
     with Index.open_or_create(out, embedder, store) as opened:
 
@@ -69,6 +89,10 @@ def index(
             else:
                 console.print_update(out, report, images, texts_now, added)
 
+        for folder in remove or ():
+            console.tell(f"{folder}: {opened.remove_images(folder)} images taken out of {out}.")
+        if remove and not photos and not opened.roots():
+            return
         if cluster:
             encode_on_cluster(opened, photos, cluster)
         with progress_of("Indexing", "images") as at:
@@ -89,8 +113,17 @@ def index(
                 else:
                     show(how)
 
-            console.tell(f"Watching {photos}; Ctrl-C ends it.")
-            follow(opened, photos, tell_or_show, Event())
+            folders = ", ".join(str(root.folder) for root in opened.roots())
+            console.tell(f"Watching {folders}; Ctrl-C ends it.")
+            follow(opened, tell_or_show, Event())
+
+
+def _check_are_folders(photos: Sequence[Path], out: Path) -> None:
+    if not photos:
+        raise SeesayError(f"{out}: no index there; name the folder of your images, too.")
+    for folder in photos:
+        if not folder.is_dir():
+            raise SeesayError(f"{folder}: no such folder; name the folder of your images.")
 
 
 _SEARCH_EXAMPLES = """Example: seesay search pictures.seesay "two dogs play in the snow" -k 5
@@ -253,7 +286,12 @@ def serve(
     rerank: opt.Rerank = None,
     device: opt.Device = None,  # noqa: ARG001 — see its callback
     root: Annotated[
-        Path | None, typer.Option(help="The folder of the images, for an index that was made elsewhere.")
+        list[str] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of the images, for an index that was made elsewhere; of each of several: "
+            "NAME=FOLDER.",
+        ),
     ] = None,
     store: opt.Store = "",
     allow_host: Annotated[
@@ -281,13 +319,13 @@ def serve(
     from seesay.web.app import serve as run_server
 
     token = read_token(token_file) if token_file is not None else None
-    if root is not None and len(folders) > 1:
+    if root and len(folders) > 1:
         raise SeesayError("--root: is of one index; serve this one by itself, or update it here.")
     indexes: dict[str, Index] = {}
     for folder in folders:
         if name_of(folder) in indexes:
             raise SeesayError(f"{folder}: another index is called {name_of(folder)}, too; rename its folder.")
-        indexes[name_of(folder)] = Index.open(folder, root=root, store=store)
+        indexes[name_of(folder)] = Index.open(folder, root=_roots(root or []), store=store)
     options = Options(
         hosts=allow_host or (),
         prefix=prefix,
@@ -299,3 +337,16 @@ def serve(
         watch=watch,
     )
     run_server(indexes, host, port, options)
+
+
+def _roots(given: list[str]) -> str | dict[str, str] | None:
+    """The folder, or the folders by their names, that `--root` gave."""
+    if len(given) == 1 and (Path(given[0]).is_dir() or "=" not in given[0]):
+        return given[0]
+    named = dict[str, str]()
+    for each in given:
+        name, sign, folder = each.partition("=")
+        if not sign:
+            raise SeesayError(f"--root {each}: write NAME=FOLDER for each folder of the index.")
+        named[name] = folder
+    return named or None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from seesay.data.corpus import CorpusImage
@@ -12,19 +13,19 @@ from seesay.encoders.images.stored import sources_of
 from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.search.index import Index
-from seesay.search.update import walk
 
 
-def encode_on_cluster(index: Index, root: Path, address: str) -> None:
-    """Encode the new and changed images of a folder by the encoders of an index's run, into the cache.
+def encode_on_cluster(index: Index, folders: Sequence[Path], address: str) -> None:
+    """Encode the new and changed images of folders by the encoders of an index's run, into the cache.
 
     Args:
-        index: that will be updated from the folder.
-        root: the folder, which every node must find at the same path.
+        index: that will be updated from the folders.
+        folders: which every node must find at the same paths; by default all that the index is of.
         address: of the cluster, see `fill_store_on_cluster`.
 
     Raises:
-        SeesayError: there is no cluster, or the index is not of a run with image encoders alone.
+        SeesayError: there is no cluster, or the index is not of a run with image encoders alone; or as
+            `Index.update_images` does.
         MissingExtraError: Ray is not installed.
     """
     run = index.run
@@ -32,11 +33,13 @@ def encode_on_cluster(index: Index, root: Path, address: str) -> None:
         raise SeesayError(
             f"--cluster: {run.name} is not a run of image encoders alone; index without the option."
         )
-    root = root.resolve()
-    before = {item.path: (item.mtime_ns, item.size) for item in index.store.items().values()}
+    seen = index.look(folders)
+    before = {
+        seen.path_now(item.path or ""): (item.mtime_ns, item.size) for item in index.store.items().values()
+    }
     images = [
-        CorpusImage(file.path, "", FileSource(root / file.path))
-        for file in walk(root, leave_out=index.folder.resolve()).files.values()
+        CorpusImage(file.path, "", FileSource(seen.file(file.path)))
+        for file in seen.there.files.values()
         if before.get(file.path) != (file.mtime_ns, file.size)
     ]
     for encoder in sources_of(run.encoders).values():

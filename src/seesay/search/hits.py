@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from seesay.encoders.detector import Detection
 from seesay.runs.calibration import FITS
+from seesay.search.roots import Root, holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,8 @@ class Hit:
         id: its number in the index.
         score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
         probability: that it is a right answer; None if not defined, as for a query with an image in it.
-        path: of an image, relative to the index's root; None for a sentence.
+        path: of an image, relative to the indexed folder; it begins with the folder's name if the index is of
+            several. None for a sentence.
         text: a sentence; None for an image.
         width: of an image, in pixels, upright.
         height: of an image.
@@ -48,8 +49,8 @@ class Hit:
         """False if it is probably no right answer: it stands below the line."""
         return self.probability is None or self.probability >= FITS
 
-    def to_dict(self, root: Path | None = None) -> dict[str, object]:
-        """Return id, score, probability and path or sentence for JSON; a path is joined to `root`."""
+    def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
+        """Return id, score, probability and path or sentence for JSON; the file of the path in `roots`."""
         probability = None if self.probability is None else round(self.probability, 4)
         values: dict[str, object] = {"id": self.id, "score": round(self.score, 4), "probability": probability}
         if self.shortlist_score is not None:
@@ -61,7 +62,8 @@ class Hit:
             return values | {"sentence": self.text}
         if self.objects:
             values["objects"] = [each.to_dict() for each in self.objects]
-        return values | {"path": str(root / self.path) if root else self.path}
+        root = holding(roots, self.path)
+        return values | {"path": str(root.file(self.path)) if root else self.path}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,10 @@ class Answer(list[Hit]):
         """Return the answer with other hits, such as re-ranked ones."""
         return Answer(hits, self.unknown_words, self.end)
 
-    def to_dict(self, root: Path | None = None) -> dict[str, object]:
-        """Return plain values for JSON; paths are joined to `root`."""
+    def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
+        """Return plain values for JSON; paths are those of files if their `roots` are given."""
         return {
-            "results": [hit.to_dict(root) for hit in self],
+            "results": [hit.to_dict(roots) for hit in self],
             "unknown_words": list(self.unknown_words),
             "nothing_fits": self.nothing_fits,
         }

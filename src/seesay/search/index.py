@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,9 @@ from seesay.search.background import Gallery
 from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, SeesObjects, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
+from seesay.search.look import Look, look
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
+from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
 from seesay.search.store import FILE, Item, Kind, Store
 from seesay.search.stores import open_vectors
@@ -54,12 +56,12 @@ class Index:
         folder: Path,
         store: Store,
         run: str | Path | Embedder | None = None,
-        root: Path | None = None,
+        roots: Mapping[str, Path] | None = None,
         vectors: str = "",
     ) -> None:
         self.folder = folder
-        self._root = root
         self.store = store
+        self._confirmed = dict(roots or {})  # folders by their names
         self.thumbnails = Thumbnails(folder / "thumbnails")
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
@@ -102,7 +104,7 @@ class Index:
         cls,
         folder: str | Path,
         run: str | Path | Embedder | None = None,
-        root: str | Path | None = None,
+        root: str | Path | Mapping[str, str | Path] | None = None,
         store: str = "",
     ) -> Self:
         """Open the index in a folder.
@@ -110,18 +112,26 @@ class Index:
         Args:
             folder: of the index.
             run: the run that the vectors are of; by default the one that the index names, loaded when needed.
-            root: the folder that its images are in; by default the one that the index names.
+            root: the folder that its images are in, or, of several, by their names; by default those that
+                the index names.
             store: where its vectors are searched; by default where the index says, if you made it here.
 
         Raises:
             SeesayError: there is no index, it is damaged, its vectors are of another run or in another store,
-                or `root` is no folder.
+                or `root` is no folder, or not one of its own.
         """
-        if root is not None and not Path(root).is_dir():
-            raise SeesayError(f"{root}: not a folder; name the one that holds the images of the index.")
-        there = None if root is None else Path(root).resolve()
+        given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
+        for each in given.values():
+            if not Path(each).is_dir():
+                raise SeesayError(f"{each}: not a folder; name the one that holds the images of the index.")
         items = Store.open(Path(folder) / FILE)
-        return cls(Path(folder), items, run, there, _checked_address(Path(folder), items, store))
+        return cls(
+            Path(folder),
+            items,
+            run,
+            _checked_roots(Path(folder), items.roots(), given),
+            _checked_address(Path(folder), items, store),
+        )
 
     @classmethod
     def open_or_create(
@@ -172,44 +182,101 @@ class Index:
             )
         return embedder
 
-    def root(self) -> Path | None:
-        """Return the folder that a hit's `path` is relative to; None before the first update of images."""
-        return self._root or self.store.root()
+    def roots(self) -> list[Root]:
+        """Return the folders of the images, in the order of their names; none before their first update."""
+        return [
+            replace(root, folder=self._confirmed.get(root.name, root.folder)) for root in self.store.roots()
+        ]
 
-    def check_root(self) -> None:
-        """Check that who opened the index knows which folder it makes readable, before that is published.
+    def absent(self) -> list[Root]:
+        """Return the folders that are not there now, as on a drive that is not mounted."""
+        return [root for root in self.roots() if not root.folder.is_dir()]
+
+    def check_roots(self) -> None:
+        """Check that who opened the index knows which folders it makes readable, before that is published.
 
         An index that someone else made can name any folder of this machine.
 
         Raises:
-            SeesayError: another user or machine made the index, and it was opened without its root.
+            SeesayError: another user or machine made the index, and it was opened without its roots.
         """
-        root = self.store.root()
-        if self._root is not None or root is None:
-            return
-        if not is_sealed(self.store.meta["identity"], root, self.store.seal()):
+        identity = self.store.meta["identity"]
+        foreign = [
+            root
+            for root in self.store.roots()
+            if root.name not in self._confirmed and not is_sealed(identity, root.folder, root.seal)
+        ]
+        if foreign:
+            options = (f"--root {f'{root.name}=' if root.name else ''}{root.folder}" for root in foreign)
             raise SeesayError(
-                f"{self.folder}: was not made here by you, and would show the images in {root}. Confirm the "
-                f"folder of its images with --root {root}, or update the index."
+                f"{self.folder}: was not made here by you, and would show the images in "
+                f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
+                f"{' '.join(options)}, or update the index."
             )
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind, "image" or "sentence"."""
         return self.store.count(kind)
 
-    def update_images(self, root: str | Path, progress: Progress | None = None) -> UpdateReport:
-        """Make the images of the index those of the folder `root`; only new contents are embedded.
+    def update_images(
+        self, folders: str | Path | Iterable[str | Path] = (), progress: Progress | None = None
+    ) -> UpdateReport:
+        """Make the images of the index those of its folders; only new contents are embedded.
+
+        Images of a folder that is not there, or empty, are kept: its drive may not be mounted.
+
+        Args:
+            folders: to look at, by default all that the index is of; new ones are added to it.
+            progress: called with the number of files done, and of all to do.
 
         Raises:
-            SeesayError: the folder does not exist, holds no image, or is not the one that the index is of; or
-                another process is updating the index.
+            SeesayError: the index is of no folder yet; one is no folder, is new and holds no image, or lies
+                in another; none is there; or another process is updating the index.
         """
+        given = [folders] if isinstance(folders, str | Path) else folders
         run = self.run
         with self._sole_writer():
-            report = update_images(self.store, self.thumbnails, Path(root), run, progress)
+            seen = self.look(given)
+            report = update_images(self.store, self.thumbnails, seen, run, progress)
             self._gallery.learn(run)
             self._save("image")
         return report
+
+    def look(self, folders: Iterable[str | Path] = ()) -> Look:
+        """Find the images of folders, by default of all of the index; raise as `update_images` does."""
+        roots = self.roots()
+        named = [Path(folder) for folder in folders] or [root.folder for root in roots]
+        if not named:
+            raise SeesayError(f"{self.folder}: of no folder yet; name the one that holds the images.")
+        return look(self.store, roots, named)
+
+    def remove_images(self, folder: str | Path) -> int:
+        """Take a folder and its images out of the index, and return how many images these were.
+
+        The files stay as they are.
+
+        Args:
+            folder: one that the index is of, or its name; it need not be there.
+
+        Raises:
+            SeesayError: the index is not of that folder, or another process is updating the index.
+        """
+        run = self.run
+        with self._sole_writer():
+            roots = self.roots()
+            there = Path(folder).resolve()
+            found = [root for root in roots if root.folder == there]
+            found += [root for root in roots if root.name and root.name == str(folder)]
+            if not found:
+                folders = ", ".join(str(root.folder) for root in roots) or "none"
+                raise SeesayError(f"{folder}: not a folder of {self.folder}; there is {folders}.")
+            with self.store.write() as writer:
+                removed = writer.delete_root(found[0])
+                unused = writer.drop_orphans()
+            self.thumbnails.drop(unused)
+            self._gallery.learn(run)
+            self._save("image")
+        return removed
 
     def prepare_thumbnails(self, progress: Progress | None = None) -> int:
         """Make the thumbnails that are missing, so that nobody waits for them; return how many were made."""
@@ -288,16 +355,24 @@ class Index:
         return self.store.items([id_]).get(id_)
 
     def file_of(self, item: Item) -> Path | None:
-        """Return the file of an image; None if it is gone or no longer lies under the root."""
+        """Return the file of an image; None if it is gone or no longer lies under its root."""
         return None if item.path is None else self.file_at(item.path)
 
     def file_at(self, path: str) -> Path | None:
-        """Return the file of a hit's path; None if it is gone or no longer lies under the root."""
-        root = self.root()
+        """Return the file of a hit's path; None if it is gone or no longer lies under its root."""
+        root = holding(self.roots(), path)
         if root is None:
             return None
-        file = (root / path).resolve()
-        return file if file.is_relative_to(root.resolve()) and file.is_file() else None
+        file = root.file(path).resolve()
+        return file if file.is_relative_to(root.folder.resolve()) and file.is_file() else None
+
+    def path_of(self, file: Path) -> str | None:
+        """Return the path in the index of a resolved file; None if it lies under no root."""
+        for root in self.roots():
+            folder = root.folder.resolve()
+            if file.is_relative_to(folder):
+                return root.path(file.relative_to(folder).as_posix())
+        return None
 
     def embed_image(self, image: bytes | str | Path, query: bool = False) -> NDArray[np.float32]:
         """Return the vector (dim,) of an encoded image or an image file; as a query's for sentences if so.
@@ -412,6 +487,20 @@ class Index:
         busy = f"{self.folder}: another update is running; wait until it has finished."
         with disk_errors(self.folder), sole_writer(self.folder / "update.lock", busy):
             yield
+
+
+def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str | Path]) -> dict[str, Path]:
+    """Where the images of an index are, by the names of its folders.
+
+    Raises:
+        SeesayError: the index has no folder of a name.
+    """
+    names = [root.name for root in roots]
+    for name in given:
+        if names and name not in names:
+            known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
+            raise SeesayError(f"{folder}: say where its images are by {known}.")
+    return {name: Path(each).resolve() for name, each in given.items()}
 
 
 def _checked_address(folder: Path, items: Store, given: str) -> str:

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
+from seesay.search.roots import Root
 from seesay.search.seal import seal
 
 Kind = Literal["image", "sentence"]
@@ -82,6 +84,20 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         )""",
         "CREATE INDEX objects_by_vector ON objects (vector)",
     ),
+    # An index may be of several folders; files of other kinds are counted for each.
+    (
+        """CREATE TABLE roots (
+            name TEXT PRIMARY KEY,
+            folder TEXT NOT NULL UNIQUE,
+            seal TEXT NOT NULL,
+            not_read TEXT NOT NULL
+        ) WITHOUT ROWID""",
+        """INSERT INTO roots SELECT '', value,
+            COALESCE((SELECT value FROM meta WHERE key = 'seal'), ''),
+            COALESCE((SELECT value FROM meta WHERE key = 'not_read'), '{}')
+            FROM meta WHERE key = 'root'""",
+        "DELETE FROM meta WHERE key IN ('root', 'seal', 'not_read')",
+    ),
 )
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -95,7 +111,7 @@ _TIME = """CASE WHEN COALESCE(taken, '') = ''
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An image (`path`, relative to the root, with `/`) or a sentence (`text`); `key` is of its content."""
+    """An image (`path`, see `Root.path`, with `/`) or a sentence (`text`); `key` is of its content."""
 
     id: int
     kind: Kind
@@ -249,18 +265,17 @@ class Store:
         with self._lock, _file_errors(self.path):
             return self._generation()
 
-    def root(self) -> Path | None:
-        """Return the folder that paths are relative to; None before the first update of images."""
-        root = self._meta("root")
-        return None if root is None else Path(root)
-
-    def seal(self) -> str:
-        """Return the seal of the root; empty if there is none."""
-        return self._meta("seal") or ""
+    def roots(self) -> list[Root]:
+        """Return the folders that the images are in; none before the first update of images."""
+        with self._read() as connection:
+            rows = connection.execute("SELECT name, folder, seal FROM roots ORDER BY name").fetchall()
+        return [Root(name, Path(folder), seal) for name, folder, seal in rows]
 
     def not_read(self) -> dict[str, int]:
-        """Return the number of files of each kind that the last update did not read."""
-        return {str(kind): int(count) for kind, count in json.loads(self._meta("not_read") or "{}").items()}
+        """Return the number of files of each kind that the last updates of the folders did not read."""
+        with self._read() as connection:
+            rows = connection.execute("SELECT not_read FROM roots").fetchall()
+        return dict(sum((Counter(json.loads(counts)) for (counts,) in rows), Counter[str]()))
 
     def background(self) -> str | None:
         """Return what `Writer.set_background` stored; None if nothing is."""
@@ -384,6 +399,13 @@ class Store:
             found.setdefault(id_, []).append(Detection(name, (x1, y1, x2, y2), confidence))
         return found
 
+    def paths(self, root: Root) -> dict[str, int]:
+        """Return the paths of a folder's images with the sizes of their files in bytes."""
+        prefix = root.path("")
+        with self._read() as connection:
+            query = "SELECT path, size FROM items WHERE kind = 'image' AND substr(path, 1, ?) = ?"
+            return dict(connection.execute(query, (len(prefix), prefix)).fetchall())
+
     def skipped(self) -> dict[str, tuple[int, int, str]]:
         """Return (mtime_ns, size, reason) of unusable files by path."""
         with self._read() as connection:
@@ -427,15 +449,36 @@ class Writer:
         self._generation = generation
         connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
 
-    def set_root(self, root: Path, seal: str) -> None:
-        """Set the folder that paths are relative to, and its seal, see `seesay.search.seal`."""
-        rows = [("root", str(root)), ("seal", seal)]
-        self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+    def put_root(self, root: Root) -> None:
+        """Add a folder, or say where the one of that name is now."""
+        self._connection.execute(
+            """INSERT INTO roots VALUES (?, ?, ?, '{}')
+            ON CONFLICT (name) DO UPDATE SET folder = excluded.folder, seal = excluded.seal""",
+            (root.name, str(root.folder), root.seal),
+        )
 
-    def set_not_read(self, counts: Mapping[str, int]) -> None:
-        """Set the number of files of each kind that is not read."""
-        row = ("not_read", json.dumps(counts))
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", row)
+    def name_root(self, name: str) -> None:
+        """Give the folder that the index is of alone a name, with which the paths of its images begin."""
+        self._connection.execute("UPDATE roots SET name = ? WHERE name = ''", (name,))
+        # In two steps: a new path may be the former one of another image, and no path begins with a slash.
+        for table, also in (("items", f", generation = {self._generation}"), ("skipped", "")):
+            new = f"UPDATE {table} SET path = '/' || ? || '/' || path{also} WHERE path IS NOT NULL"
+            self._connection.execute(new, (name,))
+            self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
+
+    def delete_root(self, root: Root) -> int:
+        """Delete a folder with all its items, and return how many these were."""
+        prefix = root.path("")
+        for table in ("skipped", "items"):  # the items last, to be counted
+            rows = f"DELETE FROM {table} WHERE substr(path, 1, ?) = ?"
+            deleted = self._connection.execute(rows, (len(prefix), prefix)).rowcount
+        self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
+        return deleted
+
+    def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
+        """Set the number of files of each kind in a folder that is not read."""
+        row = (json.dumps(counts), root.name)
+        self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
 
     def set_background(self, text: str) -> None:
         """Store what is known of the images as a gallery, see `seesay.search.background`."""

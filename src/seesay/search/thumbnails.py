@@ -125,7 +125,7 @@ def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
         title=escape(sentence),
         count=len(rows),
         all_=index.count("image"),
-        folder=escape(str(index.root() or index.folder)),
+        folder=escape(", ".join(str(root.folder) for root in index.roots()) or str(index.folder)),
         rows="\n".join(rows),
     )
     return html.page(sentence, files(__package__).joinpath("sheet.css").read_text(encoding="utf-8"), body)

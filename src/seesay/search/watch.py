@@ -1,9 +1,10 @@
-"""Changes of a folder while somebody watches it."""
+"""Changes of folders while somebody watches them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from watchfiles import Change, watch
@@ -16,31 +17,53 @@ _SETTLED_MS = 1500  # without changes for as long as that, so that a copy of man
 _LOOK_MS = 500  # between looks at whether to stop
 
 
-def changes(folder: Path, leave_out: Path, stop: threading.Event) -> Iterator[int]:
-    """Yield the number of changed paths whenever a folder has changed and settled, until told to stop.
+def changes(folders: Sequence[Path], leave_out: Path, stop: threading.Event) -> Iterator[int]:
+    """Yield the number of changed paths whenever folders have changed and settled, until told to stop.
 
-    The first number comes when the watch has begun, and may be 0: a caller that looks at the folder then
-    misses nothing. Changes that happen while the caller is at work are yielded afterwards. Changes on
-    network drives that other machines make are seen only if the environment variable
-    WATCHFILES_FORCE_POLLING is set.
+    The first number comes when the watch has begun, and may be 0: a caller that looks at the folders then
+    misses nothing. Changes that happen while the caller is at work are yielded afterwards. A folder that
+    goes or comes back, as that of a drive does, is a change. Changes on network drives that other machines
+    make are seen only if the environment variable WATCHFILES_FORCE_POLLING is set.
 
     Args:
-        folder: to watch, with all that it contains but hidden files.
-        leave_out: a folder in it that does not count.
+        folders: to watch, with all that they contain but hidden files.
+        leave_out: a folder in one of them that does not count.
         stop: set to end.
 
     Raises:
-        OSError: the folder does not exist, or the system watches no more files.
+        OSError: none of the folders is there, or the system watches no more files.
     """
-    root, without = folder.resolve(), leave_out.resolve()
+    while not stop.is_set():
+        there = _there(folders)
+        if not there:
+            raise FileNotFoundError(f"{', '.join(map(str, folders))}: not there.")
+        for count in _changes_of(list(there), leave_out.resolve(), stop):
+            if count is not None:
+                yield count
+            if _there(folders) != there:
+                break  # others are to be watched now
+
+
+def _there(folders: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+    """The folders that are there, with what tells whether something else was mounted at their places."""
+    found = {}
+    for folder in folders:
+        with suppress(OSError):
+            stat = folder.stat()
+            found[folder.resolve()] = (stat.st_dev, stat.st_ino)
+    return found
+
+
+def _changes_of(roots: Sequence[Path], without: Path, stop: threading.Event) -> Iterator[int | None]:
+    """Yield the number of changes when the watch has begun, then of each change; None twice a second."""
 
     def counts(_change: Change, name: str) -> bool:
         path = Path(name)
-        inside = path.relative_to(root).parts if path.is_relative_to(root) else ()
+        inside = next((path.relative_to(root).parts for root in roots if path.is_relative_to(root)), ())
         return not path.is_relative_to(without) and not any(part.startswith(".") for part in inside)
 
     found = watch(
-        root,
+        *roots,
         watch_filter=counts,
         stop_event=stop,
         raise_interrupt=False,
@@ -50,34 +73,37 @@ def changes(folder: Path, leave_out: Path, stop: threading.Event) -> Iterator[in
         yield_on_timeout=True,
     )
     yield len(next(found, ()))
-    yield from filter(None, map(len, found))
+    for each in found:
+        yield len(each) or None
 
 
 def follow(
     index: Index,
-    photos: Path,
     told: Callable[[UpdateReport | SeesayError], None],
     stop: threading.Event,
 ) -> None:
-    """Update an index now and whenever the folder of its images changes, until told to stop or Ctrl-C.
+    """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
 
     A file that has moved keeps its vector and its id. An update that fails, as one does while another process
     updates the index, is told, and the next change is waited for.
 
     Args:
         index: to update.
-        photos: the folder of its images.
-        told: is called with the report of each update that changed something, or with its error.
+        told: is called with the report of each update that changed something or after which other folders are
+            absent, or with its error.
         stop: set to end.
 
     Raises:
-        OSError: the folder does not exist, or the system watches no more files.
+        OSError: none of its folders is there, or the system watches no more files.
     """
-    for _ in changes(photos, index.folder, stop):
+    absent = [str(root.folder) for root in index.absent()]
+    for _ in changes([root.folder for root in index.roots()], index.folder, stop):
         try:
-            report = index.update_images(photos)
+            report = index.update_images()
         except SeesayError as error:
             told(error)
             continue
-        if report.added or report.changed or report.moved or report.deleted:
+        changed = report.added or report.changed or report.moved or report.deleted
+        if changed or report.absent != absent:
             told(report)
+        absent = report.absent

@@ -44,7 +44,7 @@ class ObjectAnswer(BaseModel):
 class ImageAnswer(_HitAnswer):
     """An image of the index and how well it matches."""
 
-    path: str = Field(description="relative to the indexed folder")
+    path: str = Field(description="relative to the indexed folder; with its name if there are several")
     width: int = Field(description="in pixels, upright")
     height: int
     objects: list[ObjectAnswer] = Field([], description="of an index with a detector, best first")
@@ -179,7 +179,7 @@ class DatedImage(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
     id: int
-    path: str = Field(description="relative to the indexed folder")
+    path: str = Field(description="relative to the indexed folder; with its name if there are several")
     width: int = Field(description="in pixels, upright")
     height: int
     time: str = Field(description="when it was taken, by the camera's clock; else when its file was changed")
@@ -203,7 +203,7 @@ class ImageFacts(BaseModel):
     """What is known of an image."""
 
     id: int
-    path: str = Field(description="relative to the indexed folder")
+    path: str = Field(description="relative to the indexed folder; with its name if there are several")
     width: int = Field(description="in pixels, upright")
     height: int
     bytes: int = Field(description="of the file")
@@ -247,6 +247,9 @@ class Status(BaseModel):
     images: int
     sentences: int
     not_read: list[str] = Field(description="how many files of which kinds were not read, and what to do")
+    absent: list[str] = Field(
+        description="names of folders that are not there now, as on a drive; their images are kept"
+    )
     faults: int = Field(description="number of files that could not be indexed")
     matcher: str
     generation: int = Field(description="grows with every change of the index")

@@ -74,13 +74,13 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
 
     Raises:
         SeesayError: no such run to re-rank with, a wrong prefix, or an index was made elsewhere, see
-            `Index.check_root`.
+            `Index.check_roots`.
     """
     options = options or Options()
     prefix = _checked_prefix(options.prefix)
     by_name = {name_of(served.folder): served} if isinstance(served, Index) else dict(served)
     for index in by_name.values():
-        index.check_root()
+        index.check_roots()
     if options.rerank_run is not None:
         check_reranks(options.rerank_run)
     rerank_run = options.rerank_run

@@ -1,4 +1,4 @@
-"""Updates of a served index, one at a time, started by a client or by changes of its folder."""
+"""Updates of a served index, one at a time, started by a client or by changes of its folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Updates:
     @property
     def possible(self) -> bool:
         """Whether the index has a folder that it is of."""
-        return self._index.root() is not None
+        return bool(self._index.roots())
 
     def start(self) -> bool:
         """Start an update; False if one is running."""
@@ -50,14 +50,14 @@ class Updates:
             return True
 
     def watch(self) -> None:
-        """Update the index now, and whenever its folder changes; until `stop`."""
+        """Update the index now, and whenever one of its folders changes; until `stop`."""
         self._watcher = threading.Thread(target=self._watch, name="seesay-watch", daemon=True)
         self._watcher.start()
 
     def _watch(self) -> None:
         while not self._stopped.is_set():
             try:
-                for _ in changes(self._root(), self._index.folder, self._stopped):
+                for _ in changes(self._folders(), self._index.folder, self._stopped):
                     if not self._update_after_others():
                         break  # said by the update
             except Exception as error:  # such as of a drive that is not there now; nothing else ends a watch
@@ -73,11 +73,11 @@ class Updates:
         self.join()
         return self.state().error is None
 
-    def _root(self) -> Path:
-        root = self._index.root()
-        if root is None:
+    def _folders(self) -> list[Path]:
+        folders = [root.folder for root in self._index.roots()]
+        if not folders:
             raise SeesayError(NO_FOLDER)
-        return root
+        return folders
 
     def state(self) -> UpdateState:
         """Return how far the update is, or how the last one ended."""
@@ -100,7 +100,7 @@ class Updates:
     def run(self) -> None:
         """Update the index now, in this thread."""
         try:
-            report = self._index.update_images(self._root(), self._progress)
+            report = self._index.update_images((), self._progress)
             self._index.prepare_thumbnails(self._progress)
             self._end(report)
         except _StoppedError:

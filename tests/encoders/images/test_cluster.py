@@ -33,7 +33,7 @@ def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     message = "colours is not a run of image encoders alone"
     with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
-        encode_on_cluster(index, tmp_path, "auto")
+        encode_on_cluster(index, [tmp_path], "auto")
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_an_index_made_on_a_cluster_is_that_of_one_process(
         monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / f"cache-{name}"))
         with Index.create(tmp_path / name) as index:
             if name == "together":
-                encode_on_cluster(index, tmp_path / "scenes", "auto")
+                encode_on_cluster(index, [tmp_path / "scenes"], "auto")
                 assert len(list((tmp_path / "cache-together" / "features").iterdir())) == len(
                     index.run.encoders
                 )

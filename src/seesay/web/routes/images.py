@@ -185,15 +185,18 @@ def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
     Raises:
         HTTPException: 404, there is none; 422, they are too large together.
     """
-    found = [file for item in map(served.index.item, ids) if item and (file := served.index.file_of(item))]
-    images = [file for file in found if file_format(file) is not None]
-    root = served.index.root()
-    if root is None or not images:
+    images = {
+        name: file
+        for item in map(served.index.item, ids)
+        if item and (file := served.index.file_of(item)) and file_format(file) is not None
+        if (name := served.index.path_of(file))
+    }
+    if not images:
         raise HTTPException(404, "None of these images is there; update the index.")
-    if sum(file.stat().st_size for file in images) > _MAX_ARCHIVED_BYTES:
+    if sum(file.stat().st_size for file in images.values()) > _MAX_ARCHIVED_BYTES:
         size = f"{_MAX_ARCHIVED_BYTES / 2**30:g} GB"
         raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")
-    return {file.relative_to(root.resolve()).as_posix(): file for file in images}
+    return images
 
 
 def _media_type(file: Path) -> str | None:

@@ -58,6 +58,7 @@ def _status(service: Service, served: Served) -> Status:
         images=index.count("image"),
         sentences=index.count("sentence"),
         not_read=unread_lines(index.store.not_read()),
+        absent=[root.title for root in index.absent()],
         faults=len(index.store.skipped()),
         matcher=index.run_name,
         generation=index.store.generation(),

@@ -54,8 +54,9 @@ export class Panel {
   }
 
   async describe() {
-    const { images, sentences, not_read: notRead } = this.status;
-    const facts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null, ...notRead];
+    const { images, sentences, not_read: notRead, absent } = this.status;
+    const counts = [t("images", { count: images }), sentences ? t("sentences", { count: sentences }) : null];
+    const facts = [...counts, ...notRead, ...absent.map((name) => t("absent", { name }))];
     this.counts.textContent = facts.filter(Boolean).join(" · ");
     this.start.hidden = !this.status.updating;
     const [faults] = await Promise.all([api.faults(), this.follow()]);

@@ -59,6 +59,7 @@ export default {
   tooManyToZip: "Höchstens {count} Bilder kommen in ein Zip.",
   images: { one: "1 Bild", other: "{count} Bilder" },
   sentences: { one: "1 Satz", other: "{count} Sätze" },
+  absent: "„{name}“ ist gerade nicht da; die Fotos bleiben verzeichnet",
   faults: { one: "1 Datei war nicht lesbar", other: "{count} Dateien waren nicht lesbar" },
   updated: "Aktuell: {added} neu, {deleted} verschwunden.",
   updating: "{done} von {total} neuen Fotos",

@@ -59,6 +59,7 @@ export default {
   tooManyToZip: "At most {count} images are put into a zip.",
   images: { one: "1 image", other: "{count} images" },
   sentences: { one: "1 sentence", other: "{count} sentences" },
+  absent: "“{name}” is not there now; its photos are kept",
   faults: { one: "1 file could not be read", other: "{count} files could not be read" },
   updated: "Up to date: {added} new, {deleted} gone.",
   updating: "{done} of {total} new photos",

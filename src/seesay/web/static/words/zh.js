@@ -59,6 +59,7 @@ export default {
   tooManyToZip: "压缩包最多 {count} 张图片。",
   images: { other: "{count} 张图片" },
   sentences: { other: "{count} 个句子" },
+  absent: "“{name}”目前不可用；其中的照片仍保留在索引中",
   faults: { other: "{count} 个文件无法读取" },
   updated: "已更新：新增 {added}，移除 {deleted}。",
   updating: "新照片 {done} / {total}",

@@ -1,0 +1,151 @@
+"""What an update finds in the folders of an index, before anything is embedded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_lines
+from seesay.errors import SeesayError
+from seesay.search.roots import Root, holding, named
+from seesay.search.seal import seal
+from seesay.search.store import Store, Writer
+from seesay.search.walk import Walk, walk
+
+
+@dataclass
+class Look:
+    """What is in the folders that an update is about.
+
+    Attributes:
+        roots: the folders that are there, with their names in the index.
+        there: what was found in them; paths as the index will have them.
+        not_read: counts of files of other kinds, by the names of the folders.
+        absent: folders of images of the index that are not there, or empty, as a drive that is not mounted.
+        alone: the name that the index's only folder gets because others join it; empty if it keeps its own.
+    """
+
+    roots: list[Root] = field(default_factory=list)
+    there: Walk = field(default_factory=Walk)
+    not_read: dict[str, Counter[str]] = field(default_factory=dict)
+    absent: list[Path] = field(default_factory=list)
+    alone: str = ""
+
+    def path_now(self, former: str) -> str:
+        """Return what a path of the index will be once the folders have their names."""
+        return f"{self.alone}/{former}" if self.alone else former
+
+    def file(self, path: str) -> Path:
+        """Return the file of a path in these folders."""
+        root = holding(self.roots, path)
+        if root is None:
+            raise FileNotFoundError(path)
+        return root.file(path)
+
+    def is_gone(self, path: str) -> bool:
+        """Return True if a path of the index is in these folders and its file does not exist."""
+        return (
+            holding(self.roots, path) is not None
+            and path not in self.there.files
+            and self.there.is_gone(path)
+        )
+
+    def keep(self, writer: Writer) -> None:
+        """Write the folders and their names."""
+        if self.alone:
+            writer.name_root(self.alone)
+        for root in self.roots:
+            writer.put_root(root)
+
+
+def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
+    """Find the images of folders that an index is of, or that are added to it.
+
+    Args:
+        store: of the index.
+        former: the folders that it is of.
+        folders: to look at.
+
+    Raises:
+        SeesayError: one is no folder, is new and holds no image, or lies in another one; or none of them is
+            there.
+    """
+    found, absent = dict[Path, Walk](), dict[Path, str]()
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        there = walk(folder, leave_out=store.path.parent.resolve()) if folder.is_dir() else None
+        known = _known(former, folder)
+        if there is not None and (there.files or (known is not None and not store.paths(known))):
+            found[folder] = there
+        elif known is not None:
+            absent[folder] = _problem(folder, there)
+        else:
+            raise SeesayError(_problem(folder, there))
+    if not any(there.files for there in found.values()):
+        raise SeesayError(next(iter(absent.values()), f"{store.path.parent}: no images in its folders."))
+    return _named(store, former, found, list(absent))
+
+
+def _problem(folder: Path, there: Walk | None) -> str:
+    if there is None:
+        return f"{folder}: not a folder; name the folder that holds the images."
+    suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
+    others = "".join(f" {line}." for line in unread_lines(there.not_read))
+    return f"{folder}: no images ({suffixes}) in it; the index is unchanged.{others}"
+
+
+def _named(store: Store, former: Sequence[Root], found: dict[Path, Walk], absent: list[Path]) -> Look:
+    """Give every folder its name in the index."""
+    roots = list[Root | None]()
+    for folder, there in found.items():
+        free = [root for root in former if root not in roots]
+        roots.append(_known(free, folder) or _moved(store, free, there))
+    new = [folder for folder, root in zip(found, roots, strict=True) if root is None]
+    _check_apart(found, former, roots)
+    alone = named([former[0].folder])[0] if new and former and not former[0].name else ""
+    taken = [root.name or alone for root in former]
+    names = iter(named(new, taken) if former or len(new) > 1 else [""])
+    result = Look(absent=absent, alone=alone)
+    for (folder, there), root in zip(found.items(), roots, strict=True):
+        name = next(names) if root is None else root.name or alone
+        result.roots.append(Root(name, folder, seal(store.meta["identity"], folder)))
+        result.there.add(there, f"{name}/" if name else "")
+        result.not_read[name] = there.not_read
+    return result
+
+
+def _known(former: Sequence[Root], folder: Path) -> Root | None:
+    """The root that a folder is."""
+
+    def is_it(root: Root) -> bool:
+        return root.folder == folder or (
+            root.folder.is_dir() and folder.is_dir() and root.folder.samefile(folder)
+        )
+
+    return next(filter(is_it, former), None)
+
+
+def _moved(store: Store, former: Sequence[Root], there: Walk) -> Root | None:
+    """The root that is not where it was, and of whose images most are in a folder, at their places."""
+    for root in former:
+        if not root.folder.is_dir():
+            sizes = store.paths(root)
+            start = len(root.path(""))
+            same = sum(
+                (file := there.files.get(path[start:])) is not None and file.size == size
+                for path, size in sizes.items()
+            )
+            if 2 * same > len(sizes):
+                return root
+    return None
+
+
+def _check_apart(found: Iterable[Path], former: Sequence[Root], roots: Sequence[Root | None]) -> None:
+    """Check that no folder lies in another, whose images would be in the index twice."""
+    names = {root.name for root in roots if root is not None}
+    folders = [*found, *(root.folder for root in former if root.name not in names)]
+    for inner in folders:
+        for outer in folders:
+            if inner != outer and inner.is_relative_to(outer):
+                raise SeesayError(f"{inner}: lies in {outer}, with whose images it is indexed; leave it out.")

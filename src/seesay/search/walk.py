@@ -1,0 +1,121 @@
+"""The image files of a folder."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
+
+MAX_FILE_BYTES = 256 * 2**20
+"""Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
+
+_LATEST = 2**63 - 1
+"""Nanoseconds that SQLite can hold: a file dated after the year 2262 counts as of that year."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """An image file; `path` is relative to the folder, with `/`."""
+
+    path: str
+    mtime_ns: int
+    size: int
+
+
+@dataclass
+class Walk:
+    """Files by path, (path, reason) of skipped ones, paths that could not be read, counts of other kinds."""
+
+    files: dict[str, FoundFile] = field(default_factory=dict)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    not_read: Counter[str] = field(default_factory=Counter)
+
+    def is_gone(self, path: str) -> bool:
+        """Return True if a path that was not found does not exist, rather than could not be read."""
+        return not any(place in (".", path) or path.startswith(f"{place}/") for place in self.unread)
+
+    def add(self, other: Walk, prefix: str) -> None:
+        """Add what was found in another folder, under paths that begin with a prefix such as "italy/"."""
+        for path, file in other.files.items():
+            self.files[prefix + path] = replace(file, path=prefix + path) if prefix else file
+        self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
+        here = prefix.rstrip("/") or "."
+        self.unread += [here if place == "." else prefix + place for place in other.unread]
+        self.not_read.update(other.not_read)
+
+
+def walk(root: Path, leave_out: Path) -> Walk:
+    """Find all image files under `root` (a resolved path), except in the folder `leave_out`.
+
+    Hidden files and folders are ignored. Links are followed to files inside `root` only: a linked folder
+    inside is found at its own place, so that no loop can arise.
+    """
+    result = Walk()
+
+    def unread(error: OSError) -> None:
+        folder = _relative(root, Path(error.filename or root))
+        result.unread.append(folder)
+        result.skipped.append((folder, error.strerror or str(error)))
+
+    for folder, names, files in os.walk(root, onerror=unread):
+        here = Path(folder)
+        # `os.path.islink` is False where the system refuses to say; the walk then lists the folder as unread.
+        links = [name for name in names if os.path.islink(here / name) and not name.startswith(".")]  # noqa: PTH114
+        for name in links:
+            _look_at_link(here / name, root, result)
+        names[:] = sorted(
+            name
+            for name in names
+            if not name.startswith(".") and name not in links and here / name != leave_out
+        )
+        for name in sorted(files):
+            if name.startswith("."):
+                continue
+            if Path(name).suffix.lower() in IMAGE_SUFFIXES:
+                _look_at(here / name, root, result)
+            elif kind := unread_kind(name):
+                result.not_read[kind] += 1
+    return result
+
+
+def _relative(root: Path, path: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def _look_at_link(folder: Path, root: Path, result: Walk) -> None:
+    try:
+        inside = folder.resolve().is_relative_to(root)
+    except (OSError, RuntimeError) as error:  # RuntimeError for a loop, up to Python 3.12
+        result.skipped.append((_relative(root, folder), getattr(error, "strerror", None) or str(error)))
+    else:
+        if not inside:
+            result.skipped.append((_relative(root, folder), "a link out of the folder"))
+
+
+def _look_at(file: Path, root: Path, result: Walk) -> None:
+    path = _relative(root, file)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        printable = path.encode("utf-8", "backslashreplace").decode()
+        result.skipped.append((printable, "its name is not valid UTF-8; rename it"))
+        return
+    try:
+        stat = file.stat()
+        if file.is_symlink() and not file.resolve(strict=True).is_relative_to(root):
+            result.skipped.append((path, "a link out of the folder"))
+        elif not file.is_file():
+            result.skipped.append((path, "not a regular file"))
+        elif stat.st_size > MAX_FILE_BYTES:
+            result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
+        else:
+            result.files[path] = FoundFile(path, min(stat.st_mtime_ns, _LATEST), stat.st_size)
+    except FileNotFoundError:
+        result.skipped.append((path, "a link to nothing"))
+    except OSError as error:
+        result.unread.append(path)
+        result.skipped.append((path, error.strerror or str(error)))

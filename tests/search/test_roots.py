@@ -1,0 +1,220 @@
+"""An index of several folders, which come and go."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.search import Index
+from seesay.search.duplicates import near_duplicates
+from seesay.search.thumbnails import sheet
+from seesay.search.watch import follow
+from tests.search.colours import Colours, gallery, opened
+from tests.search.test_watch import waited
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    return gallery(tmp_path / "photos", "red.png", "trip/blue.png")
+
+
+@pytest.fixture
+def scans(tmp_path: Path) -> Path:
+    return gallery(tmp_path / "scans", "red.png", "green.png")
+
+
+@pytest.fixture
+def index(tmp_path: Path, photos: Path, scans: Path):
+    with Index.create(tmp_path / "index", Colours()) as made:
+        made.update_images([photos, scans])
+        yield made
+
+
+def paths(index: Index) -> list[str]:
+    return sorted(hit.path or "" for hit in index.search("red", k=100))
+
+
+ALL = ["photos/red.png", "photos/trip/blue.png", "scans/green.png", "scans/red.png"]
+
+
+def test_paths_begin_with_the_name_of_their_folder(index: Index, photos: Path, scans: Path) -> None:
+    assert paths(index) == ALL
+    assert index.file_at("scans/red.png") == scans / "red.png"
+    assert index.file_at("photos/trip/blue.png") == photos / "trip" / "blue.png"
+    assert index.file_at("photos/green.png") is None
+    assert index.file_at("red.png") is None
+    assert index.path_of(scans / "red.png") == "scans/red.png"
+    assert index.path_of(photos.parent / "red.png") is None
+    told = index.search("green", k=1).to_dict(index.roots())
+    assert told["results"][0]["path"] == str(scans / "green.png")
+    assert index.prepare_thumbnails() == 3  # two images have one content
+    assert f"{photos}, {scans}" in sheet(index, "red", index.search("red"))
+
+
+def test_a_filter_by_folder_takes_the_name_of_a_folder(index: Index) -> None:
+    found = {
+        where: {hit.path for hit in index.search("red", where=where)}
+        for where in ("folder:scans", "folder:trip")
+    }
+    assert found == {
+        "folder:scans": {"scans/green.png", "scans/red.png"},
+        "folder:trip": {"photos/trip/blue.png"},
+    }
+
+
+def test_a_folder_that_joins_later_gives_the_first_its_name(
+    tmp_path: Path, photos: Path, scans: Path
+) -> None:
+    matcher = Colours()
+    gallery(photos, "photos/red-blue.png")  # its new path is photos/photos/red-blue.png
+    with Index.create(tmp_path / "index", matcher) as index:
+        (photos / "broken.png").write_bytes(b"no image")
+        index.update_images(photos)
+        before = {hit.path: hit.id for hit in index.search("red")}
+        assert set(before) == {"red.png", "trip/blue.png", "photos/red-blue.png"}
+        report = index.update_images(scans)
+        assert (report.added, report.deleted) == (2, 0)
+        after = {hit.path: hit.id for hit in index.search("red")}
+        assert all(after[f"photos/{path}"] == id_ for path, id_ in before.items())
+        assert sorted(matcher.embedded).count("red.png") == 1
+        report = index.update_images()
+        assert (report.added, report.changed, report.unchanged) == (0, 0, 5)
+        assert report.skipped[0][0] == "photos/broken.png"
+
+
+def test_only_the_folders_that_are_named_are_looked_at(index: Index, photos: Path, scans: Path) -> None:
+    (photos / "red.png").unlink()
+    gallery(scans, "blue.png")
+    report = index.update_images(scans)
+    assert (report.added, report.deleted, report.unchanged) == (1, 0, 2)
+    assert "photos/red.png" in paths(index)
+    assert index.update_images().deleted == 1
+
+
+def test_a_file_that_moves_to_the_other_folder_keeps_its_id(index: Index, photos: Path, scans: Path) -> None:
+    (blue,) = index.search("blue", k=1)
+    (photos / "trip" / "blue.png").rename(scans / "blue.png")
+    assert index.update_images().moved == 1
+    assert [(hit.id, hit.path) for hit in index.search("blue", k=1)] == [(blue.id, "scans/blue.png")]
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_images_of_a_drive_that_is_not_mounted_are_kept(index: Index, scans: Path, empty: bool) -> None:
+    scans.rename(scans.parent / "away")
+    if empty:  # as the place of a drive is
+        scans.mkdir()
+    else:
+        assert [root.folder for root in index.absent()] == [scans]
+    report = index.update_images()
+    assert (report.deleted, report.absent) == (0, [str(scans)])
+    assert paths(index) == ALL
+    assert index.file_at("scans/red.png") is None
+    with pytest.raises(SeesayError, match=f"{scans}: .*"):
+        index.update_images(scans)
+    if empty:
+        scans.rmdir()
+    (scans.parent / "away").rename(scans)
+    report = index.update_images()
+    assert (report.unchanged, report.absent) == (4, [])
+
+
+def test_a_folder_that_was_moved_is_known_by_its_files(index: Index, scans: Path, tmp_path: Path) -> None:
+    scans.rename(tmp_path / "elsewhere")
+    others = gallery(tmp_path / "others", "white.png", "red.png", "black.png")
+    assert index.update_images(others).absent == []
+    assert index.update_images(tmp_path / "elsewhere").unchanged == 2
+    assert {root.name: root.folder for root in index.roots()} == {
+        "photos": tmp_path / "photos",
+        "scans": tmp_path / "elsewhere",
+        "others": others,
+    }
+
+
+def test_folders_of_one_name(index: Index, tmp_path: Path) -> None:
+    index.update_images(gallery(tmp_path / "more" / "Photos", "white.png"))
+    assert index.search("white", k=1)[0].path == "Photos-2/white.png"
+
+
+def test_a_folder_taken_out(index: Index, photos: Path, scans: Path) -> None:
+    index.prepare_thumbnails()
+    scans.rename(scans.parent / "away")
+    assert index.remove_images(scans) == 2
+    assert paths(index) == ALL[:2]
+    assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 2
+    with pytest.raises(SeesayError, match=rf"there is {photos}"):
+        index.remove_images(scans)
+    assert index.remove_images("photos") == 2
+    assert index.roots() == []
+    with pytest.raises(SeesayError, match="of no folder yet"):
+        index.update_images()
+    index.update_images(photos)
+    assert paths(index) == ["red.png", "trip/blue.png"]
+
+
+def test_a_folder_in_another_one_is_refused(index: Index, photos: Path, tmp_path: Path) -> None:
+    for inner in (photos / "trip", tmp_path):
+        with pytest.raises(SeesayError, match=rf"{photos}.*: lies in .*leave it out"):
+            index.update_images(inner)
+    with pytest.raises(SeesayError, match=r"empty: no images"):
+        index.update_images([photos, gallery(tmp_path / "empty")])
+    assert index.update_images([photos, photos / "trip" / ".."]).unchanged == 2
+
+
+def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
+    index: Index, photos: Path, scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.check_roots()
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+    with pytest.raises(SeesayError, match=rf"--root photos={photos} --root scans={scans}"):
+        index.check_roots()
+    copied = shutil.copytree(scans, tmp_path / "copied")
+    with pytest.raises(SeesayError, match=r"by photos=FOLDER and scans=FOLDER"):
+        Index.open(index.folder, Colours(), root=copied)
+    with (
+        Index.open(index.folder, Colours(), root={"scans": copied}) as half,
+        pytest.raises(SeesayError, match=rf"images in {photos}\. .*--root photos={photos},"),
+    ):
+        half.check_roots()
+    with Index.open(index.folder, Colours(), root={"scans": copied, "photos": photos}) as confirmed:
+        confirmed.check_roots()
+        assert confirmed.file_at("scans/red.png") == copied / "red.png"
+        assert confirmed.update_images().unchanged == 4
+    opened(index.folder).check_roots()
+
+
+@pytest.mark.slow
+def test_all_folders_are_watched_and_one_that_comes_back(index: Index, photos: Path, scans: Path) -> None:
+    told, stop = [], threading.Event()
+    thread = threading.Thread(target=follow, args=(index, told.append, stop))
+    thread.start()
+    try:
+        gallery(photos, "black.png")
+        waited(lambda: len(told) == 1)
+        gallery(scans, "white.png")
+        waited(lambda: len(told) == 2)
+        scans.rename(scans.parent / "away")
+        waited(lambda: len(told) == 3)
+        gallery(scans.parent / "away", "blue.png").rename(scans)
+        waited(lambda: len(told) == 4)
+    finally:
+        stop.set()
+        thread.join()
+    assert [(each.added, each.deleted, each.absent) for each in told] == [
+        (1, 0, []),
+        (1, 0, []),
+        (0, 0, [str(scans)]),
+        (1, 0, []),
+    ]
+
+
+def test_copies_in_two_folders_are_duplicates(index: Index) -> None:
+    changes = index.store.changes("image")
+    (group,) = near_duplicates(changes.ids, changes.vectors, 0.99)
+    assert sorted(item.path or "" for item in index.store.items(group).values()) == [
+        "photos/red.png",
+        "scans/red.png",
+    ]
