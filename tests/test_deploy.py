@@ -63,6 +63,17 @@ def test_the_build_gets_what_it_copies_and_no_secret() -> None:
     assert {file for files in copied for file in files} == set(kept)
 
 
+def test_the_server_believes_the_proxy_alone() -> None:
+    composed = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    (network,) = composed["networks"]["inside"]["ipam"]["config"]
+    assert f"--proxy={network['subnet']}" in composed["services"]["seesay"]["command"]
+    assert composed["networks"]["inside"]["internal"] is True
+    assert [name for name, each in composed["services"].items() if "inside" in each.get("networks", ())] == [
+        "seesay",
+        "proxy",
+    ]
+
+
 def test_services_have_no_rights() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
     for name in ("index", "seesay"):

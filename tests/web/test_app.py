@@ -308,12 +308,13 @@ def test_a_range_outside_of_the_file_is_answered_like_every_failure(client: Test
 def test_every_route_documents_its_failures(client: TestClient) -> None:
     for path, operations in client.get("/openapi.json").json()["paths"].items():
         for operation in operations.values():
-            assert {"400", "503"} <= set(operation["responses"]), path
+            assert {"400", "403", "429", "500", "503"} <= set(operation["responses"]), path
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
                     assert list(answer["content"]) == ["application/problem+json"], (path, status)
     answers = client.get("/openapi.json").json()["paths"]["/api/v1/images/{id}/original"]["get"]
-    assert set(answers["responses"]) == {"200", "400", "401", "404", "416", "422", "503"}
+    statuses = {"200", "400", "401", "403", "404", "416", "422", "429", "500", "503"}
+    assert set(answers["responses"]) == statuses
     assert list(answers["responses"]["404"]["content"]) == ["application/problem+json"]
 
 
@@ -330,8 +331,8 @@ def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> Non
 
     app = create_app(Index.open(index_path, Slow()), Options(limits=Limits(seconds=0.05)))
     with TestClient(app, base_url="http://localhost") as client:
-        for _ in range(3 * (os.cpu_count() or 1)):
-            assert client.get("/api/v1/search?q=red").status_code == 503
+        for i in range(3 * (os.cpu_count() or 1)):
+            assert client.get(f"/api/v1/search?q=red+{i}").status_code == 503
     assert 0 < Slow.most <= (os.cpu_count() or 1)
 
 

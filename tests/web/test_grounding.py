@@ -119,13 +119,14 @@ def test_large_uploads_are_refused(folder: Path, grounding_run: Path) -> None:
 
 
 @pytest.mark.parametrize(("run", "words"), [("nowhere", "no run there"), ("seesay-small", "whole images")])
-def test_without_a_run_that_grounds(folder: Path, run: str, words: str) -> None:
+def test_without_a_run_that_grounds(folder: Path, run: str, words: str, capsys) -> None:
     with TestClient(
         create_app(opened(folder / "index"), Options(ground_run=run)), base_url="http://localhost"
     ) as c:
         response = c.get("/api/v1/images/1/ground?q=red")
         assert response.status_code == 503
-        assert words in response.json()["detail"]
+        assert "the log of the server says why" in response.json()["detail"]
+        assert words in capsys.readouterr().err
         assert c.get("/api/v1/status").json()["grounding"] is False
         assert c.get("/api/v1/search?q=red").status_code == 200
 
@@ -135,4 +136,4 @@ def test_the_documentation_names_the_routes(client: TestClient) -> None:
     assert {"/api/v1/ground", "/api/v1/images/{id}/ground"} <= set(paths)
     assert all(path in client.get("/docs").text for path in paths)
     answers = paths["/api/v1/ground"]["post"]["responses"]
-    assert set(answers) == {"200", "400", "401", "413", "422", "503"}
+    assert set(answers) == {"200", "400", "401", "403", "413", "422", "429", "500", "503"}

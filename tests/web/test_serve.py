@@ -1,7 +1,8 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 import uvicorn
+from PIL import Image
 
 from seesay.errors import SeesayError
+from seesay.search import Index
 from seesay.web.app import Options, serve
 from seesay.web.limits import Limits
-from tests.search.colours import opened
+from tests.search.colours import Colours, opened
 
 
 def test_a_taken_port_says_what_to_do(index_path: Path) -> None:
@@ -36,7 +39,9 @@ def test_a_run_that_cannot_ground_is_an_error_at_once(index_path: Path, run: str
 
 
 @contextmanager
-def serving(index_path: Path, monkeypatch: pytest.MonkeyPatch, **limits: float) -> Iterator[int]:
+def serving(
+    index_path: Path, monkeypatch: pytest.MonkeyPatch, proxies: Sequence[str] = (), **limits: float
+) -> Iterator[int]:
     """A server in a thread; yields its port."""
     servers: list[uvicorn.Server] = []
     monkeypatch.setattr(uvicorn, "Server", lambda config: servers.append(Server(config)) or servers[-1])
@@ -47,13 +52,15 @@ def serving(index_path: Path, monkeypatch: pytest.MonkeyPatch, **limits: float) 
         address.append(url)
         announced.set()
 
-    options = {"port": 0, "ready": ready, "options": Options(limits=Limits(**limits))}
+    options = {"port": 0, "ready": ready, "options": Options(proxies=proxies, limits=Limits(**limits))}
     thread = threading.Thread(target=serve, args=(opened(index_path),), kwargs=options)
     thread.start()
     assert announced.wait(20)
-    yield int(address[0].rpartition(":")[2])
-    servers[0].should_exit = True
-    thread.join(20)
+    try:
+        yield int(address[0].rpartition(":")[2])
+    finally:
+        servers[0].should_exit = True
+        thread.join(20)
 
 
 def test_it_announces_its_address_and_answers_there(index_path: Path, monkeypatch) -> None:
@@ -116,6 +123,83 @@ def test_a_large_upload_is_cut_after_its_answer(index_path: Path, monkeypatch) -
                 assert client.recv(10_000).startswith(b"HTTP/1.1 413")
         assert sent < 50_000_000  # a megabyte, and what sockets buffer
         assert httpx.get(f"http://127.0.0.1:{port}/api/v1/status").status_code == 200
+
+
+@pytest.fixture
+def large_path(index_path: Path, photos: Path) -> Path:
+    """An index with an image of 24 MB, far more than sockets buffer."""
+    Image.new("RGB", (4000, 2000)).save(photos / "large.bmp")
+    with opened(index_path) as index:
+        index.update_images(photos)
+    return index_path
+
+
+def ask_for_the_large_one(port: int) -> socket.socket:
+    (large,) = httpx.get(f"http://127.0.0.1:{port}/api/v1/images?where=width:4000").json()["results"]
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", port))
+    client.sendall(b"GET /api/v1/images/%d/original HTTP/1.1\r\nHost: localhost\r\n\r\n" % large["id"])
+    return client
+
+
+def test_a_client_that_takes_nothing_of_an_answer_is_left(large_path: Path, monkeypatch) -> None:
+    with (
+        serving(large_path, monkeypatch, untaken_seconds=0.5) as port,
+        closing(ask_for_the_large_one(port)) as client,
+    ):
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+        time.sleep(1.5)
+        taken = 0
+        with suppress(ConnectionResetError):
+            while part := client.recv(1 << 20):
+                taken += len(part)
+        assert taken < 24_000_000
+
+
+def test_a_slow_client_gets_all_of_its_answer(large_path: Path, monkeypatch) -> None:
+    """Also when the server has written all of it long ago."""
+    with (
+        serving(large_path, monkeypatch, untaken_seconds=1.0, header_seconds=0.1) as port,
+        closing(ask_for_the_large_one(port)) as client,
+    ):
+        taken = pause = 0
+        while taken < 24_000_000:
+            taken += len(part := client.recv(1 << 16))
+            assert part
+            if taken > pause:
+                pause += 2_400_000
+                time.sleep(0.15)
+
+
+def test_clients_behind_a_proxy_are_told_apart(index_path: Path, monkeypatch) -> None:
+    def status(port: int, client: str) -> int:
+        headers = {"X-Forwarded-For": client}
+        return httpx.get(f"http://127.0.0.1:{port}/api/v1/search?q=red", headers=headers).status_code
+
+    class Slow(Colours):
+        def embed_sentences(self, sentences, query=False):
+            time.sleep(0.5)
+            return super().embed_sentences(sentences)
+
+    monkeypatch.setattr("tests.web.test_serve.opened", lambda path: Index.open(path, Slow()))
+    limits = {"connections_an_address": 2}
+    with ThreadPoolExecutor(8) as threads:
+        with serving(index_path, monkeypatch, ["127.0.0.0/8"], **limits) as port:
+            clients = ["10.0.0.1"] * 3 + ["10.0.0.2"] * 2
+            found = list(threads.map(lambda client: status(port, client), clients))
+            assert sorted(found[:3]) == [200, 200, 429]
+            assert found[3:] == [200, 200]
+        with serving(index_path, monkeypatch, **limits) as port:  # believes nobody
+            asked = [threads.submit(status, port, f"10.0.0.{i}") for i in range(5)]
+            assert sum(one.exception() is not None for one in asked) > 0
+
+
+@pytest.mark.parametrize("proxy", ["localhost", "10.0.0.0/99", "10.0.0.1/8"])
+def test_a_proxy_that_is_no_address(index_path: Path, proxy: str) -> None:
+    with pytest.raises(SeesayError, match="no address or network"):
+        serve(opened(index_path), port=0, options=Options(proxies=[proxy]))
 
 
 def test_head_on_a_connection_that_stays_open(index_path: Path, monkeypatch) -> None:

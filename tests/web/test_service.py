@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2 as httpx
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
@@ -50,6 +51,76 @@ def test_head_is_get_without_the_body(client: TestClient) -> None:
             assert head.headers["content-length"] == got.headers["content-length"]
         assert head.headers["content-type"] == got.headers["content-type"]
     assert client.head("/api/v1/images/999").status_code == 404
+
+
+def test_head_of_an_archive_reads_no_file(client: TestClient, monkeypatch) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(
+        "seesay.web.routes.images.zipped", lambda files: (read.append(each) for each in files)
+    )
+    head = client.head("/api/v1/images/archive?id=1&id=2")
+    assert (head.status_code, head.headers["content-type"]) == (200, "application/zip")
+    assert read == []
+
+
+def test_nobody_learns_where_things_lie_on_the_server(index_path: Path, tmp_path: Path, capsys) -> None:
+    class Elsewhere(Colours):
+        name = f"{tmp_path}/runs/mine with detector {tmp_path}/yolox.onnx"
+
+    with Index.create(tmp_path / "other", Elsewhere()) as other:
+        other.update_images(gallery(tmp_path / "others", "white.png"))
+    app = create_app(Index.open(tmp_path / "other", Elsewhere()), Options(ground_run="none"))
+    with TestClient(app, base_url="http://localhost") as client:
+        assert client.get("/api/v1/status").json()["matcher"] == "mine with detector yolox.onnx"
+        app.state.service.find(None).index.close()
+        failed = client.get("/api/v1/search?q=red")
+    assert (failed.status_code, str(tmp_path) in failed.text) == (503, False)
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_pages_go_on_though_batches_differ_in_the_last_bit(index_path: Path, photos: Path) -> None:
+    """Each sentence comes back a little different, as the rows of another batch would."""
+
+    class Rounding(Colours):
+        calls = 0
+
+        def embed_sentences(self, sentences: Sequence[str], query: bool = False):
+            Rounding.calls += 1
+            return super().embed_sentences(sentences) * np.float32(1 + 1e-6 * Rounding.calls)
+
+    for i in range(4):  # of equal scores
+        (photos / f"red {i}.png").write_bytes(picture("red", size=(30 + i, 20)))
+    with TestClient(create_app(Index.open(index_path, Rounding())), base_url="http://localhost") as client:
+        client.app.state.service.find(None).index.update_images(photos)
+        answer, found = {"next": ""}, []
+        while answer["next"] is not None:
+            cursor = {"cursor": answer["next"]} if answer["next"] else {}
+            answer = client.get("/api/v1/search", params={"q": "red", "limit": 2, **cursor}).json()
+            found += [image["id"] for image in answer["results"]]
+    assert len(found) == len(set(found)) == 9
+
+
+def test_updates_of_several_indexes_end_together(index_path: Path, photos: Path, tmp_path: Path) -> None:
+    going = threading.Barrier(3)
+
+    class Slow(Colours):
+        def embed_image_files(self, images, names, query=False):
+            going.wait(10)
+            time.sleep(1.0)
+            return super().embed_image_files(images, names, query)
+
+    indexes = {}
+    for name in ("one", "two"):
+        with Index.create(tmp_path / name, Colours()) as index:
+            index.update_images(gallery(tmp_path / f"{name} photos", "red.png"))
+        gallery(tmp_path / f"{name} photos", "white.png", "black.png")
+        indexes[name] = Index.open(tmp_path / name, Slow())
+    with TestClient(create_app(indexes, Options(ground_run="none")), base_url="http://localhost") as client:
+        for name in indexes:
+            assert client.post(f"/api/v1/update?index={name}").status_code == 202
+        going.wait(10)
+        started = time.monotonic()
+    assert time.monotonic() - started < 1.8  # and not a second for each
 
 
 def test_several_indexes(index_path: Path, tmp_path: Path) -> None:

@@ -302,6 +302,13 @@ def serve(
         str,
         typer.Option(help="Put before all addresses, for a proxy that also serves others: /photos."),
     ] = "",
+    proxy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="A reverse proxy, or a network of them: who it says the client is, is believed.",
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with a token that clients must send.")
     ] = None,
@@ -329,6 +336,7 @@ def serve(
     options = Options(
         hosts=allow_host or (),
         prefix=prefix,
+        proxies=proxy or (),
         token=token,
         ground_run=ground,
         rerank_run=rerank,

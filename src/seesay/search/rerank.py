@@ -69,9 +69,16 @@ class Reranker:
         self._lock = threading.Lock()
 
     def search(
-        self, index: Index, query: str | Path | bytes | Query, k: int = 10, where: str | None = None
+        self,
+        index: Index,
+        query: str | Path | bytes | Query,
+        k: int = 10,
+        where: str | None = None,
+        vector: NDArray[np.float32] | None = None,
     ) -> Reranked:
         """Return the `k` images of the index's shortlist that a sentence describes best.
+
+        Arguments are those of `Index.search`.
 
         Raises:
             QueryError: see `Index.search`; or the query is not one sentence.
@@ -82,7 +89,7 @@ class Reranker:
             raise QueryError(
                 "Re-ranking takes a query of one sentence; ask without it, or shorten the query."
             )
-        shortlist = index.search(asked, max(k, self.shortlist), where)
+        shortlist = index.search(asked, max(k, self.shortlist), where, vector=vector)
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)

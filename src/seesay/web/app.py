@@ -25,7 +25,7 @@ from seesay.search.index import Index
 from seesay.search.rerank import check_reranks, open_reranker
 from seesay.web.access import Access
 from seesay.web.connections import Connection
-from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, is_local
+from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, is_local, networks
 from seesay.web.observe import Metrics, Observed, log_line
 from seesay.web.problems import Problem, ProblemResponse, failures, problem
 from seesay.web.routes import grounding, images, indexes, queries
@@ -43,6 +43,7 @@ class Options:
     Attributes:
         hosts: names that the server answers to, besides numeric addresses.
         prefix: of all addresses, such as "/photos", for a server behind a proxy.
+        proxies: addresses or networks of proxies, which may say whose request they pass on.
         token: that clients must send; None lets everybody in.
         ground_run: the run that grounds phrases.
         rerank_run: the run that re-ranks results on request.
@@ -54,6 +55,7 @@ class Options:
 
     hosts: Collection[str] = ("localhost",)
     prefix: str = ""
+    proxies: Collection[str] = ()
     token: str | None = None
     ground_run: str = SHIPPED
     rerank_run: str | None = None
@@ -107,7 +109,7 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         docs_url=None,  # FastAPI's own documentation pages load scripts from elsewhere
         redoc_url=None,
         lifespan=lifespan,
-        responses=failures(400, 401, 503),
+        responses=failures(400, 401, 403, 429, 500, 503),
     )
     app.state.service = service
     app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
@@ -157,7 +159,10 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(SeesayError)
     async def ours(_request: Request, failure: SeesayError) -> ProblemResponse:
-        return problem(422 if isinstance(failure, ImageError | QueryError) else 503, str(failure))
+        if isinstance(failure, ImageError | QueryError):
+            return problem(422, str(failure))
+        log_line(str(failure))  # which may name paths of this machine
+        return problem(503, "This cannot be answered now; the log of the server says why.")
 
     @app.exception_handler(Exception)
     async def unforeseen(_request: Request, _failure: Exception) -> ProblemResponse:
@@ -201,7 +206,8 @@ def serve(
     app = create_app(served, replace(options, hosts=hosts))
     config = uvicorn.Config(
         app,
-        http=partial(Connection, options.limits),  # type: ignore[arg-type]  # called like a class
+        http=partial(Connection, options.limits, networks(options.proxies)),  # type: ignore[arg-type]  # called like a class
+        forwarded_allow_ips=list(options.proxies),
         log_level="warning",
         server_header=False,
         access_log=False,  # `Observed` has one without queries

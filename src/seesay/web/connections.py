@@ -1,7 +1,7 @@
-"""Connections that cannot be held by saying half of something: limits of time and number.
+"""Connections that nobody can hold by half of a request, or by not reading an answer.
 
 uvicorn waits for the rest of a request as long as the client likes, counts such connections like working
-ones, and reads a body to its end after it has been answered.
+ones, reads a body to its end after it has been answered, and waits for a client that reads nothing of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from seesay.web.limits import MAX_CONNECTIONS, Limits
+from seesay.web.limits import MAX_CONNECTIONS, Limits, Networks, is_in
 
 _AFTER_ANSWER_BYTES = 2**20  # of a body that are read after its answer, so that the client sees the answer
 _AFTER_ANSWER_SECONDS = 2.0
@@ -27,13 +27,15 @@ class Connection(H11Protocol):
 
     Args:
         limits: of the server.
+        proxies: from which any number of connections may come, since each is of many clients.
         options: of uvicorn's protocol.
     """
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    def __init__(self, limits: Limits, proxies: Networks = (), **options: Any) -> None:
         super().__init__(**options)
-        self._limits = limits
+        self._limits, self._proxies = limits, proxies
         self._timer: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
         self._timed_state: object = None
         self._unread = 0
 
@@ -49,7 +51,8 @@ class Connection(H11Protocol):
         self._time()
         everyone = [one for one in self.connections if isinstance(one, Connection)]
         neighbours = [one for one in everyone if one.host == self.host]
-        if len(neighbours) > self._limits.connections_an_address:
+        is_proxy = is_in(self.host, self._proxies)
+        if len(neighbours) > self._limits.connections_an_address and not is_proxy:
             (_longest_waiting(neighbours) or self).drop()
         elif len(everyone) > MAX_CONNECTIONS and (waiting := _longest_waiting(everyone)):
             waiting.drop()
@@ -87,10 +90,42 @@ class Connection(H11Protocol):
         else:
             self._time()
 
+    def pause_writing(self) -> None:
+        """Wait until the client has taken what is written, if it does."""
+        super().pause_writing()
+        self._watch_taking()
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        self._stop_watching()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._restart(None)
+        self._stop_watching()
         super().connection_lost(exc)
+
+    def _watch_taking(self) -> None:
+        """Drop the connection if the client takes nothing of what is written for too long."""
+        self._stop_watching()
+        left = self.transport.get_write_buffer_size()
+        self._taking = self.loop.call_later(self._limits.untaken_seconds, self._check_taking, left)
+
+    def _check_taking(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left >= before:
+            self.drop()
+        elif left:
+            self._watch_taking()
+        else:
+            self._timed_state = None  # the next request is timed from here
+            self._time()
+
+    def _stop_watching(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
     def _is_answered_early(self) -> bool:
         answered = self.cycle is not None and self.cycle.response_complete
@@ -110,7 +145,13 @@ class Connection(H11Protocol):
     def _restart(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if seconds is None else self.loop.call_later(seconds, self.drop)
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._time_is_over)
+
+    def _time_is_over(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self._watch_taking()  # the client may still be taking the answer before
+        else:
+            self.drop()
 
 
 def _longest_waiting(connections: list[Connection]) -> Connection | None:

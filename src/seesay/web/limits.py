@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import TypeAlias
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from seesay.errors import SeesayError
 from seesay.web.access import Access
 from seesay.web.problems import MEDIA_TYPE, problem
 
@@ -49,7 +52,8 @@ class Limits:
         seconds: until an answer begins, the time to send the request included.
         header_seconds: in which the headers of a request must arrive.
         decode_seconds: in which an upload must be decoded.
-        connections_an_address: connections from one address; a proxy is one.
+        untaken_seconds: in which a client must take some of an answer that waits for it.
+        connections_an_address: connections from one address; requests at once, of a client behind a proxy.
     """
 
     upload_bytes: int = 20 * 2**20
@@ -57,7 +61,38 @@ class Limits:
     seconds: float = 30.0
     header_seconds: float = 10.0
     decode_seconds: float = 10.0
+    untaken_seconds: float = 30.0
     connections_an_address: int = 64
+
+
+Networks: TypeAlias = Collection[ipaddress.IPv4Network | ipaddress.IPv6Network]
+
+
+def networks(names: Iterable[str]) -> Networks:
+    """Read addresses, and networks such as 10.0.0.0/8.
+
+    Raises:
+        SeesayError: one is neither.
+    """
+    found = []
+    for name in names:
+        try:
+            found.append(ipaddress.ip_network(name))
+        except ValueError as error:
+            raise SeesayError(
+                f"{name}: no address or network of a proxy; write one such as 127.0.0.1 or 172.30.57.0/24."
+            ) from error
+    return found
+
+
+def is_in(host: str, among: Networks) -> bool:
+    """Return whether an address is in one of the networks."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)  # how IPv4 comes to a socket of both
+    return any((mapped or address) in each for each in among)
 
 
 def too_large(limit: int) -> HTTPException:
@@ -66,7 +101,7 @@ def too_large(limit: int) -> HTTPException:
 
 
 class Guard:
-    """ASGI middleware that checks who asks, the size of the body and the time, and adds headers.
+    """ASGI middleware that checks who asks, how much at once and in what time, and adds headers.
 
     Args:
         app: what answers.
@@ -86,6 +121,7 @@ class Guard:
     ) -> None:
         self._app, self._limits, self._hosts = app, limits, frozenset(hosts)
         self._prefix, self._access = prefix, access
+        self._at_work: Counter[str] = Counter()  # requests by the client's address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -94,21 +130,29 @@ class Guard:
             return
         scope["root_path"] = self._prefix
         headers = Headers(scope=scope)
-        send = _with_headers(send)
-        if scope["method"] == "HEAD":  # is GET without the body
-            send = _without_body(send)
-            scope["method"] = "GET"  # in place, so that a log can tell the route
+        send = _with_headers(_without_body(send) if scope["method"] == "HEAD" else send)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        await self._timed(scope, self._counted(receive, headers), send)
+        client = scope["client"][0] if scope.get("client") else ""
+        self._at_work[client] += 1
+        try:
+            await self._answer(scope, self._counted(receive, headers), send)
+        finally:
+            self._at_work[client] -= 1
+            if not self._at_work[client]:
+                del self._at_work[client]
 
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         if not host_allowed(headers.get("host", ""), self._hosts):
             return problem(400, "This server does not answer to that host name; see --allow-host.")
-        if scope["method"] != "GET" and _is_of_another_site(headers):
+        if scope["method"] not in ("GET", "HEAD") and _is_of_another_site(headers):
             return problem(403, "A page of another site may not ask for this.")
+        if scope.get("client") and self._at_work[scope["client"][0]] >= self._limits.connections_an_address:
+            return problem(
+                429, "Too many requests at once from your address; ask again when some are answered."
+            )
         if self._prefix and scope["path"] == self._prefix:
             return RedirectResponse(f"{self._prefix}/", 308)
         path = scope["path"].removeprefix(self._prefix) or "/"
@@ -132,22 +176,31 @@ class Guard:
 
         return counted
 
-    async def _timed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a request answered in time; HEAD as GET, which ends where the body would begin."""
+        started, is_head = False, scope["method"] == "HEAD"
         try:
             with anyio.fail_after(self._limits.seconds) as clock:
 
                 async def starting(message: Message) -> None:
                     nonlocal started
+                    if started and is_head:
+                        return
                     started = True
                     clock.deadline = math.inf  # sending a large image to a slow client may take longer
                     await send(message)
+                    if is_head:
+                        await send({"type": "http.response.body"})
+                        clock.cancel()  # nothing is read for nobody
 
+                scope["method"] = "GET" if is_head else scope["method"]  # in place: a log can tell the route
                 await self._app(scope, receive, starting)
         except TimeoutError:
             if started:
                 raise
             await problem(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
+        finally:
+            scope["method"] = "HEAD" if is_head else scope["method"]
 
 
 def _is_of_another_site(headers: Headers) -> bool:

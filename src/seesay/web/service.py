@@ -29,7 +29,7 @@ from seesay.runs.run import Run
 from seesay.search.duplicates import near_duplicates
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
-from seesay.search.query import Embedded, Query, Sentence
+from seesay.search.query import Embedded, Indexed, Query, Sentence
 from seesay.search.rerank import Reranked, Reranker
 from seesay.search.store import Dated, Item
 from seesay.web.answers import Reranking
@@ -46,7 +46,8 @@ MOST_AT_ONCE = 32
 
 _MAX_DECODERS = 4  # each may take more than a gigabyte
 _UPLOAD = re.compile("upload:[0-9a-f]{32}")  # anything else is a sentence
-_REMEMBERED = 1000  # vectors of uploads, some kilobytes each
+_STOP_SECONDS = 5.0  # for the updates of all indexes to finish their batches
+_REMEMBERED = 1000  # vectors of uploads, and of queries, some kilobytes each
 
 
 class Lazy(Generic[T]):
@@ -65,27 +66,44 @@ class Lazy(Generic[T]):
             return self._loaded
 
 
+class Recent(Generic[T]):
+    """The vectors (dim,) of what was asked last, by its key; the oldest are forgotten. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._vectors: OrderedDict[T, Vector] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def put(self, key: T, vector: Vector) -> None:
+        """Remember a vector."""
+        with self._lock:
+            self._vectors[key] = vector
+            self._vectors.move_to_end(key)
+            while len(self._vectors) > _REMEMBERED:
+                self._vectors.popitem(last=False)
+
+    def get(self, key: T) -> Vector | None:
+        """Return a vector; None if it is not remembered any more."""
+        with self._lock:
+            if key in self._vectors:
+                self._vectors.move_to_end(key)
+            return self._vectors.get(key)
+
+
 class Uploads:
     """The vectors of the last uploads, by their names, so that further pages need no upload. Thread-safe."""
 
     def __init__(self) -> None:
-        self._vectors: OrderedDict[str, Vector] = OrderedDict()
-        self._lock = threading.Lock()
+        self._recent: Recent[str] = Recent()
 
     def put(self, image: bytes, vector: Vector) -> Embedded:
         """Remember the vector (dim,) of an image; return the term that stands for it."""
         name = f"upload:{content_key(image)}"
-        with self._lock:
-            self._vectors[name] = vector
-            self._vectors.move_to_end(name)
-            while len(self._vectors) > _REMEMBERED:
-                self._vectors.popitem(last=False)
+        self._recent.put(name, vector)
         return Embedded(name, vector)
 
     def get(self, name: str) -> Embedded:
         """Return the term of a name; 410 if it is not remembered any more."""
-        with self._lock:
-            vector = self._vectors.get(name)
+        vector = self._recent.get(name)
         if vector is None:
             raise HTTPException(410, f"{name}: not remembered any more; upload the image again.")
         return Embedded(name, vector)
@@ -103,12 +121,28 @@ class Served:
     def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor) -> None:
         self.name, self.index = name, index
         self.uploads, self.updates = Uploads(), Updates(index)
+        self._asked: Recent[tuple[str, int]] = Recent()
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
         self._lock = threading.Lock()
         self.vectors: Batches[Query, Vector] = Batches(self._embed, threads, MOST_AT_ONCE)
 
     def _embed(self, queries: Sequence[Query]) -> Sequence[Vector | Exception]:
-        return self.index.vectors(queries)
+        """Embed the queries that were not asked lately.
+
+        The vector of a sentence depends on its batch in the last bits, and so do scores; a page goes on where
+        the one before has ended only if its scores are the same.
+        """
+        generation = self.index.store.generation()
+        asked = {_key(query, generation): query for query in queries}
+        found: dict[tuple[str, int], Vector | Exception] = {
+            key: known for key in asked if (known := self._asked.get(key)) is not None
+        }
+        new = [key for key in asked if key not in found]
+        for key, vector in zip(new, self.index.vectors([asked[key] for key in new]), strict=True):
+            found[key] = vector
+            if not isinstance(vector, Exception):
+                self._asked.put(key, vector)
+        return [found[_key(query, generation)] for query in queries]
 
     def duplicates(self, similarity: float) -> list[list[Dated]]:
         """Return the images that look nearly alike, in groups; computed once for each state of the index.
@@ -199,8 +233,11 @@ class Service:
 
     def close(self) -> None:
         """Begin no more work, and close the indexes."""
+        until = time.monotonic() + _STOP_SECONDS
         for served in self.served.values():
-            served.updates.stop()
+            served.updates.end()
+        for served in self.served.values():
+            served.updates.wait_for_end(max(0.0, until - time.monotonic()))
         pools = (self._queries, self.pictures, self.comparisons, self._uploads, self._rerankings)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
@@ -273,6 +310,12 @@ class Service:
         image = await self.uploaded(file)
         vector = await self.run(lambda: served.index.embed_image(image))
         return served.uploads.put(image, vector)
+
+
+def _key(query: Query, generation: int) -> tuple[str, int]:
+    """What the vector of a query depends on: its text and, if it names images of the index, their vectors."""
+    of_index = any(isinstance(part.term, Indexed) for part in query.parts)
+    return str(query), generation if of_index else 0
 
 
 def recalled(served: Served, query: Query) -> Query:

@@ -85,14 +85,16 @@ class Updates:
             return self._state
 
     def join(self, seconds: float | None = None) -> None:
-        """Wait until no update is running."""
-        thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
+        """Wait until no update is running, but for no longer than that."""
+        if self._thread is not None:
+            self._thread.join(seconds)
 
-    def stop(self, seconds: float = 5.0) -> None:
-        """End an update after its batch; what was finished is kept. Wait for that, but not for longer."""
+    def end(self) -> None:
+        """Watch no more, and end an update after its batch; what was finished is kept."""
         self._stopped.set()
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait after `end` until nothing is at work any more, for so long at most."""
         self.join(seconds)
         if self._watcher is not None:
             self._watcher.join(seconds)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fastapi import APIRouter, HTTPException
 
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.grounding.ground import can_ground
+from seesay.search.embedder import WITH_DETECTOR
 from seesay.web.answers import Fault, Status, UpdateState
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import API, TheIndex, TheService
@@ -60,10 +63,21 @@ def _status(service: Service, served: Served) -> Status:
         not_read=unread_lines(index.store.not_read()),
         absent=[root.title for root in index.absent()],
         faults=len(index.store.skipped()),
-        matcher=index.run_name,
+        matcher=_without_folders(index.run_name),
         generation=index.store.generation(),
         version=__version__,
         grounding=can_ground(service.ground_run),
         reranking=service.reranker is not None,
         updating=served.updates.possible,
     )
+
+
+def _without_folders(name: str) -> str:
+    """The name of a run, of which clients need not know where it lies on this machine."""
+    run, detecting, detector = name.partition(WITH_DETECTOR)
+    library, colon, model = run.partition(":")
+    if not colon or "/" in library:
+        shown = Path(run).name
+    else:
+        shown = f"{library}:{Path(model).name}" if model.startswith(("/", ".", "~")) else run
+    return f"{shown}{detecting}{Path(detector).name}"
