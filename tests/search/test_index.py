@@ -98,17 +98,17 @@ def test_queries_of_several_parts_are_weighted_sums_of_unit_vectors(tmp_path: Pa
 def test_files_of_other_kinds_are_counted(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     (photos / "sub").mkdir(parents=True)
-    for name in ("a.mov", "b.CR2", "sub/c.MP4", ".hidden.mov", "notes.txt"):
+    for name in ("a.mov", "b.svg", "sub/c.MP4", ".hidden.mov", "notes.txt"):
         (photos / name).write_bytes(b"")
     with Index.create(tmp_path / "index", Colours()) as index:
         with pytest.raises(SeesayError, match=r"no images .* 2 video files: only images are searched\."):
             index.update_images(photos)
         gallery(photos, "red.png")
-        assert index.update_images(photos).not_read == {"video": 2, "raw": 1}
-        assert index.store.not_read() == {"video": 2, "raw": 1}
+        assert index.update_images(photos).not_read == {"video": 2, "SVG": 1}
+        assert index.store.not_read() == {"video": 2, "SVG": 1}
         (photos / "a.mov").unlink()
         index.update_images(photos)
-        assert index.store.not_read() == {"video": 1, "raw": 1}
+        assert index.store.not_read() == {"video": 1, "SVG": 1}
 
 
 class Reader(Colours):

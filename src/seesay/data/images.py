@@ -2,6 +2,7 @@
 
 - EXIF rotation is applied; transparency is laid on white; of an animation the first frame counts.
 - 16-bit grey maps 0..65535 to 0..255. 32-bit integers and floats have no fixed range: see `pixels.py`.
+- Of a raw photo the picture that its camera put into it counts: see `raw.py`.
 - A truncated image is refused: half a picture would be encoded as if it were whole.
 - An image of more than MAX_PIXELS, or one that would take too much memory or time, is refused unread.
 """
@@ -15,7 +16,7 @@ import re
 import tarfile
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +29,8 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
-from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES
+from seesay.data.raw import developed, is_raw
+from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
 MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
@@ -73,6 +75,7 @@ def decode(
         ImageError: not an image, truncated, damaged, of more than `max_pixels`, or too costly to decode.
         UnavailableImageError: the memory does not suffice now.
     """
+    data = developed(data, name, max_pixels)
     image = _open(data, name, max_pixels)
     check_cost(image, data, name)
     try:
@@ -94,7 +97,7 @@ def decode(
 
 def read_header(data: bytes, name: str) -> ImageHeader:
     """Read format, mode and size without decoding; raise ImageError as `decode` does."""
-    image = _open(data, name)
+    image = _open(developed(data, name, MAX_PIXELS), name)
     try:
         animated = bool(getattr(image, "is_animated", False))  # unlike n_frames, reads no further
     except Exception as error:
@@ -104,12 +107,23 @@ def read_header(data: bytes, name: str) -> ImageHeader:
 
 def opened_header(file: Path) -> Image.Image:
     """Open an image file of a format that is read, to look at what stands before its pixels."""
-    return Image.open(file, formats=_formats())
+    try:
+        return Image.open(
+            file, formats=_formats()
+        )  # of a raw photo that is TIFF, too: its EXIF is the camera's
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        if file.suffix.lower() not in RAW_SUFFIXES:
+            raise
+        return _open(developed(file.read_bytes(), file.name, MAX_PIXELS), file.name)
 
 
 def file_format(file: Path) -> str | None:
-    """Read the format of an image file from its first bytes, such as "PNG"; None if it is no image."""
+    """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None if it is none."""
     try:
+        if file.suffix.lower() in RAW_SUFFIXES:
+            with file.open("rb") as opened:
+                if is_raw(opened.read(_HEAD), file.name):
+                    return "RAW"
         with opened_header(file) as image:
             return image.format
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
@@ -118,7 +132,7 @@ def file_format(file: Path) -> str | None:
 
 def upright_size(data: bytes, name: str) -> tuple[int, int]:
     """Read width and height in pixels after EXIF rotation, without decoding; raise ImageError as `decode`."""
-    image = _open(data, name)
+    image = _open(developed(data, name, MAX_PIXELS), name)
     turned = image.format != "TIFF" and _orientation(image) >= 5  # Pillow gives a TIFF's upright size already
     return (image.height, image.width) if turned else (image.width, image.height)
 
@@ -141,10 +155,11 @@ def taken_at(file: Path) -> str:
 
 def source_size(source: ByteSource, name: str) -> tuple[int, int]:
     """Read the upright size of an image from its first bytes, or from all where these do not suffice."""
-    try:
-        return upright_size(source.read(_HEAD), name)
-    except ImageError:
-        return upright_size(source.read(), name)
+    head = source.read(_HEAD)
+    if not is_raw(head, name):
+        with suppress(ImageError):
+            return upright_size(head, name)
+    return upright_size(source.read(), name)
 
 
 def _open(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:

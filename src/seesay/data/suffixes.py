@@ -7,18 +7,26 @@ from importlib.util import find_spec
 from pathlib import PurePath
 
 _HEIC = frozenset({".heic", ".heif", ".hif"})
+_CAMERAS = "cr2 cr3 nef nrw arw sr2 dng orf raf rw2 pef srw raw"
+RAW_SUFFIXES = frozenset(f".{suffix}" for suffix in _CAMERAS.split())
+"""In lower case, of the photos that cameras write without developing them."""
 _NAMES = "jpg jpeg jpe jfif png gif webp bmp tif tiff avif jp2 ppm pgm pbm"
 _READ = frozenset(f".{suffix}" for suffix in _NAMES.split())
 
 CAN_READ_HEIC = find_spec("pillow_heif") is not None
 """Whether the package that decodes HEIC, which `seesay[heic]` installs, is there."""
 
-IMAGE_SUFFIXES = _READ | (_HEIC if CAN_READ_HEIC else frozenset())
+CAN_READ_RAW = find_spec("rawpy") is not None
+"""Whether the package that reads raw photos, which `seesay[raw]` installs, is there."""
+
+IMAGE_SUFFIXES = (
+    _READ | (_HEIC if CAN_READ_HEIC else frozenset()) | (RAW_SUFFIXES if CAN_READ_RAW else frozenset())
+)
 """In lower case."""
 
 _OTHERS = {
     "HEIC": " ".join(suffix[1:] for suffix in _HEIC),
-    "raw": "raw cr2 cr3 nef nrw arw sr2 dng orf raf rw2 pef srw",
+    "raw": _CAMERAS,
     "video": "mp4 m4v mov avi mkv webm mpg mpeg mts m2ts 3gp wmv",
     "JPEG XL": "jxl",
     "SVG": "svg",
@@ -27,6 +35,7 @@ _OTHERS = {
 _KIND = {f".{suffix}": kind for kind, suffixes in _OTHERS.items() for suffix in suffixes.split()}
 _ADVICE = {
     "HEIC": "pip install 'seesay[heic]' and update the index",
+    "raw": "pip install 'seesay[raw]' and update the index",
     "video": "only images are searched",
 }
 

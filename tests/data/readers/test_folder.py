@@ -18,7 +18,7 @@ def test_images_at_any_depth_in_a_stable_order(tmp_path, photos):
 
 
 def test_kinds_that_cannot_be_read_are_counted(tmp_path, photos):
-    photos("a.jpg", "b.CR2", "c.nef")
+    photos("a.jpg", "b.svg", "c.mp4")
     assert read_corpus(tmp_path).issues.counts == {UNREADABLE_KIND: 2}
 
 

@@ -1,0 +1,116 @@
+"""Raw photos: the picture that the camera put into the file, or else one made of the sensor's values.
+
+Needs rawpy, which `seesay[raw]` installs.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from PIL import ExifTags, Image
+
+from seesay.data.suffixes import CAN_READ_RAW, RAW_SUFFIXES
+from seesay.errors import ImageError
+
+if TYPE_CHECKING:
+    import rawpy
+
+_HEADS = (b"FUJIFILMCCD-RAW", b"IIRO", b"IIRS", b"MMOR", b"IIU\0")  # RAF, ORF, RW2
+_CR3 = b"ftypcrx "
+_TIFF = {b"II*\0": "<", b"MM\0*": ">"}
+_DNG_VERSION = 50706
+_MIN_PREVIEW = 440  # pixels of the shorter side, as of thumbnails: a smaller one is an icon
+_ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's turns as EXIF writes them
+
+
+def is_raw(head: bytes, name: str) -> bool:
+    """Return whether the first bytes of a file of that name are those of a raw photo.
+
+    Most kinds are TIFF, which editors write, too: of some, only the name tells.
+    """
+    if head.startswith(_HEADS) or head[4:12] == _CR3:
+        return True
+    if head[:4] not in _TIFF:
+        return False
+    return head[8:10] == b"CR" or _DNG_VERSION in _tags(head) or PurePath(name).suffix.lower() in RAW_SUFFIXES
+
+
+def developed(data: bytes, name: str, max_pixels: int) -> bytes:
+    """Return the encoded picture of a raw photo; anything else as it is.
+
+    Raises:
+        ImageError: the photo is damaged or of an unknown kind, has too many pixels, or the package that reads
+            it is not installed.
+    """
+    if not is_raw(data, name):
+        return data
+    if not CAN_READ_RAW:
+        raise ImageError(f"{name}: a raw photo, which needs pip install 'seesay[raw]'.")
+    import rawpy
+
+    try:
+        with rawpy.imread(io.BytesIO(data)) as raw:
+            return _preview(raw) or _made(raw, name, max_pixels)
+    except rawpy.LibRawFileUnsupportedError as error:
+        raise ImageError(
+            f"{name}: a raw photo that is damaged, or of a camera that LibRaw {rawpy.libraw_version} does "
+            "not know; export it as JPEG."
+        ) from error
+    except rawpy.LibRawError as error:
+        reason = error.args[0].decode(errors="replace") if error.args else type(error).__name__
+        raise ImageError(f"{name}: truncated or damaged ({reason}).") from error
+
+
+def _preview(raw: rawpy.RawPy) -> bytes | None:
+    """The JPEG in the file, upright; None if there is none that is large enough."""
+    import rawpy
+
+    try:
+        thumbnail = raw.extract_thumb()
+    except rawpy.LibRawError:
+        return None
+    if thumbnail.format != rawpy.ThumbFormat.JPEG:
+        return None
+    data = bytes(thumbnail.data)
+    try:
+        image = Image.open(io.BytesIO(data), formats=("JPEG", "MPO"))
+        exif = image.getexif()
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        return None
+    if min(image.size) < _MIN_PREVIEW:
+        return None
+    if ExifTags.Base.Orientation in exif:
+        return data
+    # Few previews say how the camera was held, but the photo does.
+    exif[ExifTags.Base.Orientation] = _ORIENTATIONS.get(raw.sizes.flip, 1)
+    return _with_exif(data, exif.tobytes())
+
+
+def _with_exif(jpeg: bytes, exif: bytes) -> bytes:
+    """A JPEG with an EXIF segment before all others."""
+    segment = b"Exif\0\0" + exif.removeprefix(b"Exif\0\0")
+    return jpeg[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment + jpeg[2:]
+
+
+def _made(raw: rawpy.RawPy, name: str, max_pixels: int) -> bytes:
+    """A picture of half the sensor's width and height, which takes a fraction of the time, as a bitmap."""
+    if raw.sizes.raw_width * raw.sizes.raw_height > max_pixels:
+        raise ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.")
+    out = io.BytesIO()
+    Image.fromarray(raw.postprocess(half_size=True, use_camera_wb=True)).save(out, "PPM")
+    return out.getvalue()
+
+
+def _tags(head: bytes) -> set[int]:
+    """The tags of the first directory of a TIFF, as far as these bytes hold it."""
+    order = _TIFF[head[:4]]
+    try:
+        (start,) = struct.unpack_from(f"{order}I", head, 4)
+        (count,) = struct.unpack_from(f"{order}H", head, start)
+        entries = range(start + 2, min(start + 2 + 12 * count, len(head) - 1), 12)
+        return {struct.unpack_from(f"{order}H", head, at)[0] for at in entries}
+    except struct.error:
+        return set()
