@@ -41,6 +41,7 @@ _EXTRAS = {
         "scipy": "SciPy",
     },
     "cluster": {"ray": "Ray"},
+    "milvus": {"pymilvus": "Milvus's client"},
     "qdrant": {"qdrant_client": "Qdrant's client", "httpx": "Qdrant's client"},
     "tensorboard": {"tensorboard": "TensorBoard"},
     "wandb": {"wandb": "Weights & Biases"},

@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
-STORES = ("embedded", pytest.param("qdrant", marks=pytest.mark.slow))
-SERVER = "SEESAY_TEST_QDRANT"  # the address of a Qdrant server, such as http://localhost:6333
+DATABASES = ("milvus", "qdrant")
+STORES = ("embedded", *(pytest.param(name, marks=pytest.mark.slow) for name in DATABASES))
+# The addresses of servers, such as http://localhost:6333; without one, the edition within the process.
+SERVERS = {"milvus": "SEESAY_TEST_MILVUS", "qdrant": "SEESAY_TEST_QDRANT"}
+_NEEDED = {"milvus": ("pymilvus", "milvus_lite"), "qdrant": ("qdrant_client",)}
 
 
 def address(store: str, folder: Path) -> str:
     """Where an index in that folder keeps its vectors: on a server if one is named, or in the process."""
     if store == "embedded":
         return ""
-    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
-    return "qdrant+" + os.environ.get(SERVER, f"path:{folder / 'vectors'}")
+    there = os.environ.get(SERVERS[store])
+    for package in _NEEDED[store][: 1 if there else None]:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    return f"{store}+{there or f'path:{folder}/vectors'}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.errors import SeesayError, naming_extras
+from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.registry import Registry
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
@@ -58,6 +59,8 @@ class VectorStore(Protocol):
 Opened = Callable[[str, Store, Kind], VectorStore]
 """Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
 
+_DATABASES = ("milvus", "qdrant")  # whose modules need an extra each
+
 VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
 register_store = VECTOR_STORES.register
 
@@ -82,9 +85,13 @@ def open_vectors(address: str, store: Store, kind: Kind, cache: Path) -> VectorS
     name, plus, rest = address.partition("+")
     if not (plus and rest):
         raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")
-    if name == "qdrant":
+    if name in _DATABASES:
         with naming_extras():
-            import seesay.search.stores.qdrant  # noqa: F401 — registers itself
+            import_module(f"seesay.search.stores.{name}")  # which registers itself
+    elif name not in VECTOR_STORES:
+        known = sorted({*VECTOR_STORES, *_DATABASES})
+        near = did_you_mean(name, known) or "."
+        raise SeesayError(f"--store {address}: no store '{name}'{near} There are: {', '.join(known)}.")
     return VECTOR_STORES[name](rest, store, kind)
 
 

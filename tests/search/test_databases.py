@@ -1,7 +1,8 @@
-"""Qdrant as the store of an index's vectors; test_index.py and test_filters.py run with every store."""
+"""Databases as the store of an index's vectors; test_index.py and test_filters.py run with every store."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -20,8 +21,13 @@ from seesay.search.stores import VectorStore, open_vectors
 from tests.search.colours import Colours, gallery
 from tests.search.stores import address
 
-pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
 DIM = 16
+
+
+@pytest.fixture(params=["qdrant", pytest.param("milvus", marks=pytest.mark.slow)])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database."""
+    return address(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -33,8 +39,7 @@ def paths(index: Index, query: str = "green", where: str | None = None) -> list[
     return [hit.path for hit in index.search(query, where=where)]
 
 
-def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path) -> None:
-    where = address("qdrant", tmp_path)
+def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, where: str) -> None:
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         before = index.search("green")
@@ -47,8 +52,8 @@ def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path) 
         Index.open(tmp_path / "index", Colours(), store="qdrant+http://localhost:1")
 
 
-def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path) -> None:
-    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path, where: str) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         before = index.search("green")
     shutil.rmtree(tmp_path / "vectors")
@@ -60,8 +65,8 @@ def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path)
         assert index.search("green") == before
 
 
-def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path) -> None:
-    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path, where: str) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
     shutil.copytree(tmp_path / "index", tmp_path / "copy")
     with Index.open(tmp_path / "index", Colours()) as index:
@@ -74,8 +79,8 @@ def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path) -
         assert sorted(map(str, paths(index))) == ["blue.png", "red.png", "sub/green.png"]
 
 
-def test_filters_follow_a_file_that_has_moved(tmp_path: Path, photos: Path) -> None:
-    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+def test_filters_follow_a_file_that_has_moved(tmp_path: Path, photos: Path, where: str) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         (photos / "Other").mkdir()
         (photos / "sub" / "green.png").rename(photos / "Other" / "green.png")
@@ -107,55 +112,66 @@ def pages(vectors: VectorStore, query: NDArray[np.float32]) -> list[tuple[int, f
         found += zip(ids.tolist(), scores.tolist(), strict=True)
 
 
-def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path) -> None:
+def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path: Path, where: str) -> None:
     embedded = Neighbours(store, "image", tmp_path / "v.faiss")
-    qdrant = open_vectors(address("qdrant", tmp_path), store, "image", tmp_path / "unused")
+    database = open_vectors(where, store, "image", tmp_path / "unused")
     query = np.random.default_rng(1).standard_normal(DIM).astype(np.float32)
-    for vectors in (embedded, qdrant):
+    for vectors in (embedded, database):
         vectors.save()
         vectors.refresh()
-    there, here = pages(embedded, query), pages(qdrant, query)
+    there, here = pages(embedded, query), pages(database, query)
     assert [id_ for id_, _ in here] == [id_ for id_, _ in there]
     np.testing.assert_allclose([s for _, s in here], [s for _, s in there], rtol=1e-5, atol=1e-6)
-    qdrant.close()
+    database.close()
 
 
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
         ("qdrant", r"write STORE\+ADDRESS"),
-        ("qdrnt+http://localhost:1", "No store 'qdrnt'; did you mean 'qdrant'"),
+        ("qdrnt+http://localhost:1", "no store 'qdrnt'; did you mean 'qdrant'.* There are: milvus, qdrant"),
         ("qdrant+http://127.0.0.1:1", "Qdrant cannot be used .*; start it, or check the address"),
+        pytest.param(
+            "milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, photos: Path) -> None:
+    if wrong.startswith("milvus"):
+        pytest.importorskip("pymilvus", reason="pymilvus is not installed")
     with pytest.raises(SeesayError, match=told), Index.create(tmp_path / "index", Colours(), wrong) as index:
         index.update_images(photos)
 
 
 def test_an_index_from_elsewhere_reaches_nothing_unasked(
-    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    where = address("qdrant", tmp_path)
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "somebody-else"))
-    with pytest.raises(SeesayError, match=r"was not made here by you, .* Confirm that with --store qdrant"):
+    with pytest.raises(
+        SeesayError, match=f"was not made here by you, .* Confirm that with --store {re.escape(where)}"
+    ):
         Index.open(tmp_path / "index", Colours())
     with Index.open(tmp_path / "index", Colours(), store=where) as index:
         assert len(paths(index)) == 3
 
 
-def test_without_its_client_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "seesay.search.stores.qdrant", raising=False)
-    monkeypatch.setitem(sys.modules, "qdrant_client", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[qdrant\]'"):
-        Index.create(tmp_path / "index", Colours(), "qdrant+http://localhost:6333")
+@pytest.mark.parametrize(("store", "client"), [("milvus", "pymilvus"), ("qdrant", "qdrant_client")])
+def test_without_its_client_the_extra_is_named(
+    store: str, client: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"seesay.search.stores.{store}", raising=False)
+    monkeypatch.setitem(sys.modules, client, None)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'seesay\[{store}\]'"):
+        Index.create(tmp_path / "index", Colours(), f"{store}+http://localhost:6333")
 
 
-def test_the_command_takes_a_store(tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_takes_a_store(
+    tmp_path: Path, photos: Path, capsys: pytest.CaptureFixture[str], where: str
+) -> None:
     for arguments in (
-        ["index", str(photos), "--out", str(tmp_path / "index"), "--store", address("qdrant", tmp_path)],
+        ["index", str(photos), "--out", str(tmp_path / "index"), "--store", where],
         ["search", str(tmp_path / "index"), "something green", "-k", "1"],
     ):
         with pytest.raises(SystemExit) as exit_:

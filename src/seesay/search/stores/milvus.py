@@ -1,0 +1,208 @@
+"""Vectors in Milvus, a database that grows past one machine: `milvus+http://…`, `milvus+path:FOLDER`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pymilvus import DataType, MilvusClient
+from pymilvus.exceptions import ConnectionConfigException, MilvusException
+
+from seesay.errors import SeesayError
+from seesay.search.filters import Filter, Limit
+from seesay.search.store import Facts
+from seesay.search.stores.base import Found, register_store
+from seesay.search.stores.database import (
+    GENERATION,
+    SECONDS,
+    Collection,
+    facts_to_filter,
+    first_line,
+    moment,
+)
+
+TOKEN = "MILVUS_TOKEN"
+LIMIT = 16_384  # vectors that Milvus returns for a query, at most
+_FOLDERS, _LETTERS = 4096, 4096  # of an image that are kept, and in the path of one, as many as Milvus takes
+_READ = 10_000  # ids in a request
+
+_CLIENTS: dict[str, MilvusClient] = {}
+
+# Errors are raised, and become one line; client and edition would print each with its traceback, too.
+for _name in ("pymilvus", "grpc"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+@register_store("milvus")
+class Milvus(Collection[MilvusClient]):
+    """Vectors of one kind in a collection of Milvus, in half precision on a server.
+
+    The address is "http://HOST:PORT", "https://…", or "path:FOLDER" for the edition within this process,
+    Milvus Lite, which one process may open at a time. The environment variable MILVUS_TOKEN, USER:PASSWORD or
+    a key, is sent to a server.
+    """
+
+    _loaded_by: MilvusClient | None = None
+
+    @contextmanager
+    def _connected(self) -> Iterator[MilvusClient]:
+        """Yield the client of the address, which the kinds of an index share; its errors in one line."""
+        try:
+            if self.address not in _CLIENTS:
+                _CLIENTS[self.address] = _connect(self.address)
+            yield _CLIENTS[self.address]
+        except ConnectionConfigException as failure:
+            raise SeesayError(
+                f"{self.address}: cannot be opened; install Milvus Lite (pip install milvus-lite), and close "
+                "what else uses the folder."
+            ) from failure
+        except (MilvusException, OSError) as failure:
+            raise SeesayError(
+                f"{self.address}: Milvus cannot be used ({first_line(failure)}); start it, or check the "
+                f"address and {TOKEN}."
+            ) from failure
+
+    def _generation(self, client: MilvusClient) -> int | None:
+        if not client.has_collection(self.name):
+            return None
+        if self._loaded_by is not client:  # what is not in memory is not searched
+            client.load_collection(self.name, timeout=SECONDS)
+            self._loaded_by = client
+        properties = client.describe_collection(self.name).get("properties") or {}
+        return int(properties.get(GENERATION, 0))
+
+    def _create(self, client: MilvusClient) -> None:
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("id", DataType.INT64, is_primary=True)
+        kind = DataType.FLOAT16_VECTOR if self._is_remote() else DataType.FLOAT_VECTOR
+        schema.add_field("vector", kind, dim=self.dim)
+        if self._has_facts:
+            schema.add_field(
+                "folders",
+                DataType.ARRAY,
+                element_type=DataType.VARCHAR,
+                max_capacity=_FOLDERS,
+                max_length=_LETTERS,
+            )
+            schema.add_field("orientation", DataType.VARCHAR, max_length=len("landscape"))
+            for name in ("taken", "width", "height"):
+                schema.add_field(name, DataType.INT64)
+            schema.add_field("added", DataType.DOUBLE)
+        indexes = client.prepare_index_params()
+        indexes.add_index("vector", index_type="AUTOINDEX", metric_type="IP")
+        # An update that has ended is seen by the next search.
+        client.create_collection(
+            self.name, schema=schema, index_params=indexes, consistency_level="Strong", timeout=SECONDS
+        )
+
+    def _put(
+        self,
+        client: MilvusClient,
+        ids: list[int],
+        vectors: NDArray[np.float32],
+        facts: Sequence[Facts | None],
+    ) -> None:
+        items = [
+            {"id": id_, "vector": row, **(_columns(each) if self._has_facts else {})}
+            for id_, row, each in zip(ids, self._as_stored(vectors), facts, strict=True)
+        ]
+        client.upsert(self.name, items, timeout=SECONDS)
+
+    def _mark(self, client: MilvusClient, generation: int) -> None:
+        client.alter_collection_properties(self.name, {GENERATION: str(generation)})
+
+    def _count(self, client: MilvusClient, among: str | None = None) -> int:
+        (found,) = client.query(self.name, among or "", output_fields=["count(*)"], timeout=SECONDS)
+        return int(found["count(*)"])
+
+    def _ids(self, client: MilvusClient) -> Iterator[Sequence[int]]:
+        pages = client.query_iterator(self.name, batch_size=_READ, filter="id >= 0", output_fields=["id"])
+        while rows := pages.next():
+            yield [row["id"] for row in rows]
+        pages.close()
+
+    def _delete(self, client: MilvusClient, ids: list[int]) -> None:
+        client.delete(self.name, ids=ids, timeout=SECONDS)
+
+    def _nearest(
+        self,
+        client: MilvusClient,
+        query: NDArray[np.float32],
+        count: int,
+        among: str | None,
+        exact: bool,
+    ) -> Found:
+        del exact  # Milvus has no such choice: how it searches is its index's
+        (found,) = client.search(
+            self.name,
+            [self._as_stored(query)],
+            filter=among or "",
+            limit=min(count, LIMIT),
+            output_fields=["id"],
+            timeout=SECONDS,
+        )
+        ids = np.array([hit["id"] for hit in found], np.int64)
+        return ids, np.array([hit["distance"] for hit in found], np.float32)
+
+    def passing(self, where: Filter) -> str:
+        """Return the filter as an expression of Milvus."""
+        return " and ".join(_condition(limit) for limit in where.limits)
+
+    def close(self) -> None:
+        """Close the connection, which the kinds of an index share."""
+        if client := _CLIENTS.pop(self.address, None):
+            client.close()
+            if not self._is_remote():
+                from milvus_lite.server_manager import server_manager_instance
+
+                server_manager_instance.release_server(str(_file(self.address)))  # and its lock of the folder
+
+    def _as_stored(self, vectors: NDArray[np.float32]) -> NDArray[np.floating]:
+        # The edition within a process has no half precision.
+        return vectors.astype(np.float16 if self._is_remote() else np.float32)
+
+    def _is_remote(self) -> bool:
+        return not self.address.startswith("path:")
+
+
+def _connect(address: str) -> MilvusClient:
+    if not address.startswith("path:"):
+        return MilvusClient(address, token=os.environ.get(TOKEN, ""), timeout=SECONDS)
+    file = _file(address)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return MilvusClient(str(file))
+
+
+def _file(address: str) -> Path:
+    """Where the edition within this process has its data."""
+    return Path(address.removeprefix("path:")).resolve() / "milvus.db"
+
+
+def _columns(facts: Facts | None) -> dict[str, Any]:
+    """Every column has a value; 0 stands for an unknown date."""
+    unknown = {"folders": [], "orientation": "", "taken": 0, "width": 0, "height": 0, "added": 0.0}
+    values = unknown | (facts_to_filter(facts) if facts else {})
+    return values | {"folders": values["folders"][:_FOLDERS]}
+
+
+def _condition(limit: Limit) -> str:
+    # Strings as JSON has them are Milvus's, whatever is in them.
+    if limit.field == "folder":
+        return f"ARRAY_CONTAINS(folders, {_quoted(str(limit.value).lower())})"
+    if limit.field == "orientation":
+        return f"orientation == {_quoted(str(limit.value))}"
+    sign = "==" if limit.sign == "=" else limit.sign
+    if limit.field == "taken":
+        return f"(taken > 0 and taken {sign} {moment(str(limit.value))})"
+    return f"{limit.field} {sign} {limit.value}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
