@@ -31,6 +31,7 @@ test: check ## the checks and the tests
 
 test-slow: .venv/.dev ## the tests that take minutes, and those in a browser
 	@tools/chromium.sh
+	@$(BIN)/pip install -q -e '.[milvus]' milvus-lite || echo "No Milvus for this Python: its tests are skipped."
 	$(BIN)/pytest -m "slow or browser"
 
 coverage: .venv/.dev ## the tests with line and branch coverage

@@ -160,7 +160,7 @@ Store = Annotated[
     str,
     typer.Option(
         metavar="ADDRESS",
-        help="Where vectors are searched: qdrant+http://HOST:PORT, or qdrant+path:FOLDER. An index "
+        help="Where vectors are searched: qdrant+http://HOST:PORT or milvus+http://HOST:PORT. An index "
         "remembers it; by default its vectors are searched in this process.",
     ),
 ]

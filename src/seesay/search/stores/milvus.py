@@ -187,7 +187,14 @@ def _file(address: str) -> Path:
 
 def _columns(facts: Facts | None) -> dict[str, Any]:
     """Every column has a value; 0 stands for an unknown date."""
-    unknown = {"folders": [], "orientation": "", "taken": 0, "width": 0, "height": 0, "added": 0.0}
+    unknown: dict[str, Any] = {
+        "folders": [],
+        "orientation": "",
+        "taken": 0,
+        "width": 0,
+        "height": 0,
+        "added": 0.0,
+    }
     values = unknown | (facts_to_filter(facts) if facts else {})
     return values | {"folders": values["folders"][:_FOLDERS]}
 
