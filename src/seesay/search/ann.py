@@ -105,7 +105,7 @@ class Neighbours:
         self, query: NDArray[np.float32], k: int, among: NDArray[np.int64] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         if among is not None and among is not self._ids:
-            among = np.intersect1d(among, self._ids)
+            among = among[np.isin(among, self._ids)]
         k = min(k, len(self._ids if among is None else among))
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
@@ -173,9 +173,10 @@ class Neighbours:
         return count > 2 * self.trained
 
     def _apply(self, changes: Changes) -> None:
-        gone = np.union1d(np.setdiff1d(self._ids, changes.alive), np.intersect1d(self._ids, changes.ids))
-        if len(gone):
-            self._index.remove_ids(gone)
+        # `isin` looks ids up in a table, where set operations sort or hash a million of them.
+        kept = np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
+        if not kept.all():
+            self._index.remove_ids(self._ids[~kept])
         if len(changes.ids):
             self._index.add_with_ids(changes.vectors.astype(np.float32), changes.ids)
         self._ids = changes.alive
