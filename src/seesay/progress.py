@@ -86,6 +86,35 @@ def _lines(what: str, total: int, unit: str, start: float) -> Advance:
     return advance
 
 
+@contextmanager
+def counting(what: str, unit: str) -> Iterator[Advance]:
+    """Show how many units there are so far, where nobody knows how many there will be."""
+    if os.environ.get(_VARIABLE) == "0":
+        yield lambda _: None
+        return
+    done, shown = 0, time.monotonic()
+
+    def advance(step: int) -> None:
+        nonlocal done, shown
+        done += step
+        if time.monotonic() - shown >= _SECONDS_BETWEEN_LINES:
+            shown = time.monotonic()
+            tell(f"{what}: {done} {unit}")
+
+    if not sys.stderr.isatty():
+        yield advance
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what) as status:
+
+        def advance_and_show(step: int) -> None:
+            advance(step)
+            status.update(f"{what}: {done} {unit}")
+
+        yield advance_and_show
+
+
 def tell(line: str) -> None:
     """Print a line on standard error, before work whose end cannot be foreseen."""
     if os.environ.get(_VARIABLE) != "0":

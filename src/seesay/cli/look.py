@@ -54,7 +54,9 @@ def data(
 
 @opt.app.command(epilog="Example: seesay features flickr8k --encoder efficientnet-lite0:ten --out features")
 def features(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A corpus, or a folder of images.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A corpus, or a folder of images, or its s3:// address.")
+    ],
     encoder: Annotated[str, typer.Option(help="An encoder's name; `seesay encoders` lists them.")],
     out: Annotated[Path, typer.Option(help="The folder of feature stores.")],
     data_format: opt.Format = None,
@@ -65,13 +67,14 @@ def features(
 ) -> None:
     """Compute the features of a corpus's images and store them. Run it again to resume."""
     from seesay.data.readers import read_corpus
+    from seesay.data.remote import path_of
     from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
     from seesay.encoders.images.cluster import fill_store_on_cluster
     from seesay.encoders.images.encode import fill_stores
 
     chosen = load_image_encoder(encoder, default_device())
-    images = read_corpus(folder.resolve() if cluster else folder, data_format).images
+    images = read_corpus(path_of(folder).resolve() if cluster else folder, data_format).images
     if cluster:
         report = fill_store_on_cluster(chosen, out, images, cluster)
     else:

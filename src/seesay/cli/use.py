@@ -33,8 +33,8 @@ def index(
         list[Path] | None,
         typer.Argument(
             metavar="PHOTOS...",
-            help="Folders of images and subfolders, added to the index if it is not of them yet; by default "
-            "all that it is of.",
+            help="Folders of images and subfolders, or their s3:// addresses, added to the index if it is "
+            "not of them yet; by default all that it is of.",
         ),
     ] = None,
     run: Annotated[
@@ -67,6 +67,7 @@ def index(
     as_json: opt.Json = False,
 ) -> None:
     """Index folders of images. Run it again to update the index: only new contents are embedded."""
+    from seesay.data.remote import path_of
     from seesay.progress import progress_of
     from seesay.search import Index
     from seesay.search.cluster import encode_on_cluster
@@ -75,7 +76,11 @@ def index(
     from seesay.search.update import read_sentences
 
     texts = read_sentences(sentences) if sentences is not None else []
-    photos = photos or []
+    photos = [path_of(folder) for folder in photos or ()]
+    if watching:
+        from seesay.search.watch import check_watchable
+
+        check_watchable(photos)
     if not Store.exists(out / FILE):
         _check_are_folders(photos, out)  # so that nothing is left of a mistyped name
     embedder = run if detector is None else with_detector(out, run, detector)
@@ -119,10 +124,12 @@ def index(
 
 
 def _check_are_folders(photos: Sequence[Path], out: Path) -> None:
+    from seesay.data.remote import is_folder
+
     if not photos:
         raise SeesayError(f"{out}: no index there; name the folder of your images, too.")
     for folder in photos:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise SeesayError(f"{folder}: no such folder; name the folder of your images.")
 
 
@@ -321,6 +328,7 @@ def serve(
 ) -> None:
     """Serve the search page and the HTTP API."""
     from seesay.search import Index
+    from seesay.search.watch import check_watchable
     from seesay.web.access import read_token
     from seesay.web.app import Options, name_of
     from seesay.web.app import serve as run_server
@@ -332,7 +340,9 @@ def serve(
     for folder in folders:
         if name_of(folder) in indexes:
             raise SeesayError(f"{folder}: another index is called {name_of(folder)}, too; rename its folder.")
-        indexes[name_of(folder)] = Index.open(folder, root=_roots(root or []), store=store)
+        indexes[name_of(folder)] = opened = Index.open(folder, root=_roots(root or []), store=store)
+        if watch:
+            check_watchable(each.folder for each in opened.roots())
     options = Options(
         hosts=allow_host or (),
         prefix=prefix,

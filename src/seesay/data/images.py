@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
 from seesay.data.raw import developed, is_raw
+from seesay.data.remote import as_remote, is_remote
 from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
@@ -105,25 +107,30 @@ def read_header(data: bytes, name: str) -> ImageHeader:
     return ImageHeader(image.format or "?", image.mode, image.width, image.height, animated)
 
 
-def opened_header(file: Path) -> Image.Image:
-    """Open an image file of a format that is read, to look at what stands before its pixels."""
+def opened_header(file: Path, data: bytes | None = None) -> Image.Image:
+    """Open an image file of a format that is read, to look at what stands before its pixels.
+
+    Args:
+        file: its path.
+        data: what is in it, if that has been read.
+    """
+    remote = as_remote(file)
+    source = io.BytesIO(data) if data is not None else remote.open(buffering=_HEAD) if remote else file
     try:
-        return Image.open(
-            file, formats=_formats()
-        )  # of a raw photo that is TIFF, too: its EXIF is the camera's
+        # Of a raw photo that is TIFF, too: its EXIF is the camera's.
+        return Image.open(source, formats=_formats())
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
         if file.suffix.lower() not in RAW_SUFFIXES:
             raise
-        return _open(developed(file.read_bytes(), file.name, MAX_PIXELS), file.name)
+        whole = file.read_bytes() if data is None else data
+        return _open(developed(whole, file.name, MAX_PIXELS), file.name)
 
 
 def file_format(file: Path) -> str | None:
     """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None if it is none."""
     try:
-        if file.suffix.lower() in RAW_SUFFIXES:
-            with file.open("rb") as opened:
-                if is_raw(opened.read(_HEAD), file.name):
-                    return "RAW"
+        if file.suffix.lower() in RAW_SUFFIXES and is_raw(_read(file, 0, _HEAD), file.name):
+            return "RAW"
         with opened_header(file) as image:
             return image.format
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
@@ -137,13 +144,13 @@ def upright_size(data: bytes, name: str) -> tuple[int, int]:
     return (image.height, image.width) if turned else (image.width, image.height)
 
 
-def taken_at(file: Path) -> str:
+def taken_at(file: Path, data: bytes | None = None) -> str:
     """Read when a photo was taken, as its EXIF says: "2019-06-30T12:00:00", the camera's time; else "".
 
-    Only what stands before the pixels is read.
+    Only what stands before the pixels is read, or nothing if the file's `data` have been read.
     """
     try:
-        with opened_header(file) as image:
+        with opened_header(file, data) as image:
             exif = image.getexif().get_ifd(ExifTags.IFD.Exif)
         for tag in (ExifTags.Base.DateTimeOriginal, ExifTags.Base.DateTimeDigitized):
             if found := _EXIF_TIME.match(str(exif.get(tag, ""))):
@@ -234,22 +241,29 @@ class FileSource:
     def read(self, limit: int | None = None) -> bytes:
         """Return the file's bytes, or the first `limit`; raise UnavailableImageError if it cannot be read."""
         try:
-            size = self.path.stat().st_size
-            if size > MAX_BYTES:
-                raise ImageError(f"{self.path}: {size} bytes; at most {MAX_BYTES} are read.")
-            with self.path.open("rb") as file:
-                return file.read(limit)
+            # A request for the size first would take as long as one for an image.
+            size = 0 if is_remote(self.path) else self.path.stat().st_size
+            data = (
+                _read(self.path, 0, MAX_BYTES + 1 if limit is None else limit) if size <= MAX_BYTES else b""
+            )
         except OSError as error:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
+        if max(size, len(data)) > MAX_BYTES:
+            raise ImageError(f"{self.path}: at most {MAX_BYTES} bytes are read, and it has more.")
+        return data
 
 
 @dataclass(frozen=True, slots=True)
 class TarMember:
-    """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once."""
+    """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once.
+
+    `held` are the bytes of a short text of a tar at a URL, which would take a request each.
+    """
 
     path: Path
     offset: int
     size: int
+    held: bytes | None = None
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the member's bytes, or the first `limit`; raise ImageError if they cannot be read."""
@@ -257,9 +271,7 @@ class TarMember:
             raise ImageError(f"{self.path}: a member of {self.size} bytes; at most {MAX_BYTES} are read.")
         size = self.size if limit is None else min(self.size, limit)
         try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read(size)
+            data = self.held[:size] if self.held is not None else _read(self.path, self.offset, size)
         except OSError as error:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
         if len(data) != size:
@@ -269,16 +281,26 @@ class TarMember:
         return data
 
 
+def _read(path: Path, start: int, size: int) -> bytes:
+    """Read a part of a file, here or at a URL."""
+    if remote := as_remote(path):
+        return remote.read_range(start, start + size)
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
 def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
     """Index a tar by its headers alone; keys are member paths, without a leading `./`.
 
     Folders, links to nowhere, hidden files (`.DS_Store`, `._name`) and pax leftovers are left out. Of members
-    with one name the last counts, as in tar itself. With `limit`, only the first headers are read. Raises
+    with one name the last counts, as in tar itself. With `limit`, only the first headers are read. One at a
+    URL is read once from beginning to end, and its short texts are kept. Raises
     SeesayError for a file that is not a tar, is compressed, or ends too early.
     """
     members: dict[str, TarMember] = {}
     try:
-        with tarfile.open(path, "r:") as tar:
+        with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             size = path.stat().st_size
             for position, info in enumerate(tar):
                 name = _plain_name(info.name)
@@ -291,7 +313,7 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
                 elif info.isreg() and info.sparse is None:
                     if not 0 <= info.size <= size - info.offset_data:
                         raise tarfile.ReadError(f"'{name}' reaches past the end")
-                    members[name] = TarMember(path, info.offset_data, info.size)
+                    members[name] = TarMember(path, info.offset_data, info.size, _held(path, tar, info))
     except OSError as error:
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
     except (tarfile.TarError, ValueError, EOFError) as error:
@@ -299,6 +321,14 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
             f"{path}: not a whole, uncompressed tar ({error}); decompress it, or copy it again."
         ) from error
     return members
+
+
+def _held(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes | None:
+    is_text = PurePosixPath(member.name).suffix.lower() in (".txt", ".json")
+    if not (is_remote(path) and is_text and member.size <= _HEAD):
+        return None
+    opened = tar.extractfile(member)
+    return opened.read() if opened else None
 
 
 def _plain_name(name: str) -> str | None:
@@ -379,6 +409,12 @@ def walk_files(root: Path) -> Iterator[Path]:
 
     Hidden files, loops of links and what cannot be read are left out.
     """
+    if remote := as_remote(root):
+        for path, _ in remote.walk():
+            parts = path.relative_to(root).parts
+            if not any(part.startswith(".") or part == "__MACOSX" for part in parts):
+                yield cast(Path, path)
+        return
     level, seen = [root], set[tuple[int, int]]()
     while level:
         folders: list[Path] = []

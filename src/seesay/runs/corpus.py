@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.readers import open_corpus
+from seesay.data.remote import is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
@@ -30,10 +31,10 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
     if not is_finished(run.folder):
         raise SeesayError(f"{run.name}: records no corpus; name the corpus to measure on.")
     corpus = TrainingSummary.load(run.folder).corpus
-    root = Path(corpus.root)
-    if not root.exists():
+    root = path_of(corpus.root)
+    if not is_remote(root) and not root.exists():
         raise SeesayError(f"{run.name}: its corpus is not at {root}; name the corpus to measure on.")
-    return root, Path(corpus.images) if corpus.images else None
+    return root, path_of(corpus.images) if corpus.images else None
 
 
 def training_of(run: Run) -> Training:

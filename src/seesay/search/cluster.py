@@ -20,7 +20,7 @@ def encode_on_cluster(index: Index, folders: Sequence[Path], address: str) -> No
 
     Args:
         index: that will be updated from the folders.
-        folders: which every node must find at the same paths; by default all that the index is of.
+        folders: which every node must find at the same paths or URLs; by default all that the index is of.
         address: of the cluster, see `fill_store_on_cluster`.
 
     Raises:

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import FileSource
+from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
 from seesay.runs.calibration import USUAL, known_share
@@ -122,7 +123,7 @@ class Index:
         """
         given = root if isinstance(root, Mapping) else {} if root is None else {"": root}
         for each in given.values():
-            if not Path(each).is_dir():
+            if not is_folder(path_of(each)):
                 raise SeesayError(f"{each}: not a folder; name the one that holds the images of the index.")
         items = Store.open(Path(folder) / FILE)
         return cls(
@@ -189,8 +190,8 @@ class Index:
         ]
 
     def absent(self) -> list[Root]:
-        """Return the folders that are not there now, as on a drive that is not mounted."""
-        return [root for root in self.roots() if not root.folder.is_dir()]
+        """Return the folders that are not there now, as on a drive that is not mounted; no URL is asked."""
+        return [root for root in self.roots() if not (is_remote(root.folder) or root.folder.is_dir())]
 
     def check_roots(self) -> None:
         """Check that who opened the index knows which folders it makes readable, before that is published.
@@ -200,12 +201,7 @@ class Index:
         Raises:
             SeesayError: another user or machine made the index, and it was opened without its roots.
         """
-        identity = self.store.meta["identity"]
-        foreign = [
-            root
-            for root in self.store.roots()
-            if root.name not in self._confirmed and not is_sealed(identity, root.folder, root.seal)
-        ]
+        foreign = [root for root in self.store.roots() if not self._is_confirmed(root)]
         if foreign:
             options = (f"--root {f'{root.name}=' if root.name else ''}{root.folder}" for root in foreign)
             raise SeesayError(
@@ -213,6 +209,11 @@ class Index:
                 f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
                 f"{' '.join(options)}, or update the index."
             )
+
+    def _is_confirmed(self, root: Root) -> bool:
+        """Whether who opened the index named a root now, or when they made it."""
+        sealed = self.store.meta["identity"], root.folder, root.seal
+        return root.name in self._confirmed or is_sealed(*sealed)
 
     def count(self, kind: Kind) -> int:
         """Count the items of a kind, "image" or "sentence"."""
@@ -226,14 +227,15 @@ class Index:
         Images of a folder that is not there, or empty, are kept: its drive may not be mounted.
 
         Args:
-            folders: to look at, by default all that the index is of; new ones are added to it.
+            folders: to look at, by default all that the index is of; new ones are added to it. A folder may
+                be a URL, such as "s3://bucket/photos".
             progress: called with the number of files done, and of all to do.
 
         Raises:
             SeesayError: the index is of no folder yet; one is no folder, is new and holds no image, or lies
                 in another; none is there; or another process is updating the index.
         """
-        given = [folders] if isinstance(folders, str | Path) else folders
+        given = [folders] if isinstance(folders, str | PurePath) else folders
         run = self.run
         with self._sole_writer():
             seen = self.look(given)
@@ -245,9 +247,11 @@ class Index:
     def look(self, folders: Iterable[str | Path] = ()) -> Look:
         """Find the images of folders, by default of all of the index; raise as `update_images` does."""
         roots = self.roots()
-        named = [Path(folder) for folder in folders] or [root.folder for root in roots]
+        named = [path_of(folder) for folder in folders] or [root.folder for root in roots]
         if not named:
             raise SeesayError(f"{self.folder}: of no folder yet; name the one that holds the images.")
+        if not folders and any(map(is_remote, named)):
+            self.check_roots()
         return look(self.store, roots, named)
 
     def remove_images(self, folder: str | Path) -> int:
@@ -264,7 +268,7 @@ class Index:
         run = self.run
         with self._sole_writer():
             roots = self.roots()
-            there = Path(folder).resolve()
+            there = path_of(folder).resolve()
             found = [root for root in roots if root.folder == there]
             found += [root for root in roots if root.name and root.name == str(folder)]
             if not found:
@@ -279,10 +283,14 @@ class Index:
         return removed
 
     def prepare_thumbnails(self, progress: Progress | None = None) -> int:
-        """Make the thumbnails that are missing, so that nobody waits for them; return how many were made."""
+        """Make the thumbnails that are missing, so that nobody waits for them; return how many were made.
+
+        Those of images at URLs are made when they are first wanted: each image would be fetched again.
+        """
         items = {item.key: item for item in self.store.items().values()}
         sources = {key: self.file_of(items[key]) for key in self.thumbnails.missing(items)}
-        return self.thumbnails.prepare({key: file for key, file in sources.items() if file}, progress)
+        here = {key: file for key, file in sources.items() if file and not is_remote(file)}
+        return self.thumbnails.prepare(here, progress)
 
     def add_sentences(self, texts: Sequence[str], progress: Progress | None = None) -> int:
         """Add the sentences that are new and not empty, and return how many these are.
@@ -359,11 +367,17 @@ class Index:
         return None if item.path is None else self.file_at(item.path)
 
     def file_at(self, path: str) -> Path | None:
-        """Return the file of a hit's path; None if it is gone or no longer lies under its root."""
+        """Return the file of a hit's path; None if it is gone or no longer lies under its root.
+
+        Whether a file at a URL is gone is seen when it is read. It is None if somebody else made the index,
+        until an update or `root` confirms the URL.
+        """
         root = holding(self.roots(), path)
         if root is None:
             return None
         file = root.file(path).resolve()
+        if is_remote(root.folder):
+            return file if file.is_relative_to(root.folder) and self._is_confirmed(root) else None
         return file if file.is_relative_to(root.folder.resolve()) and file.is_file() else None
 
     def path_of(self, file: Path) -> str | None:
@@ -500,7 +514,7 @@ def _checked_roots(folder: Path, roots: Sequence[Root], given: Mapping[str, str 
         if names and name not in names:
             known = " and ".join(f"{each}=FOLDER" if each else "FOLDER" for each in names)
             raise SeesayError(f"{folder}: say where its images are by {known}.")
-    return {name: Path(each).resolve() for name, each in given.items()}
+    return {name: path_of(each).resolve() for name, each in given.items()}
 
 
 def _checked_address(folder: Path, items: Store, given: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from seesay.data.remote import is_folder, is_remote, is_same
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_lines
 from seesay.errors import SeesayError
 from seesay.search.roots import Root, holding, named
@@ -74,7 +75,7 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
     """
     found, absent = dict[Path, Walk](), dict[Path, str]()
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
-        there = walk(folder, leave_out=store.path.parent.resolve()) if folder.is_dir() else None
+        there = walk(folder, leave_out=store.path.parent.resolve()) if is_folder(folder) else None
         known = _known(former, folder)
         if there is not None and (there.files or (known is not None and not store.paths(known))):
             found[folder] = there
@@ -117,19 +118,16 @@ def _named(store: Store, former: Sequence[Root], found: dict[Path, Walk], absent
 
 def _known(former: Sequence[Root], folder: Path) -> Root | None:
     """The root that a folder is."""
-
-    def is_it(root: Root) -> bool:
-        return root.folder == folder or (
-            root.folder.is_dir() and folder.is_dir() and root.folder.samefile(folder)
-        )
-
-    return next(filter(is_it, former), None)
+    return next((root for root in former if is_same(root.folder, folder)), None)
 
 
 def _moved(store: Store, former: Sequence[Root], there: Walk) -> Root | None:
-    """The root that is not where it was, and of whose images most are in a folder, at their places."""
+    """The root that is not where it was, and of whose images most are in a folder, at their places.
+
+    A URL is not asked whether it is there: somebody else may have named it.
+    """
     for root in former:
-        if not root.folder.is_dir():
+        if not (is_remote(root.folder) or root.folder.is_dir()):
             sizes = store.paths(root)
             start = len(root.path(""))
             same = sum(

@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.remote import path_of
 from seesay.encoders.detector import Detection
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
@@ -269,7 +270,7 @@ class Store:
         """Return the folders that the images are in; none before the first update of images."""
         with self._read() as connection:
             rows = connection.execute("SELECT name, folder, seal FROM roots ORDER BY name").fetchall()
-        return [Root(name, Path(folder), seal) for name, folder, seal in rows]
+        return [Root(name, path_of(folder), seal) for name, folder, seal in rows]
 
     def not_read(self) -> dict[str, int]:
         """Return the number of files of each kind that the last updates of the folders did not read."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import content_key, taken_at, upright_size
+from seesay.data.remote import is_remote, path_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder, SeesObjects
 from seesay.search.look import Look
@@ -25,6 +26,7 @@ Progress = Callable[[int, int], None]
 
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
+_REQUESTS = 16  # at once to an object store, which answers each after tens of milliseconds
 _SENTENCES_AT_ONCE = 512
 _TIMES_AT_ONCE = 1000
 
@@ -98,7 +100,7 @@ def read_sentences(path: Path) -> list[str]:
     if path.suffix.lower() != ".txt":
         return list(read_corpus(path).texts())
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return path_of(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as failure:
         raise SeesayError(f"{path}: not a UTF-8 text file of sentences ({failure}).") from failure
 
@@ -142,7 +144,7 @@ class _Update:
         self._look_at_times()
 
     def _look_at_times(self) -> None:
-        """Read when photos were taken: of new ones, and of those that an earlier version indexed."""
+        """Read when photos were taken that an earlier version indexed."""
         todo = list(self._store.without_time().items())
         for start in range(0, len(todo), _TIMES_AT_ONCE):
             # Of a file that has gone nothing is said, so that it is looked at when it is back.
@@ -195,6 +197,8 @@ class _Update:
         with self._store.write() as writer:
             for key, (vector, size) in vectors.items():
                 writer.put_vector("image", key, vector, size)
+                path, data = contents[key]
+                writer.set_time(key, taken_at(self._seen.file(path), data))
             if isinstance(self._embedder, SeesObjects):
                 for key in vectors:
                     writer.put_objects(key, self._embedder.objects(contents[key][1]))
@@ -268,15 +272,26 @@ def read_ahead(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iter
 
 
 def _batches(place: Callable[[str], Path], files: Iterable[FoundFile]) -> Iterator[Batch]:
-    batch: Batch = []
+    def read(path: Path) -> bytes | OSError:
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            return error
+
+    with ThreadPoolExecutor(_REQUESTS, "seesay-request") as requests:
+        for batch in _divided(files):
+            paths = [place(file.path) for file in batch]
+            contents = requests.map(read, paths) if any(map(is_remote, paths)) else map(read, paths)
+            yield list(zip(batch, contents, strict=True))
+
+
+def _divided(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
+    """Divide files into batches that the memory holds."""
+    batch: list[FoundFile] = []
     room = _BATCH_BYTES
     for file in files:
-        try:
-            data: bytes | OSError = place(file.path).read_bytes()
-        except OSError as error:
-            data = error
-        batch.append((file, data))
-        room -= 0 if isinstance(data, OSError) else len(data)
+        batch.append(file)
+        room -= file.size
         if len(batch) == _BATCH_FILES or room <= 0:
             yield batch
             batch, room = [], _BATCH_BYTES

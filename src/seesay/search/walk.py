@@ -7,7 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from seesay.data.remote import RemotePath, RemoteStat, as_remote
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
+from seesay.errors import SeesayError
 
 MAX_FILE_BYTES = 256 * 2**20
 """Larger files are skipped: they are not photographs, and a batch of them would fill the memory."""
@@ -49,11 +51,13 @@ class Walk:
 
 
 def walk(root: Path, leave_out: Path) -> Walk:
-    """Find all image files under `root` (a resolved path), except in the folder `leave_out`.
+    """Find all image files under `root` (a resolved path or a URL), except in the folder `leave_out`.
 
     Hidden files and folders are ignored. Links are followed to files inside `root` only: a linked folder
     inside is found at its own place, so that no loop can arise.
     """
+    if remote := as_remote(root):
+        return _walk_at_url(remote)
     result = Walk()
 
     def unread(error: OSError) -> None:
@@ -80,6 +84,33 @@ def walk(root: Path, leave_out: Path) -> Walk:
             elif kind := unread_kind(name):
                 result.not_read[kind] += 1
     return result
+
+
+def _walk_at_url(root: RemotePath) -> Walk:
+    """Find all image files at a URL; what cannot be listed must not be taken for gone."""
+    result = Walk()
+    try:
+        for file, stat in root.walk():
+            parts = file.relative_to(root).parts
+            if any(part.startswith(".") for part in parts):
+                continue
+            if file.suffix.lower() in IMAGE_SUFFIXES:
+                _take_up("/".join(parts), stat, result)
+            elif kind := unread_kind(file.name):
+                result.not_read[kind] += 1
+    except OSError as error:
+        raise SeesayError(
+            f"{error.filename}: cannot be read ({error.strerror}); the index is unchanged."
+        ) from error
+    return result
+
+
+def _take_up(path: str, stat: os.stat_result | RemoteStat, result: Walk) -> None:
+    """Take up an image file, unless it is too large."""
+    if stat.st_size > MAX_FILE_BYTES:
+        result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
+    else:
+        result.files[path] = FoundFile(path, min(stat.st_mtime_ns, _LATEST), stat.st_size)
 
 
 def _relative(root: Path, path: Path) -> str:
@@ -110,10 +141,8 @@ def _look_at(file: Path, root: Path, result: Walk) -> None:
             result.skipped.append((path, "a link out of the folder"))
         elif not file.is_file():
             result.skipped.append((path, "not a regular file"))
-        elif stat.st_size > MAX_FILE_BYTES:
-            result.skipped.append((path, f"{stat.st_size >> 20} MB, more than {MAX_FILE_BYTES >> 20}"))
         else:
-            result.files[path] = FoundFile(path, min(stat.st_mtime_ns, _LATEST), stat.st_size)
+            _take_up(path, stat, result)
     except FileNotFoundError:
         result.skipped.append((path, "a link to nothing"))
     except OSError as error:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from watchfiles import Change, watch
 
+from seesay.data.remote import is_remote
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 
 _SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
 _LOOK_MS = 500  # between looks at whether to stop
+
+
+def check_watchable(folders: Iterable[Path]) -> None:
+    """Raise a SeesayError if there is a URL: an object store does not tell what changes in it."""
+    for folder in filter(is_remote, folders):
+        raise SeesayError(
+            f"--watch: {folder} is in a store that does not tell what changes; run `seesay index` from time "
+            "to time instead."
+        )
 
 
 def changes(folders: Sequence[Path], leave_out: Path, stop: threading.Event) -> Iterator[int]:
@@ -32,7 +42,9 @@ def changes(folders: Sequence[Path], leave_out: Path, stop: threading.Event) -> 
 
     Raises:
         OSError: none of the folders is there, or the system watches no more files.
+        SeesayError: one is a URL.
     """
+    check_watchable(folders)
     while not stop.is_set():
         there = _there(folders)
         if not there:

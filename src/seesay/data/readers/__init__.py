@@ -11,6 +11,7 @@ from pkgutil import iter_modules
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.data.images import outside_allowed
 from seesay.data.readers.base import PHRASE_READERS, READERS, choose_reader
+from seesay.data.remote import as_remote, path_of
 from seesay.errors import SeesayError
 
 for _module in iter_modules(__path__, f"{__name__}."):
@@ -21,7 +22,7 @@ def read_corpus(path: str | Path, format: str | None = None, allow_outside: bool
     """Read a corpus from a folder, or from its JSON, table, token file or tar.
 
     Args:
-        path: the folder or file.
+        path: the folder or file, maybe a URL, such as "s3://bucket/photos".
         format: the name of a reader; without it, the first reader that recognises the path.
         allow_outside: take images that the corpus names by absolute paths outside of its folder.
 
@@ -43,8 +44,8 @@ def read_corpus(path: str | Path, format: str | None = None, allow_outside: bool
         >>> corpus.sentences[0].text
         'a small blue square is to the left of a small yellow circle'
     """
-    path = _existing(path)
     with _reading(path, allow_outside):
+        path = _existing(path)
         return choose_reader(READERS, path, format).read(path)
 
 
@@ -75,9 +76,9 @@ def read_phrases(
         >>> len(phrases.images), phrases.phrases[0].text
         (10, 'a small blue square')
     """
-    path = _existing(path)
-    images = _existing(images) if images is not None else path if path.is_dir() else path.parent
     with _reading(path, allow_outside):
+        path = _existing(path)
+        images = _existing(images) if images is not None else path if path.is_dir() else path.parent
         return choose_reader(PHRASE_READERS, path, format).read(path, images)
 
 
@@ -89,7 +90,7 @@ def open_corpus(
 
 
 @contextmanager
-def _reading(path: Path, allow_outside: bool) -> Iterator[None]:
+def _reading(path: str | Path, allow_outside: bool) -> Iterator[None]:
     try:
         with outside_allowed() if allow_outside else nullcontext():
             yield
@@ -98,7 +99,9 @@ def _reading(path: Path, allow_outside: bool) -> Iterator[None]:
 
 
 def _existing(path: str | Path) -> Path:
-    path = Path(path).expanduser()
+    path = path_of(path).expanduser()
+    if remote := as_remote(path):
+        remote.forget()
     if not path.exists():
         raise SeesayError(f"{path}: no such folder or file.")
     return path

@@ -44,7 +44,7 @@ def _encoding(data: bytes) -> str:
 
 def _read_bytes(path: Path, limit: int = -1) -> bytes:
     try:
-        with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        with path.open("rb") as raw, gzip.open(raw) if path.suffix.lower() == ".gz" else raw as file:
             return file.read(limit)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise SeesayError(f"{path}: not a whole gzip file ({error}); copy it again.") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import FileResponse, Response, StreamingResponse
@@ -12,7 +13,8 @@ from PIL import Image
 from pydantic import Field
 
 from seesay.data.exif import facts_of
-from seesay.data.images import file_format
+from seesay.data.images import content_key, file_format
+from seesay.data.remote import is_remote
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
 from seesay.web import cursor as cursors
@@ -135,6 +137,8 @@ async def original(
         type_ = _media_type(file)
         if type_ is None:  # an index can name any file
             raise HTTPException(404, f"The file of image {id} is no image; update the index.")
+        if is_remote(file):
+            return _fetched(file, type_, if_none_match)
         response = FileResponse(
             file,
             media_type=type_,
@@ -146,6 +150,18 @@ async def original(
         return _unchanged(response.headers["etag"], if_none_match) or response
 
     return await service.run(work, service.pictures)
+
+
+def _fetched(file: Path, type_: str, if_none_match: str | None) -> Response:
+    """Return the file at a URL, for which a client may have no right of its own."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise HTTPException(404, f"{file.name}: cannot be read.") from error
+    tag = f'"{content_key(content)}"'
+    name = f"{'attachment' if type_ == _UNKNOWN_TYPE else 'inline'}; filename*=UTF-8''{quote(file.name)}"
+    headers = _kept_as(tag) | {"Content-Disposition": name}
+    return _unchanged(tag, if_none_match) or Response(content, media_type=type_, headers=headers)
 
 
 @router.get("/{id}/thumbnail", response_class=Response, responses=_sent("image/jpeg") | failures(404, 422))
@@ -193,6 +209,8 @@ def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
     }
     if not images:
         raise HTTPException(404, "None of these images is there; update the index.")
+    if any(map(is_remote, images.values())):
+        raise HTTPException(422, "Some of these images are in an object store; fetch them there.")
     if sum(file.stat().st_size for file in images.values()) > _MAX_ARCHIVED_BYTES:
         size = f"{_MAX_ARCHIVED_BYTES / 2**30:g} GB"
         raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")

@@ -1,0 +1,141 @@
+"""Parquet files whose rows hold an encoded image and its sentences, as hubs of data sets distribute them.
+
+The image is a column of bytes, or of `bytes` and `path`, such as the library `datasets` writes; or the name
+of an image beside the file. Images stay where they are: what is read is the group of rows that holds them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from threading import Lock
+from typing import Any
+
+from seesay.data.corpus import Corpus
+from seesay.data.images import walk_files
+from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, split_in_name
+from seesay.data.remote import as_remote
+from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
+
+_IMAGE = ("image", "img", "jpg", "jpeg", "png", "image_name", "file_name", "filename")
+_CAPTION = ("caption", "captions", "sentence", "sentences", "text", "txt", "title")
+_GROUPS_KEPT = 2  # in memory: threads read one after another
+_BUFFER = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetCell:
+    """The image of one row of a Parquet file: row `row` of its group of rows `group`."""
+
+    path: Path
+    column: str
+    group: int
+    row: int
+
+    def read(self, limit: int | None = None) -> bytes:
+        """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
+        try:
+            value = _GROUPS.column(self.path, self.column, self.group)[self.row].as_py()
+        except OSError as error:
+            reason = error.strerror or error
+            raise UnavailableImageError(f"{self.path}: cannot be read ({reason}).") from error
+        data = value.get("bytes") if isinstance(value, dict) else value
+        if not isinstance(data, bytes):
+            raise ImageError(f"{self.path}: row {self.row} of group {self.group} has no image.")
+        return data[:limit]
+
+
+@register_reader
+class ParquetReader(CorpusReader):
+    """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's name."""
+
+    name = "parquet"
+    looks_like = "*.parquet with an image and a caption a row"
+    order = 75
+
+    def files(self, path: Path) -> list[Path]:
+        files = [path] if path.is_file() else walk_files(path)
+        return sorted(file for file in files if file.suffix.lower() == ".parquet")
+
+    def read(self, path: Path) -> Corpus:
+        builder = CorpusBuilder(path)
+        for file in self.find(path):
+            _read_file(file, builder)
+        return builder.finish()
+
+
+def _read_file(file: Path, builder: CorpusBuilder) -> None:
+    below = file.relative_to(builder.root).with_suffix("").as_posix()
+    with _opened(file) as parquet:
+        columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
+        image = next((columns[name] for name in _IMAGE if name in columns), None)
+        caption = next((columns[name] for name in _CAPTION if name in columns), None)
+        if image is None or caption is None:
+            raise SeesayError(f"{file}: no columns image and caption; columns there: {', '.join(columns)}.")
+        is_name = str(parquet.schema_arrow.field(image).type) in ("string", "large_string")
+        small = [caption, *([columns["split"]] if "split" in columns else [])]
+        # Of images within the file their names alone; the bytes are read when they are wanted.
+        named = image if is_name else f"{image}.path"
+        for group in range(parquet.num_row_groups):
+            rows = parquet.read_row_group(group, columns=[*small, named]).to_pylist()
+            for row, cells in enumerate(rows):
+                where = f"{file}: row {row} of group {group}"
+                texts = cells[caption]
+                texts = [texts] if isinstance(texts, str) else texts
+                if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                    builder.issues.add(MALFORMED_LINE, where)
+                    continue
+                split = canonical_split(cells["split"], where) if cells.get("split") else split_in_name(below)
+                if is_name:
+                    at = builder.find_image(cells[image], split, where)
+                else:
+                    name = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
+                    source = ParquetCell(file, image, group, row)
+                    at = builder.image(f"{below}/{PurePosixPath(name).name}", split, source)
+                for text in texts:
+                    builder.sentence(text, at, where)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    with naming_extras():
+        from pyarrow.lib import ArrowException
+        from pyarrow.parquet import ParquetFile
+    remote = as_remote(file)
+    try:
+        with remote.open(buffering=_BUFFER) if remote else file.open("rb") as raw:
+            yield ParquetFile(raw)
+    except ArrowException as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        reason = str(error).splitlines()[0]
+        raise SeesayError(f"{file}: not a whole Parquet file ({reason}); copy it again.") from error
+
+
+class _Groups:
+    """The columns of images that were read last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[Path, str, int], Any] = OrderedDict()
+
+    def column(self, path: Path, column: str, group: int) -> Any:
+        """Return a column of a group of rows."""
+        key = path, column, group
+        with self._lock:
+            if key not in self._kept:
+                with _opened(path) as parquet:
+                    found = parquet.read_row_group(group, columns=[column]).column(column)
+                self._kept[key] = found
+                while len(self._kept) > _GROUPS_KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+
+_GROUPS = _Groups()

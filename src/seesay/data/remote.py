@@ -1,0 +1,277 @@
+"""Files at URLs, such as `s3://bucket/photos`, read in place through fsspec by the methods of `Path`.
+
+Readers take such paths as they take those of a disk. What fails for a while, such as a connection, is tried
+again; what fails for good is an `OSError` that names the URL, as it is of a disk.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from errno import EACCES, EINVAL, EIO, ENOENT
+from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, TypeVar, cast
+
+from seesay.errors import MissingExtraError, SeesayError, naming_extras
+from seesay.progress import counting, tell
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
+_WAITS = (0.5, 2.0)  # seconds between attempts; s3fs has made some of its own within each
+_BLOCK = 8 << 20  # bytes of a request, where a file is read from its beginning to its end
+_NO_NAMES = ("", ".", "..")
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")  # as stores of fsspec call it
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStat:
+    """Bytes, and the time of the last change in nanoseconds, 0 if the store does not say."""
+
+    st_size: int
+    st_mtime_ns: int
+
+
+class RemotePath(PurePosixPath):
+    """A file or folder at a URL, with those methods of `pathlib.Path` that readers call.
+
+    The methods raise OSError if the store cannot be asked.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """The URL."""
+        return _SCHEME.sub(r"\1://", super().__str__(), count=1)
+
+    def __fspath__(self) -> str:
+        """Refuse to be opened as a file of this machine."""
+        raise SeesayError(f"{self}: seesay reads this from a disk only; copy it to one.")
+
+    def exists(self) -> bool:
+        """Return whether a file or a folder is there."""
+        return bool(self._info())
+
+    def is_file(self) -> bool:
+        """Return whether a file is there."""
+        return self._info().get("type") == "file"
+
+    def is_dir(self) -> bool:
+        """Return whether a folder is there."""
+        return self._info().get("type") == "directory"
+
+    def stat(self) -> RemoteStat:
+        """Return size and time of change; raise FileNotFoundError if nothing is there."""
+        if info := self._info():
+            return _stat(info)
+        raise FileNotFoundError(ENOENT, "nothing is there", str(self))
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """Iterate over what is in the folder, in order of names."""
+        return (self / name for name in sorted(self._listed()))
+
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
+        """Iterate over what fits a pattern, in which `*` stands for a part of a name."""
+        above, _, last = pattern.rpartition("/")
+        for folder in self.glob(above) if above else [self]:
+            if folder.is_dir():
+                yield from (each for each in folder.iterdir() if PurePosixPath(each.name).match(last))
+
+    def open(self, mode: str = "rb", buffering: int = _BLOCK) -> io.BufferedReader:  # noqa: ARG002
+        """Open a file to be read; so many bytes are asked for at a time."""
+        return io.BufferedReader(_Blocks(self, self.stat().st_size), buffering)
+
+    def read_bytes(self) -> bytes:
+        """Read a whole file."""
+        return self._persistently(lambda system, url: bytes(system.cat_file(url)))
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Read a whole file of text."""
+        return self.read_bytes().decode(encoding)
+
+    def read_range(self, start: int, end: int) -> bytes:
+        """Read the bytes from `start` to before `end`, or fewer if the file ends before."""
+
+        def ask(system: Any, url: str) -> bytes:
+            try:
+                return bytes(system.cat_file(url, start=start, end=end))
+            except OSError as error:
+                if error.errno == EINVAL and self.stat().st_size <= start:
+                    return b""  # S3 has no answer for a range without bytes
+                raise
+
+        return self._persistently(ask)
+
+    def resolve(self) -> RemotePath:
+        """Return the path without `..`."""
+        return type(self)(posixpath.normpath(super().__str__()))
+
+    def as_uri(self) -> str:
+        """Return the URL."""
+        return str(self)
+
+    def expanduser(self) -> RemotePath:
+        """Return the path."""
+        return self
+
+    def forget(self) -> None:
+        """Ask the store again for what is there, which fsspec otherwise remembers."""
+        self._persistently(lambda system, _url: system.invalidate_cache())
+
+    def walk(self) -> Iterator[tuple[RemotePath, RemoteStat]]:
+        """Iterate over the files below the folder, nearest first, in name order; says how many it finds."""
+        folders = deque([self])
+        with counting(f"Listing {self}", "files") as advance:
+            while folders:
+                there = (folder := folders.popleft())._listed()
+                advance(len(there))
+                for name, info in sorted(there.items()):
+                    if info["type"] == "directory":
+                        folders.append(folder / name)
+                    else:
+                        yield folder / name, _stat(info)
+
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        """What is in the folder by name; says so if there are names of which no path can be made."""
+
+        def ask(system: Any, url: str) -> list[tuple[str, dict[str, Any]]]:
+            above = system._strip_protocol(url).strip("/")
+            found = system.ls(url, detail=True)
+            return [(info["name"].strip("/").removeprefix(above).removeprefix("/"), info) for info in found]
+
+        there = self._persistently(ask)
+        # A file without a name is one that stands for the folder itself.
+        if any(name in _NO_NAMES and info["type"] == "directory" for name, info in there):
+            tell(f"{self}: holds keys with '//' or '/./', which are not read; rename them.")
+        return {name: info for name, info in there if name not in _NO_NAMES}
+
+    def _info(self) -> dict[str, Any]:
+        """What the store says of it; empty if nothing is there."""
+        with suppress(FileNotFoundError):
+            return self._persistently(lambda system, url: dict(system.info(url)))
+        return {}
+
+    def _persistently(self, ask: Callable[[Any, str], T]) -> T:
+        """Ask the store, and again after a while if that fails for reasons that may pass."""
+        url = str(self)
+        for wait in (*_WAITS, None):
+            try:
+                return ask(_store(url), url)
+            except SeesayError:
+                raise
+            except FileNotFoundError as error:
+                raise FileNotFoundError(ENOENT, "nothing is there", url) from error
+            except PermissionError as error:
+                raise PermissionError(EACCES, f"not allowed: {_reason(error)}", url) from error
+            except Exception as error:  # the clients of stores raise nearly anything
+                if "Credentials" in type(error).__name__:
+                    raise PermissionError(EACCES, f"not allowed: {_reason(error)}", url) from error
+                if wait is None:
+                    raise OSError(EIO, _reason(error), url) from error
+                time.sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
+
+
+class _Blocks(io.RawIOBase):
+    """A file of known size, of which the buffer around it asks for large blocks."""
+
+    def __init__(self, path: RemotePath, size: int) -> None:
+        self._path, self._size, self._at = path, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        end = min(self._at + len(buffer), self._size)
+        data = self._path.read_range(self._at, end) if end > self._at else b""
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+def as_remote(path: PurePath) -> RemotePath | None:
+    """Return the path if it is one of a URL, else None."""
+    return path if isinstance(path, RemotePath) else None
+
+
+def is_remote(path: str | PurePath) -> bool:
+    """Return whether a path or text is a URL.
+
+    >>> is_remote("s3://bucket/photos"), is_remote(Path("s3://bucket")), is_remote("C:/photos")
+    (True, True, False)
+    """
+    return _SCHEME.match(str(path)) is not None
+
+
+def path_of(text: str | PurePath) -> Path:
+    """Return the path of a file or folder, or a `RemotePath`, which readers use as one.
+
+    >>> path_of("s3://bucket/photos") / "a.jpg"
+    RemotePath('s3://bucket/photos/a.jpg')
+    """
+    return cast(Path, RemotePath(str(text))) if is_remote(text) else Path(text)
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths are of the same folder; those of URLs are compared as they are written."""
+    if one == other or is_remote(one) or is_remote(other):
+        return one == other
+    return one.is_dir() and other.is_dir() and one.samefile(other)
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether a folder is there; raise a SeesayError if a store cannot be asked."""
+    remote = as_remote(path)
+    try:
+        if remote:
+            remote.forget()
+        return path.is_dir()
+    except OSError as error:
+        if remote is None:
+            raise
+        raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _store(url: str) -> Any:
+    """The file system of fsspec for a URL; fsspec makes one for each kind, and keeps it."""
+    with naming_extras():
+        from fsspec.core import url_to_fs
+    try:
+        return url_to_fs(url)[0]
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{url}: {_reason(error)}; for s3:// that is pip install 'seesay[cloud]'."
+        ) from error
+    except ValueError as error:
+        raise SeesayError(f"{url}: not an address that fsspec knows ({_reason(error)}).") from error
+
+
+def _stat(info: dict[str, Any]) -> RemoteStat:
+    changed = next((info[key] for key in _TIMES if info.get(key)), 0)
+    with suppress(ValueError):
+        changed = datetime.fromisoformat(changed) if isinstance(changed, str) else changed
+        seconds = changed.timestamp() if isinstance(changed, datetime) else float(changed)
+        return RemoteStat(int(info.get("size") or 0), int(seconds * 1e6) * 1000)
+    return RemoteStat(int(info.get("size") or 0), 0)
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, or its kind if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:200]

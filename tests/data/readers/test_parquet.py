@@ -1,0 +1,101 @@
+"""Corpora in Parquet, on a disk and at a URL. They need pyarrow: pip install 'seesay[parquet]'."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from seesay.data.readers import read_corpus
+from seesay.data.readers.files import MALFORMED_LINE
+from seesay.errors import ImageError, MissingExtraError, SeesayError
+from tests.data.readers.conftest import jpeg
+from tests.object_stores import Flaky, uploaded
+
+
+def write(file: Path, **columns: list[Any]) -> Path:
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'seesay[parquet]'")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    from pyarrow.parquet import write_table
+
+    write_table(pa.table(columns), file, row_group_size=2)
+    return file
+
+
+def cells(*names: str) -> list[dict[str, object]]:
+    return [{"bytes": jpeg(name), "path": f"somewhere/{name}"} for name in names]
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.lib", None)
+    (tmp_path / "train.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[parquet\]'"):
+        read_corpus(tmp_path)
+
+
+@pytest.mark.slow
+def test_images_and_sentences_of_rows(tmp_path: Path, content: Any) -> None:
+    names = ("1.jpg", "2.jpg", "3.jpg")
+    write(
+        tmp_path / "data/train-00000-of-00001.parquet",
+        image=cells(*names),
+        caption=[["a", "b"], ["c"], ["d"]],
+    )
+    write(tmp_path / "data/test-00000-of-00001.parquet", image=cells("4.jpg"), caption=["e"])
+    corpus = read_corpus(tmp_path)
+    assert content(corpus) == {
+        "data/test-00000-of-00001/4.jpg": ("test", ["e"]),
+        "data/train-00000-of-00001/1.jpg": ("train", ["a", "b"]),
+        "data/train-00000-of-00001/2.jpg": ("train", ["c"]),
+        "data/train-00000-of-00001/3.jpg": ("train", ["d"]),
+    }
+    sent = pickle.loads(pickle.dumps(corpus.images))  # noqa: S301 — as Ray sends them to workers
+    assert [image.source.read() for image in sent] == [jpeg(name) for name in ("4.jpg", *names)]
+    assert sent[1].source.read(5) == jpeg("1.jpg")[:5]
+
+
+@pytest.mark.slow
+def test_bytes_alone_and_a_column_of_splits(tmp_path: Path, content: Any) -> None:
+    images = [jpeg("1"), jpeg("2"), None]
+    write(tmp_path / "all.parquet", jpg=images, text=["a", "b", "c"], split=["train", "validation", "test"])
+    corpus = read_corpus(tmp_path / "all.parquet")
+    assert [split for split, _ in content(corpus).values()] == ["train", "val", "test"]
+    assert corpus.images[1].source is not None
+    assert corpus.images[1].source.read() == jpeg("2")
+    with pytest.raises(ImageError, match=r"all\.parquet: row 0 of group 1 has no image"):
+        corpus.images[2].source.read()  # type: ignore[union-attr]
+
+
+@pytest.mark.slow
+def test_names_of_images_beside_the_file(tmp_path: Path, photos: Any, content: Any) -> None:
+    photos("images/1.jpg")
+    write(tmp_path / "train.parquet", file_name=["1.jpg", "1.jpg", "gone.jpg"], caption=["a", None, "c"])
+    corpus = read_corpus(tmp_path)
+    assert content(corpus) == {"1.jpg": ("train", ["a"])}
+    assert corpus.issues.counts[MALFORMED_LINE] == 1
+
+
+@pytest.mark.slow
+def test_at_a_url_a_group_of_rows_is_read_once(tmp_path: Path, content: Any) -> None:
+    write(tmp_path / "p/train.parquet", image=cells(*(f"{i}.jpg" for i in range(4))), caption=["a"] * 4)
+    local, remote = read_corpus(tmp_path / "p"), read_corpus(uploaded(tmp_path / "p", "p"))
+    assert content(remote) == content(local)
+    Flaky.reads.clear()
+    assert [image.source and image.source.read() for image in remote.images] == [
+        image.source and image.source.read() for image in local.images
+    ]
+    assert len(Flaky.reads) <= 6  # end of the file, and the column, of each of two groups
+
+
+@pytest.mark.slow
+def test_what_is_no_such_file_is_one_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "train.parquet", scores=[1, 2])
+    with pytest.raises(SeesayError, match="no columns image and caption; columns there: scores"):
+        read_corpus(file)
+    file.write_bytes(b"PAR1 not at all")
+    with pytest.raises(SeesayError, match="not a whole Parquet file"):
+        read_corpus(file)
