@@ -87,6 +87,20 @@ def test_control_characters_of_file_names_are_escaped_on_terminals(tmp_path: Pat
             assert raw == ([] if stream.isatty() else list(names))
 
 
+def test_serving_makes_the_index_of_photos(photos: Path, tmp_path: Path, monkeypatch) -> None:
+    served = []
+    monkeypatch.setattr("seesay.web.app.serve", lambda indexes, *rest: served.append((indexes, rest[-1])))
+    missing = seesay("serve", tmp_path / "new.seesay", "--photos", tmp_path / "none", code=2)
+    assert "no such folder" in missing.stderr
+    assert not (tmp_path / "new.seesay").exists()
+    seesay("serve", tmp_path / "new.seesay", "--photos", photos)
+    ((indexes, options),) = served
+    assert list(indexes) == list(options.photos) == ["new"]
+    assert options.photos["new"] == [photos]
+    both = seesay("serve", tmp_path / "new.seesay", tmp_path / "b.seesay", "--photos", photos, code=2)
+    assert "--photos: is of one index" in both.stderr
+
+
 def test_help_has_an_example_for_every_command() -> None:
     for command in (
         "train",

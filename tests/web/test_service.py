@@ -516,6 +516,21 @@ def test_an_archive_is_bounded_and_looked_at_in_a_thread(client: TestClient, mon
     assert all(name.startswith("seesay-picture") for name in threads)
 
 
+@pytest.mark.parametrize("watch", [False, True])
+def test_photos_are_indexed_while_the_server_answers_already(tmp_path: Path, watch: bool) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "white.png")
+    options = Options(photos={"new": [photos]}, watch=watch, ground_run="none")
+    app = create_app({"new": Index.create(tmp_path / "new", Colours())}, options)
+    with TestClient(app, base_url="http://localhost") as client:
+        until = time.monotonic() + 20
+        while client.get("/api/v1/status").json()["images"] < 2:
+            assert client.get("/api/v1/status").json()["updating"] is True
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    with Index.open(tmp_path / "new", Colours()) as index:
+        assert [root.folder for root in index.roots()] == [photos]
+
+
 def test_a_watched_folder_is_followed_and_a_moved_file_not_embedded_again(
     index_path: Path, photos: Path
 ) -> None:

@@ -279,6 +279,8 @@ def ground(
 _SERVE_EXAMPLES = """Example: seesay serve pictures.seesay --port 8080
 
 Several indexes: seesay serve pictures.seesay scans.seesay. The page lets people choose among them.
+
+Index and serve: seesay serve pictures.seesay --photos ~/Pictures --watch
 """
 
 
@@ -319,6 +321,14 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with a token that clients must send.")
     ] = None,
+    photos: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Index this folder of images while the page is served already; an index that is not there "
+            "is made.",
+        ),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Update the indexes now, and when their folders change.")
     ] = False,
@@ -327,7 +337,9 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the search page and the HTTP API."""
+    from seesay.data.remote import path_of
     from seesay.search import Index
+    from seesay.search.store import FILE, Store
     from seesay.search.watch import check_watchable
     from seesay.web.access import read_token
     from seesay.web.app import Options, name_of
@@ -336,13 +348,19 @@ def serve(
     token = read_token(token_file) if token_file is not None else None
     if root and len(folders) > 1:
         raise SeesayError("--root: is of one index; serve this one by itself, or update it here.")
+    added = [path_of(folder) for folder in photos or ()]
+    if added and len(folders) > 1:
+        raise SeesayError("--photos: is of one index; make the others by seesay index.")
+    if added and not Store.exists(folders[0] / FILE):
+        _check_are_folders(added, folders[0])
+        Index.create(folders[0], store=store).close()
     indexes: dict[str, Index] = {}
     for folder in folders:
         if name_of(folder) in indexes:
             raise SeesayError(f"{folder}: another index is called {name_of(folder)}, too; rename its folder.")
         indexes[name_of(folder)] = opened = Index.open(folder, root=_roots(root or []), store=store)
         if watch:
-            check_watchable(each.folder for each in opened.roots())
+            check_watchable([*(each.folder for each in opened.roots()), *added])
     options = Options(
         hosts=allow_host or (),
         prefix=prefix,
@@ -352,6 +370,7 @@ def serve(
         rerank_run=rerank,
         warm_up=True,
         access_log=access_log,
+        photos={name_of(folders[0]): added},
         watch=watch,
     )
     run_server(indexes, host, port, options)

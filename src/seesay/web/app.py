@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,7 +49,8 @@ class Options:
         rerank_run: the run that re-ranks results on request.
         warm_up: load everything in the background at once, rather than when it is first asked for.
         access_log: write a line of JSON for each request to standard output.
-        watch: update the indexes when their folders change.
+        photos: folders of images that are added to an index at once, by its name.
+        watch: update the indexes now, and when their folders change.
         limits: of requests and connections; `serve` alone limits connections.
     """
 
@@ -61,6 +62,7 @@ class Options:
     rerank_run: str | None = None
     warm_up: bool = False
     access_log: bool = False
+    photos: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     watch: bool = False
     limits: Limits = field(default_factory=Limits)
 
@@ -87,7 +89,7 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         check_reranks(options.rerank_run)
     rerank_run = options.rerank_run
     reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
-    service = Service(by_name, options.limits, options.ground_run, reranker)
+    service = Service(by_name, options.limits, options.ground_run, reranker, options.photos)
     access = Access(options.token) if options.token is not None else None
     metrics = Metrics()
 
@@ -96,9 +98,11 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         service.is_ready = not options.warm_up
         if options.warm_up:
             threading.Thread(target=service.warm_up, name="seesay-warm-up", daemon=True).start()
-        if options.watch:
-            for each in service.served.values():
+        for each in service.served.values():
+            if options.watch:
                 each.updates.watch()
+            elif options.photos.get(each.name):
+                each.updates.start()
         yield
         service.close()
 

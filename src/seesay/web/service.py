@@ -116,11 +116,14 @@ class Served:
         name: of the index, for clients.
         index: that answers.
         threads: for queries.
+        photos: folders of images that an update adds to the index.
     """
 
-    def __init__(self, name: str, index: Index, threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, name: str, index: Index, threads: ThreadPoolExecutor, photos: Sequence[Path] = ()
+    ) -> None:
         self.name, self.index = name, index
-        self.uploads, self.updates = Uploads(), Updates(index)
+        self.uploads, self.updates = Uploads(), Updates(index, photos)
         self._asked: Recent[tuple[str, int]] = Recent()
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
         self._lock = threading.Lock()
@@ -184,6 +187,7 @@ class Service:
         limits: of one request.
         ground_run: the name of the run that grounds phrases; it need not exist.
         reranker: orders the best results of those who ask for it, if set.
+        photos: folders of images that updates add to an index, by its name.
     """
 
     def __init__(
@@ -192,6 +196,7 @@ class Service:
         limits: Limits,
         ground_run: str,
         reranker: Lazy[Reranker] | None = None,
+        photos: Mapping[str, Sequence[Path]] | None = None,
     ) -> None:
         self.limits, self.ground_run, self.reranker = limits, ground_run, reranker
         self.grounder = Lazy(lambda: Grounder(Run.load(ground_run)))
@@ -204,7 +209,10 @@ class Service:
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
         self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
         self._decoders = Decoders(limits.decode_seconds, limits.upload_pixels)
-        self.served = {name: Served(name, index, self._queries) for name, index in indexes.items()}
+        self.served = {
+            name: Served(name, index, self._queries, (photos or {}).get(name, ()))
+            for name, index in indexes.items()
+        }
         self.is_ready = False
 
     def find(self, name: str | None) -> Served:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 
 from seesay.errors import SeesayError
@@ -23,10 +24,15 @@ class _StoppedError(Exception):
 
 
 class Updates:
-    """Runs the updates of an index in a thread of their own, and tells how far they are."""
+    """Runs the updates of an index in a thread of their own, and tells how far they are.
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
+    Args:
+        index: to update.
+        photos: folders of images to add to it, if it is not of them yet.
+    """
+
+    def __init__(self, index: Index, photos: Iterable[Path] = ()) -> None:
+        self._index, self._photos = index, [folder.resolve() for folder in photos]
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._state = UpdateState(running=False, done=0, total=0)
@@ -35,8 +41,8 @@ class Updates:
 
     @property
     def possible(self) -> bool:
-        """Whether the index has a folder that it is of."""
-        return bool(self._index.roots())
+        """Whether there is a folder that the index is of, or shall be."""
+        return bool(self._folders())
 
     def start(self) -> bool:
         """Start an update; False if one is running."""
@@ -57,7 +63,9 @@ class Updates:
     def _watch(self) -> None:
         while not self._stopped.is_set():
             try:
-                for _ in changes(self._folders(), self._index.folder, self._stopped):
+                if not (folders := self._folders()):
+                    raise SeesayError(NO_FOLDER)
+                for _ in changes(folders, self._index.folder, self._stopped):
                     if not self._update_after_others():
                         break  # said by the update
             except Exception as error:  # such as of a drive that is not there now; nothing else ends a watch
@@ -74,10 +82,11 @@ class Updates:
         return self.state().error is None
 
     def _folders(self) -> list[Path]:
-        folders = [root.folder for root in self._index.roots()]
-        if not folders:
-            raise SeesayError(NO_FOLDER)
-        return folders
+        return [*(root.folder for root in self._index.roots()), *self._new_folders()]
+
+    def _new_folders(self) -> list[Path]:
+        known = {root.folder for root in self._index.roots()}
+        return [folder for folder in self._photos if folder not in known]
 
     def state(self) -> UpdateState:
         """Return how far the update is, or how the last one ended."""
@@ -102,7 +111,7 @@ class Updates:
     def run(self) -> None:
         """Update the index now, in this thread."""
         try:
-            report = self._index.update_images((), self._progress)
+            report = self._index.update_images(self._new_folders(), self._progress)
             self._index.prepare_thumbnails(self._progress)
             self._end(report)
         except _StoppedError:
