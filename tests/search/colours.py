@@ -60,8 +60,9 @@ class Colours:
         self.seen: set[str] = set()
 
     def _row(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-        bins = (pixels.reshape(-1, 3) // 64) @ np.array([16, 4, 1])
-        histogram = np.bincount(bins, minlength=64).astype(np.float32)
+        histogram = np.zeros(64, np.float32)
+        for rows in np.array_split(pixels.reshape(-1, 3), 1 + pixels.size // 3_000_000):  # memory is measured
+            histogram += np.bincount((rows // 64) @ np.array([16, 4, 1]), minlength=64)
         row: NDArray[np.float32] = np.sqrt(histogram / histogram.sum()).astype(np.float32)
         return row
 

@@ -2,6 +2,7 @@ import os
 import re
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -334,6 +335,27 @@ def test_work_keeps_its_thread_when_its_client_has_left(index_path: Path) -> Non
         for i in range(3 * (os.cpu_count() or 1)):
             assert client.get(f"/api/v1/search?q=red+{i}").status_code == 503
     assert 0 < Slow.most <= (os.cpu_count() or 1)
+
+
+def test_no_more_uploads_are_in_memory_than_there_are_threads_for_them(index_path: Path) -> None:
+    """However many are sent, and also while they are embedded."""
+
+    class Slow(Colours):
+        working = most = 0
+
+        def embed_image_files(self, images, names, query=False):
+            Slow.working += 1
+            Slow.most = max(Slow.most, Slow.working)
+            time.sleep(0.1)
+            Slow.working -= 1
+            return super().embed_image_files(images, names, query)
+
+    files = {"image": ("a.png", picture("red"))}
+    app = create_app(Index.open(index_path, Slow()))
+    with TestClient(app, base_url="http://localhost") as client, ThreadPoolExecutor(8) as threads:
+        asked = [threads.submit(client.post, "/api/v1/search", files=files) for _ in range(8)]
+        assert {each.result().status_code for each in asked} == {200}
+    assert 0 < Slow.most <= max(1, (os.cpu_count() or 1) // 2)
 
 
 def test_uploads_of_too_many_pixels_or_too_long_to_decode_are_refused(index_path: Path) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http.client import HTTPConnection
@@ -23,6 +23,8 @@ from tools.torture.base import ROOT, Outcome, Stage, attack
 from tools.torture.images import bombs
 
 P99 = 1.0  # seconds of a search
+BYTES = 1_000_000_000  # by which a server may grow while images are uploaded
+KEPT = 100_000_000  # of them, when it is over
 
 SERVE = """
 import sys
@@ -71,10 +73,11 @@ def _search(port: int) -> float:
     return time.perf_counter() - started
 
 
-def _searches(stage: Stage, port: int, outcome: Outcome) -> None:
-    """Search until the time is over; check p99."""
+def _searches(stage: Stage, port: int, outcome: Outcome, look: Callable[[], None] = lambda: None) -> None:
+    """Search until the time is over, and look at something beside it; check p99."""
     took: list[float] = []
     while stage.goes_on:
+        look()
         try:
             took.append(_search(port))
             outcome.tried += 1
@@ -150,14 +153,23 @@ def hostile_uploads(stage: Stage) -> Outcome:
 
     with serving(stage.folder) as (port, process):
         _search(port)
-        before = memory(process)
+        before, most = memory(process), 0
+
+        def look() -> None:
+            nonlocal most
+            most = max(most, memory(process) - before)
+
         threads = [threading.Thread(target=post, args=(port, seed)) for seed in range(4)]
         for thread in threads:
             thread.start()
-        _searches(stage, port, outcome)
+        _searches(stage, port, outcome, look)
         for thread in threads:
             thread.join()
+        _search(port)
+        kept = memory(process) - before
         # A server that refuses everything, or takes everything, was not attacked.
         outcome.check({200, 422} <= statuses, f"only the statuses {sorted(statuses)}")
-        outcome.measured += f", server grew by {(memory(process) - before) / 1e6:.0f} MB"
+        outcome.check(most < BYTES, f"the server grew by {most / 1e6:.0f} MB")
+        outcome.check(kept < KEPT, f"the server kept {kept / 1e6:.0f} MB")
+        outcome.measured += f", server grew by {most / 1e6:.0f} MB and kept {kept / 1e6:.0f}"
     return outcome

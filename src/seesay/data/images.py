@@ -84,6 +84,8 @@ def decode(
         with in_flight(image):
             if image.format in ("JPEG", "MPO") and image.mode in ("RGB", "L"):
                 pixels = decode_jpeg(data, image, min_side)
+            elif (raw := _raw_pixels(data, image)) is not None:
+                pixels = raw
             else:
                 pixels = to_rgb(image)
             orientation = _orientation(image)  # after loading: a TIFF is upright by then, and says so
@@ -95,6 +97,14 @@ def decode(
         if _is_of_system(error):
             raise UnavailableImageError(f"{name}: cannot be decoded now ({error}).") from error
         raise ImageError(f"{name}: truncated or damaged ({_reason(error)}).") from error
+
+
+def _raw_pixels(data: bytes, image: Image.Image) -> NDArray[np.uint8] | None:
+    """The pixels of a PPM as the decoder of uploads writes it; Pillow would hold them twice meanwhile."""
+    head = f"P6 {image.width} {image.height} 255\n".encode()
+    if not data.startswith(head) or len(data) != len(head) + 3 * image.width * image.height:
+        return None
+    return np.frombuffer(data, np.uint8, offset=len(head)).reshape(image.height, image.width, 3).copy()
 
 
 def read_header(data: bytes, name: str) -> ImageHeader:

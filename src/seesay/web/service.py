@@ -208,6 +208,7 @@ class Service:
         self._uploads = ThreadPoolExecutor(min(_MAX_DECODERS, max(1, cores // 2)), "seesay-upload")
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
         self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
+        self._reranking = threading.Lock()
         self._decoders = Decoders(limits.decode_seconds, limits.upload_pixels)
         self.served = {
             name: Served(name, index, self._queries, (photos or {}).get(name, ()))
@@ -264,12 +265,7 @@ class Service:
         self, work: Callable[[], T], threads: ThreadPoolExecutor | None = None
     ) -> tuple[T, float]:
         """Do blocking work in a thread; return its result and the milliseconds it took."""
-
-        def clocked() -> tuple[T, float]:
-            started = time.perf_counter()
-            return work(), round((time.perf_counter() - started) * 1e3, 3)
-
-        return await self.run(clocked, threads)
+        return await self.run(lambda: clocked(work), threads)
 
     async def search(
         self, served: Served, query: Query, limit: int, where: str, after: Place | None
@@ -282,42 +278,61 @@ class Service:
 
     async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:
         """Query the re-ranker; return hits, milliseconds and a summary. 422 if the server has none."""
-        reranker = self.reranker
-        if reranker is None:
+        reranker = self.find_reranker()
+        return await self.run(lambda: self.rerank(reranker, query), self._rerankings)
+
+    def find_reranker(self) -> Lazy[Reranker]:
+        """Return the re-ranker; 422 if the server has none."""
+        if self.reranker is None:
             raise HTTPException(422, "No run re-ranks here; start seesay serve with --rerank RUN.")
-        found, took = await self.timed(lambda: query(reranker.get()), self._rerankings)
+        return self.reranker
+
+    def rerank(
+        self, reranker: Lazy[Reranker], query: Callable[[Reranker], Reranked]
+    ) -> tuple[Answer, float, Reranking]:
+        """Query the re-ranker in this thread, when no other does; see `reranked`."""
+        with self._reranking:
+            found, took = clocked(lambda: query(reranker.get()))
         milliseconds = round(found.seconds * 1e3, 3)
         done = Reranking(compared=found.compared, left=len(found.issues), milliseconds=milliseconds)
         return found.hits, took, done
 
-    async def uploaded(self, file: UploadFile, whole: bool = False) -> bytes:
-        """Read an upload within the limits, and decode it in another process.
+    async def with_upload(self, file: UploadFile, work: Callable[[bytes], T], whole: bool = False) -> T:
+        """Decode an upload in another process, then work with it in the same thread.
+
+        So there are never more decoded images in memory than threads for them, however many wait.
 
         Args:
             file: the upload.
+            work: takes the image as PPM, which needs no more decoding, and returns what this returns.
             whole: keep all pixels; by default a JPEG is decoded as for encoding, at a fraction of its size.
-
-        Returns:
-            The image as PPM, which takes no time to decode.
 
         Raises:
             ImageError: it is no image, has too many pixels, or takes too long.
         """
 
-        def work() -> bytes:
+        def decode_and_work() -> T:
             limit = self.limits.upload_bytes
             data = file.file.read(limit + 1)
             if len(data) > limit:
                 raise too_large(limit)
-            return self._decoders.decode(data, None if whole else SHARED_SIDE)
+            return work(self._decoders.decode(data, None if whole else SHARED_SIDE))
 
-        return await self.run(work, self._uploads)
+        return await self.run(decode_and_work, self._uploads)
 
     async def remembered(self, served: Served, file: UploadFile) -> Embedded:
         """Embed an uploaded image, and remember its vector."""
-        image = await self.uploaded(file)
-        vector = await self.run(lambda: served.index.embed_image(image))
-        return served.uploads.put(image, vector)
+
+        def embed(image: bytes) -> Embedded:
+            return served.uploads.put(image, served.index.embed_image(image))
+
+        return await self.with_upload(file, embed)
+
+
+def clocked(work: Callable[[], T]) -> tuple[T, float]:
+    """Do work; return its result and the milliseconds it took."""
+    started = time.perf_counter()
+    return work(), round((time.perf_counter() - started) * 1e3, 3)
 
 
 def _key(query: Query, generation: int) -> tuple[str, int]:

@@ -29,7 +29,7 @@ from seesay.web.routes.parameters import (
     Upload,
     Where,
 )
-from seesay.web.service import Served, Service, recalled
+from seesay.web.service import Served, Service, clocked, recalled
 
 _Text = Annotated[
     str,
@@ -102,10 +102,19 @@ async def sentences(
     service: TheService, served: TheIndex, image: Upload, limit: Limit = 10, rerank: Rerank = False
 ) -> Sentences:
     """Find the sentences that describe an uploaded image best."""
-    data, index = await service.uploaded(image), served.index
-    if rerank:
-        return Sentences.of(*await service.reranked(lambda by: by.sentences_for(index, data, limit)))
-    return Sentences.of(*await service.timed(lambda: index.sentences_for(data, limit)))
+    index = served.index
+    if not rerank:
+        found, took = await service.with_upload(
+            image, lambda data: clocked(lambda: index.sentences_for(data, limit))
+        )
+        return Sentences.of(found, took)
+    reranker = service.find_reranker()
+    return Sentences.of(
+        *await service.with_upload(
+            image,
+            lambda data: service.rerank(reranker, lambda by: by.sentences_for(index, data, limit)),
+        )
+    )
 
 
 async def _found(
