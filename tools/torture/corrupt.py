@@ -1,4 +1,4 @@
-"""Corrupted indexes, recipes and corpora on the command line: exit 2 and one line, never a traceback."""
+"""Damaged indexes, runs, recipes and corpora on the command line: exit 2 and one line, never a traceback."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from random import Random
 
 from seesay.cli import main
 from seesay.data.scenes import write_scenes
+from seesay.runs.run import run_folder
 from seesay.search.index import Index
 from tools.torture.base import Outcome, Stage, attack
 
@@ -37,7 +38,10 @@ def _damage(draw: Random, file: Path) -> None:
     file.write_bytes(data)
 
 
-@attack("corrupt", "damaged indexes, recipes and corpora on the command line: exit 0 to 2, never a traceback")
+@attack(
+    "corrupt",
+    "damaged indexes, runs, recipes and corpora on the command line: exit 0 to 2, never a traceback",
+)
 def corrupt(stage: Stage) -> Outcome:
     """Damage a copy of a sound one, then use it."""
     outcome, sound, copy = Outcome(), stage.folder / "sound", stage.folder / "copy"
@@ -50,10 +54,19 @@ def corrupt(stage: Stage) -> Outcome:
     with Index.create(sound / "index") as index:
         index.add_sentences(["a dog runs on the beach", "a red car", "two cats"])
         index.update_images(sound / "corpus" / "images")
+    shutil.copytree(run_folder("seesay-small"), sound / "run")
     image = min((sound / "corpus" / "images").iterdir())
-    uses = [
+    (sound / "photos").mkdir()
+    shutil.copy(image, sound / "photos")
+    new = copy / "new"
+    uses: list[tuple[str, tuple[object, ...]]] = [
         ("index/index.sqlite", ("sentences", copy / "index", image)),
         ("index/index.sqlite", ("search", copy / "index", "a red circle", "--json")),
+        *(
+            (f"run/{file.name}", ("index", copy / "photos", "--run", copy / "run", "--out", new))
+            for file in sorted((sound / "run").iterdir())
+            if file.name != "README.md"
+        ),
         ("corpus/dataset_scenes.json", ("data", copy / "corpus")),
         ("corpus/phrases.tsv", ("data", copy / "corpus", "--phrases")),
         ("recipe.yaml", ("train", copy / "recipe.yaml", "--data", copy / "none")),

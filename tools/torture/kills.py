@@ -1,16 +1,23 @@
-"""SIGKILL in the middle of updates of an index, whose state is compared with a model after each."""
+"""SIGKILL during updates, writing of features and training; what is left is compared with a model."""
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import time
+from itertools import count
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from seesay.data.scenes import write_scenes
+from seesay.encoders.feature_store import FeatureStore
 from seesay.search.index import Index
 from tests.search.colours import Colours
 from tools.torture.base import ROOT, Outcome, Stage, attack
@@ -74,5 +81,104 @@ def kill_index(stage: Stage) -> Outcome:
             outcome.check(found == names, f"{len(found)} images of {len(names)}; {len(known)} after the kill")
             left = [file.name for file in folder.iterdir() if file.name.endswith(".tmp")]
             outcome.check(not left, f"left behind: {left}")
+    outcome.measured = f"{kills} kills"
+    return outcome
+
+
+DIM = 24
+
+
+def features_of(key: str) -> NDArray[np.float32]:
+    """The row (DIM,) that belongs to a key; exact in half precision."""
+    return np.frombuffer(hashlib.sha256(key.encode()).digest()[:DIM], np.uint8).astype(np.float32)
+
+
+def write_features(folder: Path, start: int, written: int) -> None:
+    """Append rows of one key after the other for ever, each number written to a pipe when it is done."""
+    store = FeatureStore(folder, "drawn", "f00d", {"pooled": DIM})
+    for number in count(start):
+        keys = [f"{3 * number + i:032x}" for i in range(3)]
+        store.append(keys, {"pooled": np.stack([features_of(key) for key in keys])})
+        os.write(written, b"%d\n" % number)
+
+
+@attack("kill features", "SIGKILL while features are written: every row that was written is there, and right")
+def kill_features(stage: Stage) -> Outcome:
+    """Fork a writer, kill it at a random moment, and read all that it said it had written."""
+    outcome, folder, done = Outcome(), stage.folder / "features", -1
+    while stage.goes_on:
+        read, written = os.pipe()
+        if (writer := os.fork()) == 0:
+            write_features(folder, done + 1, written)
+        os.close(written)
+        time.sleep(stage.draw.random() * 0.05)
+        os.kill(writer, signal.SIGKILL)
+        os.waitpid(writer, 0)
+        with os.fdopen(read) as pipe:
+            done = max([done, *map(int, pipe.read().split())])
+        store = FeatureStore(folder, "drawn", "f00d", {"pooled": DIM})
+        keys = [f"{number:032x}" for number in range(3 * (done + 1))]
+        lost = [key for key in keys if key not in store]
+        outcome.check(not lost, f"{len(lost)} of {len(keys)} rows lost")
+        there = [key for key in keys if key in store]
+        right = np.array_equal(store.read(there, "pooled"), [features_of(key) for key in there] or [])
+        outcome.check(right or not there, "rows are not what was written")
+        done = len(store) // 3 - 1  # the last ones may be there though nothing was said of them
+    outcome.measured = f"{outcome.tried // 2} kills, {3 * (done + 1):,} rows"
+    return outcome
+
+
+def train_or_go_on(corpus: Path, out: Path, cache: Path) -> None:
+    """Train a small run in silence, or go on with one that was killed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    os.environ["SEESAY_CACHE"] = str(cache)
+    from seesay.data.readers import read_corpus
+    from seesay.recipes.load import load_recipe
+    from seesay.training.train import train
+
+    changes = ["encoders=[efficientnet-lite0]", "matcher.dim=60", "matcher.word_dim=16", "batch_size=64"]
+    recipe = load_recipe("irmatch-s", changes=[*changes, "schedule.epochs=6"])
+    train(recipe, read_corpus(corpus), out, resume=(out / "recipe.yaml").exists())
+
+
+@attack("kill train", "SIGKILL during training, which goes on: the weights are those of an undisturbed run")
+def kill_train(stage: Stage) -> Outcome:
+    """Kill a training a few times at random moments, let it end, and compare the files of weights."""
+    outcome, kills = Outcome(), 0
+    write_scenes(stage.folder / "corpus", images=40, seed=7)
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["seesay.training.train"])
+
+    def training(out: Path) -> multiprocessing.context.ForkServerProcess:
+        process = server.Process(
+            target=train_or_go_on, args=(stage.folder / "corpus", out, stage.folder / "cache")
+        )
+        process.start()
+        return process
+
+    took = []
+    for name in ("first", "whole"):  # the first one also computes features
+        started = time.monotonic()
+        training(stage.folder / name).join()
+        took.append(time.monotonic() - started)
+    expected = (stage.folder / "whole" / "weights.safetensors").read_bytes()
+    for number in count():
+        out = stage.folder / str(number)
+        for _ in range(stage.draw.randint(1, 3)):
+            process = training(out)
+            process.join(stage.draw.random() * took[-1])
+            if process.is_alive():
+                process.kill()
+                kills += 1
+            process.join()
+            if process.exitcode == 0:
+                break
+        else:
+            training(out).join()
+        weights = out / "weights.safetensors"
+        same = weights.exists() and weights.read_bytes() == expected
+        outcome.check(same, "other weights than those of a run that nobody killed")
+        if not stage.goes_on:
+            break
     outcome.measured = f"{kills} kills"
     return outcome
