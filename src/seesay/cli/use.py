@@ -58,6 +58,15 @@ def index(
         typer.Option(metavar="FOLDER", help="Take a folder out of the index; its files stay as they are."),
     ] = None,
     store: opt.Store = "",
+    recall: Annotated[
+        float | None,
+        typer.Option(
+            min=0.5,
+            max=1,
+            help="Search more than 50,000 vectors in the fewest bytes that still find this share of the ten "
+            "best, such as 0.95. An index remembers it.",
+        ),
+    ] = None,
     cluster: opt.Cluster = None,
     watching: Annotated[
         bool,
@@ -94,6 +103,8 @@ def index(
             else:
                 console.print_update(out, report, images, texts_now, added)
 
+        if recall is not None:
+            opened.set_recall(recall)
         for folder in remove or ():
             console.tell(f"{folder}: {opened.remove_images(folder)} images taken out of {out}.")
         if remove and not photos and not opened.roots():

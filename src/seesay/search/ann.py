@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.paths import replacing
+from seesay.progress import tell
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
+from seesay.search.quantise import REFINED, VECTORS, Lists, lists_of_recall, make_lists, refined
 from seesay.search.store import Changes, Kind, Store
-from seesay.search.stores.base import next_page
+from seesay.search.stores.base import Queries, next_page
 
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
 
-_MAGIC = b"seesay vectors 1\n"
-# Half-precision lists hold the stored vectors unchanged, so that scores are exact, and are as fast as 8-bit
-# lists, whose candidates would have to be fetched and scored again (benchmarks/search.py).
-_QUANTIZER = "SQfp16"
-_TRAINING_VECTORS_A_LIST = 64
+_MAGIC = b"seesay vectors 2\n"
 
 
 class Neighbours:
@@ -43,19 +40,32 @@ class Neighbours:
         exact_up_to: number of items up to which search is exact.
         probe_divisor: one in so many lists is searched; with 8, recall@10 stays above 0.98, also for
             sentences, which lie far from all images.
+        queries: for which the recall is measured that the store's index asks for, if it does.
+
+    Lists hold the stored vectors unless the index asks for a recall (`Store.recall`). Halves are exact, and
+    as fast as 8-bit codes, whose candidates are fetched and scored again (benchmarks/search.py).
 
     Attributes:
         generation: the store's generation that is searched; -1 before the first `refresh`.
         trained: number of items when the inverted lists were trained; 0 while search is exact.
+        quantiser: of the lists, in FAISS's terms.
     """
 
     def __init__(
-        self, store: Store, kind: Kind, cache: Path, exact_up_to: int = EXACT_UP_TO, probe_divisor: int = 8
+        self,
+        store: Store,
+        kind: Kind,
+        cache: Path,
+        exact_up_to: int = EXACT_UP_TO,
+        probe_divisor: int = 8,
+        queries: Queries | None = None,
     ) -> None:
-        self._store, self._cache = store, cache
+        self._store, self._cache, self._queries = store, cache, queries
         self._kind: Kind = kind
         self._exact_up_to, self._probe_divisor = exact_up_to, probe_divisor
         self._index: Any = None
+        self.quantiser = VECTORS
+        self._recall: float | None = None
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
         self.generation, self.trained = -1, 0
 
@@ -66,12 +76,13 @@ class Neighbours:
         if self._index is None:
             self._load()
         changes = self._store.changes(self._kind, since=max(self.generation, 0))
-        if self._index is not None and not self._outgrown(len(changes.alive)):
+        asked = self._store.recall()
+        if self._index is not None and not self._outgrown(len(changes.alive)) and self._recall == asked:
             self._apply(changes)
         else:
             if self.generation > 0:
                 changes = self._store.changes(self._kind)
-            self._build(changes)
+            self._build(changes, asked)
         self.generation = changes.generation
 
     def search(
@@ -86,8 +97,10 @@ class Neighbours:
         Args:
             query: (dim,).
             k: number of items.
-            among: ids of the only items that count; these are all compared, so that the answer is exact.
+            among: ids of the only items that count; these are all compared.
             after: the end of the page before; all items behind it are compared.
+
+        Comparing all is exact but where lists have codes: there the best ten times as many by code are.
         """
         if after is None:
             return self._best(query, k, among)
@@ -110,13 +123,15 @@ class Neighbours:
         if k == 0:
             return np.empty(0, np.int64), np.empty(0, np.float32)
         queries = np.ascontiguousarray(query[None], np.float32)
-        if among is None:
-            scores, ids = self._index.search(queries, k)
-        elif isinstance(self._index, Exact):
-            scores, ids = self._index.search(queries, k, None if among is self._ids else among)
+        coded = self.quantiser != VECTORS
+        count = k * REFINED if coded else k
+        if isinstance(self._index, Exact):
+            scores, ids = self._index.search(queries, count, None if among is self._ids else among)
         else:
-            scores, ids = _search_lists(self._index, queries, k, among)
+            scores, ids = _search_lists(self._index, queries, count, k, among)
         ids, scores = ids[0][ids[0] >= 0], scores[0][ids[0] >= 0]
+        if coded:
+            return refined(*self._store.vectors(ids.tolist()), query, k)
         order = np.lexsort((ids, -scores))
         return ids[order], scores[order]
 
@@ -137,6 +152,8 @@ class Neighbours:
             "identity": self._store.meta["identity"],
             "generation": self.generation,
             "trained": self.trained,
+            "quantiser": self.quantiser,
+            "recall": self._recall,
             "checksum": hashlib.blake2b(body).hexdigest(),
         }
         with replacing(self._cache) as beside, beside.open("wb") as file:
@@ -165,6 +182,7 @@ class Neighbours:
         except (OSError, ValueError, KeyError, RuntimeError):
             return
         self.generation, self.trained = head["generation"], head["trained"]
+        self.quantiser, self._recall = head["quantiser"], head["recall"]
         self._ids = np.sort(_ids_in_lists(self._index))
 
     def _outgrown(self, count: int) -> bool:
@@ -181,18 +199,26 @@ class Neighbours:
             self._index.add_with_ids(changes.vectors.astype(np.float32), changes.ids)
         self._ids = changes.alive
 
-    def _build(self, changes: Changes) -> None:
-        count, dim = changes.vectors.shape
-        if count <= self._exact_up_to:
-            self.trained = 0
-            self._index = Exact(dim)
-        else:
-            self.trained = count
-            self._index = _trained_lists(changes.vectors, self._probe_divisor)
-        for start in range(0, count, 65_536):  # no whole copy in single precision
-            part = slice(start, start + 65_536)
-            self._index.add_with_ids(changes.vectors[part].astype(np.float32), changes.ids[part])
-        self._ids = changes.alive
+    def _build(self, changes: Changes, recall: float | None) -> None:
+        self._ids, self._recall, self.quantiser = changes.alive, recall, VECTORS
+        if len(changes.ids) > self._exact_up_to:
+            made = self._lists(changes, recall)
+            self.trained, self._index, self.quantiser = len(changes.ids), made.index, made.quantiser
+            return
+        self.trained = 0
+        self._index = Exact(self._store.dim)
+        self._index.add_with_ids(changes.vectors.astype(np.float32), changes.ids)
+
+    def _lists(self, changes: Changes, recall: float | None) -> Lists:
+        if recall is None:
+            return make_lists(changes.vectors, changes.ids, divisor=self._probe_divisor)
+        queries = np.empty((0, self._store.dim), np.float32) if self._queries is None else self._queries()
+        made = lists_of_recall(changes.vectors, changes.ids, queries, recall)
+        tell(
+            f"Lists of {len(changes.ids)} vectors: {made.quantiser}, {made.index.code_size} bytes a vector, "
+            f"{made.index.nprobe} of {made.index.nlist} lists searched; recall@10 {made.recall:.3f}."
+        )
+        return made
 
 
 class Exact:
@@ -233,33 +259,27 @@ class Exact:
 
 
 def _search_lists(
-    index: Any, queries: NDArray[np.float32], k: int, among: NDArray[np.int64]
+    index: Any, queries: NDArray[np.float32], count: int, least: int, among: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Search all inverted lists for the best of some ids (n,)."""
+    """Search inverted lists for the `count` best; more lists than usual if these hold fewer than `least`.
+
+    With `among`, for the best of these ids (n,), in all lists.
+    """
     import faiss
 
-    bits = np.zeros(int(among.max()) + 1, bool)
-    bits[among] = True
     library: Any = faiss  # whose stubs are of C++
-    selector = library.IDSelectorBitmap(np.packbits(bits, bitorder="little"))
-    parameters = library.SearchParametersIVF(sel=selector, nprobe=index.nlist)
-    scores, ids = index.search(queries, k, params=parameters)
-    return scores, ids
-
-
-def _trained_lists(vectors: NDArray[np.float16], probe_divisor: int) -> Any:
-    """Train empty inverted lists for vectors such as these, (n, dim)."""
-    import faiss
-
-    count, dim = vectors.shape
-    lists = round(2 * math.sqrt(count))
-    index: Any = faiss.index_factory(dim, f"IVF{lists},{_QUANTIZER}", faiss.METRIC_INNER_PRODUCT)
-    index.nprobe = lists // probe_divisor
-    index.by_residual = False  # the stored vectors themselves, so that scores are exact
-    index.cp.niter = 10
-    sample = np.random.default_rng(0).permutation(count)[: lists * _TRAINING_VECTORS_A_LIST]
-    index.train(vectors[np.sort(sample)].astype(np.float32))
-    return index
+    lists, selected = index.nprobe, {}
+    if among is not None:
+        bits = np.zeros(int(among.max()) + 1, bool)
+        bits[among] = True
+        lists = index.nlist
+        selected = {"sel": library.IDSelectorBitmap(np.packbits(bits, bitorder="little"))}
+    while True:
+        parameters = library.SearchParametersIVF(nprobe=lists, **selected)
+        scores, ids = index.search(queries, count, params=parameters)
+        if lists >= index.nlist or (ids >= 0).sum() >= least:
+            return scores, ids
+        lists = min(4 * lists, index.nlist)
 
 
 def _ids_in_lists(index: Any) -> NDArray[np.int64]:

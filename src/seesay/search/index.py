@@ -16,13 +16,14 @@ from seesay.data.images import FileSource
 from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
-from seesay.runs.calibration import USUAL, known_share
+from seesay.runs.calibration import USUAL, known_share, unrelated_sentences
 from seesay.runs.images import read_texts
 from seesay.search.background import Gallery
 from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, SeesObjects, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.look import Look, look
+from seesay.search.quantise import check_recall
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
@@ -68,8 +69,10 @@ class Index:
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._gallery = Gallery(store)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
+        self._embedded = not vectors
         self._near = {
-            kind: open_vectors(vectors, store, kind, folder / f"vectors-{kind}.faiss") for kind in kinds
+            kind: open_vectors(vectors, store, kind, folder / f"vectors-{kind}.faiss", self._unrelated)
+            for kind in kinds
         }
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
@@ -174,6 +177,28 @@ class Index:
             if self._embedder is None:
                 self._embedder = self._checked(load_embedder(self.run_name))
             return self._embedder
+
+    def set_recall(self, recall: float) -> None:
+        """Choose lists of vectors by their recall@10, from the next update on.
+
+        More than 50,000 vectors are searched in inverted lists of half-precision vectors. With a recall, the
+        lists of the fewest bytes are made whose recall@10 reaches it; see `seesay.search.quantise`.
+
+        Args:
+            recall: from 0.5 to 1, measured for unrelated sentences and for images of the index.
+
+        Raises:
+            SeesayError: it is out of that range, or the vectors are in a database.
+        """
+        if not self._embedded:
+            raise SeesayError("recall: is for vectors in this process; a database has settings of its own.")
+        if check_recall(recall) != self.store.recall():
+            with self.store.write() as writer:
+                writer.set_recall(recall)
+
+    def _unrelated(self) -> NDArray[np.float32]:
+        """Sentences as queries, (q, dim)."""
+        return finite(self.run.embed_sentences(unrelated_sentences(), query=True))
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):

@@ -282,6 +282,11 @@ class Store:
         """Return what `Writer.set_background` stored; None if nothing is."""
         return self._meta("background")
 
+    def recall(self) -> float | None:
+        """Return what `Writer.set_recall` stored; None if nothing is."""
+        text = self._meta("recall")
+        return None if text is None else float(text)
+
     def _meta(self, key: str) -> str | None:
         with self._read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -384,6 +389,19 @@ class Store:
             raise SeesayError(f"{self.path}: damaged (the vector of image {id_}); delete and index again.")
         return vector
 
+    def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        """Return which of those ids there are, (n,), and their vectors, (n, dim)."""
+        with self._read() as connection:
+            rows = connection.execute(
+                """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
+                WHERE items.id IN (SELECT value FROM json_each(?))""",
+                (_as_json(ids),),
+            ).fetchall()
+        there = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
+        return there, np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(
+            len(rows), self.dim
+        )
+
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
         """Return the objects of those names that a detector saw, best first, by the ids of images."""
         with self._read() as connection:
@@ -484,6 +502,10 @@ class Writer:
     def set_background(self, text: str) -> None:
         """Store what is known of the images as a gallery, see `seesay.search.background`."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
+
+    def set_recall(self, recall: float) -> None:
+        """Store the recall@10 that lists of vectors are made for, see `seesay.search.quantise`."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('recall', ?)", (repr(recall),))
 
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None

@@ -17,6 +17,8 @@ from seesay.search.hits import Place
 from seesay.search.store import Kind, Store
 
 Found = tuple[NDArray[np.int64], NDArray[np.float32]]
+Queries = Callable[[], NDArray[np.float32]]
+"""Gives vectors (q, dim) of the kind that an index is searched by."""
 
 
 class VectorStore(Protocol):
@@ -65,7 +67,9 @@ VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
 register_store = VECTOR_STORES.register
 
 
-def open_vectors(address: str, store: Store, kind: Kind, cache: Path) -> VectorStore:
+def open_vectors(
+    address: str, store: Store, kind: Kind, cache: Path, queries: Queries | None = None
+) -> VectorStore:
     """Open the vectors of one kind at an address, such as "qdrant+http://localhost:6333".
 
     Args:
@@ -73,6 +77,7 @@ def open_vectors(address: str, store: Store, kind: Kind, cache: Path) -> VectorS
         store: of the items.
         kind: of the items.
         cache: a file for the embedded store.
+        queries: for which the embedded store measures the recall that an index asks for.
 
     Raises:
         SeesayError: there is no such store.
@@ -81,7 +86,7 @@ def open_vectors(address: str, store: Store, kind: Kind, cache: Path) -> VectorS
     if not address:
         from seesay.search.ann import Neighbours
 
-        return Neighbours(store, kind, cache)
+        return Neighbours(store, kind, cache, queries=queries)
     name, plus, rest = address.partition("+")
     if not (plus and rest):
         raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")

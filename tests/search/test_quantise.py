@@ -1,0 +1,150 @@
+"""Lists of fewer bytes: their recall against NumPy, what is refined, what an index remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.search.ann import Neighbours
+from seesay.search.index import Index
+from seesay.search.quantise import VECTORS, lists_of_recall, quantisers
+from seesay.search.store import Store
+from tests.search.colours import Colours, gallery
+
+DIM, COUNT, CENTRES = 16, 700, 20
+
+
+def clustered(count: int, seed: int) -> NDArray[np.float32]:
+    """Unit vectors around forty centres, as of photographs of forty kinds."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(0).standard_normal((CENTRES, DIM))
+    rows = centres[rng.integers(0, CENTRES, count)] + 0.6 * rng.standard_normal((count, DIM))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def put(store: Store, vectors: NDArray[np.float32], name: str) -> None:
+    with store.write() as writer:
+        for i, vector in enumerate(vectors):
+            writer.put_vector("image", f"{name}{i}", vector, (1, 1))
+            writer.put_image(f"{name}{i}.png", f"{name}{i}", 0, 0)
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
+    put(made, clustered(COUNT, seed=1), "a")
+    yield made
+    made.close()
+
+
+def neighbours(store: Store, tmp_path: Path) -> Neighbours:
+    return Neighbours(store, "image", tmp_path / "v.faiss", 500, queries=lambda: clustered(50, seed=2))
+
+
+def set_recall(store: Store, recall: float) -> None:
+    with store.write() as writer:
+        writer.set_recall(recall)
+
+
+def measured(near: Neighbours, store: Store, queries: NDArray[np.float32]) -> float:
+    """Recall@10 against NumPy over what the store holds; scores have to be those of the vectors."""
+    changes = store.changes("image")
+    hits = 0
+    for query in queries:
+        scores = changes.vectors.astype(np.float32) @ query
+        ids, found = near.search(query, 10)
+        np.testing.assert_allclose(found, scores[np.searchsorted(changes.ids, ids)], rtol=1e-5, atol=1e-6)
+        assert (np.diff(found) <= 0).all()
+        hits += len(set(ids) & set(changes.ids[np.argsort(-scores)[:10]]))
+    return hits / (10 * len(queries))
+
+
+@pytest.mark.parametrize("recall", [0.9, pytest.param(1.0, marks=pytest.mark.slow)])
+def test_the_recall_that_was_asked_for_is_reached(store: Store, tmp_path: Path, recall: float) -> None:
+    set_recall(store, recall)
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    assert measured(near, store, clustered(200, seed=3)) >= recall - 0.05  # of other queries than measured
+
+
+@pytest.mark.slow
+def test_less_is_kept_for_less(store: Store) -> None:
+    changes = store.changes("image")
+    sizes, queries = dict(quantisers(DIM)), clustered(50, seed=2)
+    made = [lists_of_recall(changes.vectors, changes.ids, queries, recall) for recall in (0.6, 0.9, 1.0)]
+    bytes_ = [sizes[each.quantiser] for each in made]
+    assert bytes_ == sorted(bytes_)
+    assert bytes_[0] < 2 * DIM
+    assert all(each.recall >= recall for each, recall in zip(made, (0.6, 0.9, 1.0), strict=True))
+
+
+@pytest.mark.slow
+def test_updates_are_taken_up_in_codes(store: Store, tmp_path: Path) -> None:
+    set_recall(store, 0.8)
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    assert near.quantiser != VECTORS
+    put(store, clustered(100, seed=4), "new")
+    with store.write() as writer:
+        writer.delete(range(1, 50))
+    near.refresh()
+    assert near.trained == COUNT
+    assert measured(near, store, clustered(100, seed=4)) >= 0.7
+    ids, _ = near.search(clustered(1, seed=5)[0], 300)
+    assert len(set(ids)) == 300
+    assert ids.min() >= 50
+
+
+@pytest.mark.slow
+def test_the_cache_knows_its_codes_and_another_recall_makes_lists_again(store: Store, tmp_path: Path) -> None:
+    set_recall(store, 0.8)
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    near.save()
+    again = neighbours(store, tmp_path)
+    again.refresh()
+    query = clustered(1, seed=6)[0]
+    assert again.quantiser == near.quantiser
+    np.testing.assert_array_equal(again.search(query, 10)[0], near.search(query, 10)[0])
+    set_recall(store, 1.0)
+    again.refresh()
+    assert measured(again, store, clustered(50, seed=2)) == 1.0
+
+
+@pytest.mark.slow
+def test_filters_and_codes(store: Store, tmp_path: Path) -> None:
+    set_recall(store, 0.8)
+    near = neighbours(store, tmp_path)
+    near.refresh()
+    ids, _ = near.search(clustered(1, seed=7)[0], 10, among=np.arange(100, 160))
+    assert len(ids) == 10
+    assert ((ids >= 100) & (ids < 160)).all()
+
+
+def test_an_index_remembers_the_recall(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png", "blue.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.set_recall(0.9)
+        index.update_images(photos)
+        assert len(index.search("red")) == 2  # few are all compared
+    with Index.open(tmp_path / "index", Colours()) as index:
+        assert index.store.recall() == 0.9
+
+
+@pytest.mark.parametrize("wrong", [0.4, 1.1, float("nan")])
+def test_no_recall_out_of_range(tmp_path: Path, wrong: float) -> None:
+    with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=r"from 0\.5"):
+        index.set_recall(wrong)
+
+
+def test_databases_have_settings_of_their_own(tmp_path: Path) -> None:
+    pytest.importorskip("qdrant_client", reason="qdrant-client is not installed")
+    with (
+        Index.create(tmp_path / "index", Colours(), f"qdrant+path:{tmp_path}/vectors") as index,
+        pytest.raises(SeesayError, match="a database has settings of its own"),
+    ):
+        index.set_recall(0.9)
