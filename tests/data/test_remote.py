@@ -92,6 +92,25 @@ def test_what_fails_for_a_while_is_tried_again_and_then_counted(scenes: Path, tm
         np.testing.assert_array_equal(here.stores[0].read(keys, name), again.stores[0].read(keys, name))
 
 
+@pytest.mark.parametrize("kind", ["folder", "tars"])
+def test_stored_features_are_not_fetched_again(kind: str, scenes: Path, tmp_path: Path) -> None:
+    local = shards(scenes, tmp_path / "tars") if kind == "tars" else scenes / "images"
+    url = uploaded(local, "photos")
+    encoder = load_image_encoder("efficientnet-lite0-int8")
+    first = fill_stores([encoder], tmp_path / "features", read_corpus(url).images[:8])
+    assert first.encoded == 8
+    images = read_corpus(url).images[:8]
+    Flaky.reads.clear()
+    again = fill_stores([encoder], tmp_path / "features", images)
+    assert Flaky.reads == []
+    assert (again.keys, again.encoded) == (first.keys, 0)
+    if kind == "folder":
+        other = (scenes / "images" / "scene_00020.jpg").read_bytes()
+        fsspec.filesystem("flaky").pipe_file(f"/bucket/photos/{images[0].name}", other)
+        changed = fill_stores([encoder], tmp_path / "features", read_corpus(url).images[:8])
+        assert (changed.encoded, changed.keys[1:]) == (1, first.keys[1:])
+
+
 def test_failures_are_a_line_that_names_the_url(scenes: Path) -> None:
     url = uploaded(scenes, "scenes")
     with pytest.raises(SeesayError, match=r"^flaky://nowhere/scenes: no such folder or file\.$"):

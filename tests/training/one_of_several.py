@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed
 
@@ -20,6 +21,7 @@ from seesay.data.readers import read_corpus
 from seesay.matchers import OrderEmbeddings
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
+from seesay.samplers import SAMPLERS
 from seesay.training import train as module
 from seesay.training.distributed import average_gradients, shared_rows
 from tests.training.steps import counted_steps
@@ -113,9 +115,37 @@ def compare_pairs() -> None:
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(alone, shared, strict=True))
 
 
+class Counting(OrderEmbeddings):
+    """Remembers which rows this process has encoded: the first value of a row is its number."""
+
+    def __init__(self) -> None:
+        super().__init__(image_dim=1, vocabulary_size=2, dim=4, word_dim=4)
+        self.rows: list[int] = []
+
+    def encode_images(self, images: Tensor) -> Tensor:
+        self.rows += images[:, 0].int().tolist()
+        return super().encode_images(images)
+
+
+def compare_shares() -> None:
+    """Check that every pair of an epoch is encoded by one process, once, and by each about as many."""
+    owners = np.arange(53)
+    numbers = torch.arange(53.0)[:, None]
+    for name in ("rounds", "random"):
+        matcher = Counting()
+        with shared_rows(matcher):
+            for images, _ in SAMPLERS[name](owners, 8, 1, 1):
+                matcher.encode_images(numbers[images])
+        of_all: list[list[int]] = [[] for _ in range(distributed.get_world_size())]
+        distributed.all_gather_object(of_all, matcher.rows)
+        assert sorted(row for rows in of_all for row in rows) == owners.tolist()
+        assert max(map(len, of_all)) - min(map(len, of_all)) <= 7  # one for each batch
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     compare_pairs()
+    compare_shares()
     train_all(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])
     distributed.destroy_process_group()

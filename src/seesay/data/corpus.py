@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,15 @@ class ByteSource(Protocol):
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
+        ...
+
+
+@runtime_checkable
+class Placed(ByteSource, Protocol):
+    """A source at a URL, which may tell when its bytes have changed."""
+
+    def place(self) -> str:
+        """Return what names these bytes in this version, and no others; empty if nothing does."""
         ...
 
 

@@ -31,7 +31,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from seesay.data.corpus import ByteSource, Issues
 from seesay.data.pixels import check_cost, decode_jpeg, in_flight, to_rgb, turned
 from seesay.data.raw import developed, is_raw
-from seesay.data.remote import as_remote, is_remote
+from seesay.data.remote import as_remote, is_remote, version_of
 from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
@@ -248,6 +248,13 @@ class FileSource:
 
     path: Path
 
+    def place(self) -> str:
+        """Return what names the bytes at a URL, see `Placed`."""
+        try:
+            return version_of(self.path)
+        except OSError:  # said when they are read
+            return ""
+
     def read(self, limit: int | None = None) -> bytes:
         """Return the file's bytes, or the first `limit`; raise UnavailableImageError if it cannot be read."""
         try:
@@ -267,13 +274,19 @@ class FileSource:
 class TarMember:
     """`size` bytes from `offset` of an uncompressed tar; any number of threads may read at once.
 
-    `held` are the bytes of a short text of a tar at a URL, which would take a request each.
+    Of a tar at a URL, `version` is its own, and `held` are the bytes of a short text, which would take a
+    request each.
     """
 
     path: Path
     offset: int
     size: int
+    version: str = ""
     held: bytes | None = None
+
+    def place(self) -> str:
+        """Return what names the bytes at a URL, see `Placed`."""
+        return f"{self.version} {self.offset} {self.size}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the member's bytes, or the first `limit`; raise ImageError if they cannot be read."""
@@ -310,6 +323,7 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
     """
     members: dict[str, TarMember] = {}
     try:
+        version = version_of(path)
         with path.open("rb") as file, tarfile.open(fileobj=file, mode="r:") as tar:
             size = path.stat().st_size
             for position, info in enumerate(tar):
@@ -323,7 +337,8 @@ def tar_members(path: Path, limit: int | None = None) -> dict[str, TarMember]:
                 elif info.isreg() and info.sparse is None:
                     if not 0 <= info.size <= size - info.offset_data:
                         raise tarfile.ReadError(f"'{name}' reaches past the end")
-                    members[name] = TarMember(path, info.offset_data, info.size, _held(path, tar, info))
+                    held = _held(path, tar, info)
+                    members[name] = TarMember(path, info.offset_data, info.size, version, held)
     except OSError as error:
         raise SeesayError(f"{path}: cannot be read ({error.strerror}).") from error
     except (tarfile.TarError, ValueError, EOFError) as error:

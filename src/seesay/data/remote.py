@@ -30,13 +30,19 @@ _TIMES = ("LastModified", "last_modified", "mtime", "updated", "created")  # as 
 
 T = TypeVar("T")
 
+_LISTED: dict[str, RemoteStat] = {}  # by URL, of the files that were listed since somebody forgot them
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteStat:
-    """Bytes, and the time of the last change in nanoseconds, 0 if the store does not say."""
+    """Bytes, the time of the last change in nanoseconds, 0 if the store does not say, and the version.
+
+    Another version may hold other bytes; it is empty if the store does not tell versions apart.
+    """
 
     st_size: int
     st_mtime_ns: int
+    version: str
 
 
 class RemotePath(PurePosixPath):
@@ -68,7 +74,9 @@ class RemotePath(PurePosixPath):
         return self._info().get("type") == "directory"
 
     def stat(self) -> RemoteStat:
-        """Return size and time of change; raise FileNotFoundError if nothing is there."""
+        """Return size and time of change, as last listed; raise FileNotFoundError if nothing is there."""
+        if listed := _LISTED.get(str(self)):  # in which fsspec would look through the whole folder
+            return listed
         if info := self._info():
             return _stat(info)
         raise FileNotFoundError(ENOENT, "nothing is there", str(self))
@@ -123,6 +131,7 @@ class RemotePath(PurePosixPath):
 
     def forget(self) -> None:
         """Ask the store again for what is there, which fsspec otherwise remembers."""
+        _LISTED.clear()
         self._persistently(lambda system, _url: system.invalidate_cache())
 
     def walk(self) -> Iterator[tuple[RemotePath, RemoteStat]]:
@@ -136,7 +145,9 @@ class RemotePath(PurePosixPath):
                     if info["type"] == "directory":
                         folders.append(folder / name)
                     else:
-                        yield folder / name, _stat(info)
+                        path = folder / name
+                        _LISTED[str(path)] = _stat(info)
+                        yield path, _LISTED[str(path)]
 
     def _listed(self) -> dict[str, dict[str, Any]]:
         """What is in the folder by name; says so if there are names of which no path can be made."""
@@ -206,6 +217,13 @@ class _Blocks(io.RawIOBase):
         return len(data)
 
 
+def version_of(path: PurePath) -> str:
+    """Return the version of a file at a URL, with its address; empty for one of this machine."""
+    remote = as_remote(path)
+    version = remote.stat().version if remote else ""
+    return f"{path} {version}" if version else ""
+
+
 def as_remote(path: PurePath) -> RemotePath | None:
     """Return the path if it is one of a URL, else None."""
     return path if isinstance(path, RemotePath) else None
@@ -265,11 +283,14 @@ def _store(url: str) -> Any:
 
 def _stat(info: dict[str, Any]) -> RemoteStat:
     changed = next((info[key] for key in _TIMES if info.get(key)), 0)
+    size, nanoseconds = int(info.get("size") or 0), 0
     with suppress(ValueError):
         changed = datetime.fromisoformat(changed) if isinstance(changed, str) else changed
         seconds = changed.timestamp() if isinstance(changed, datetime) else float(changed)
-        return RemoteStat(int(info.get("size") or 0), int(seconds * 1e6) * 1000)
-    return RemoteStat(int(info.get("size") or 0), 0)
+        nanoseconds = int(seconds * 1e6) * 1000
+    tag = next((str(info[key]) for key in ("ETag", "etag") if info.get(key)), "")
+    version = tag or (f"{size}-{nanoseconds}" if nanoseconds else "")
+    return RemoteStat(size, nanoseconds, version)
 
 
 def _reason(error: Exception) -> str:

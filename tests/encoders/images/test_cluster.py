@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from seesay.data.corpus import CorpusImage
 from seesay.data.readers import read_corpus
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
@@ -27,7 +28,7 @@ ENCODER = "efficientnet-lite0"
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[cluster\]'"):
-        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
+        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
     with pytest.raises(SeesayError, match=r"no cluster there .*; start one with `ray start --head`"):
-        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [], "auto")
+        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ from seesay.data.images import walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, split_in_name
-from seesay.data.remote import as_remote
+from seesay.data.remote import as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
 
 _IMAGE = ("image", "img", "jpg", "jpeg", "png", "image_name", "file_name", "filename")
@@ -36,6 +36,11 @@ class ParquetCell:
     column: str
     group: int
     row: int
+    version: str = ""
+
+    def place(self) -> str:
+        """Return what names the bytes at a URL, see `Placed`."""
+        return f"{self.version} {self.column} {self.group} {self.row}" if self.version else ""
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the encoded image, or its first `limit` bytes; raise ImageError if it cannot be read."""
@@ -70,6 +75,7 @@ class ParquetReader(CorpusReader):
 
 
 def _read_file(file: Path, builder: CorpusBuilder) -> None:
+    version = version_of(file)
     below = file.relative_to(builder.root).with_suffix("").as_posix()
     with _opened(file) as parquet:
         columns = {column.name.lower(): column.name for column in parquet.schema_arrow}
@@ -95,7 +101,7 @@ def _read_file(file: Path, builder: CorpusBuilder) -> None:
                     at = builder.find_image(cells[image], split, where)
                 else:
                     name = (cells.get(image) or {}).get("path") or f"{group:05d}-{row:06d}"
-                    source = ParquetCell(file, image, group, row)
+                    source = ParquetCell(file, image, group, row, version)
                     at = builder.image(f"{below}/{PurePosixPath(name).name}", split, source)
                 for text in texts:
                     builder.sentence(text, at, where)

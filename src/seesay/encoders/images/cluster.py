@@ -19,6 +19,7 @@ from seesay.data.images import content_key
 from seesay.device import default_device
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Filled, bytes_of, encode_chunk
+from seesay.encoders.images.known import KnownKeys
 from seesay.encoders.images.stored import one_an_encoder, open_stores
 from seesay.errors import ImageError, SeesayError, naming_extras
 from seesay.progress import progress
@@ -49,23 +50,28 @@ def fill_store_on_cluster(
     source = encoder.source
     opened = open_stores([encoder], folder)
     (store,) = opened.values()
-    known = frozenset(store.keys())
-    filled = Filled(keys=[None] * len(images))
-    with _cluster(address) as ray, progress("Encoding", len(images), "images") as advance:
-        blocks = ray.data.from_items(
-            [{"place": place, "image": image} for place, image in enumerate(images)],
-            override_num_blocks=max(-(-len(images) // _BLOCK), 1),
-        ).map_batches(
+    there, known = frozenset(store.keys()), KnownKeys(folder)
+    keys = [key if (key := known.key(image)) in there else None for image in images]
+    filled = Filled(keys=list(keys))
+    filled.stores = one_an_encoder([encoder], opened)
+    todo = [{"place": place, "image": images[place]} for place, key in enumerate(keys) if key is None]
+    if not todo:
+        return filled
+    with _cluster(address) as ray, progress("Encoding", len(todo), "images") as advance:
+        blocks = ray.data.from_items(todo, override_num_blocks=max(-(-len(todo) // _BLOCK), 1)).map_batches(
             Worker,
-            fn_constructor_args=(source.name, source.fingerprint, known),
+            fn_constructor_args=(source.name, source.fingerprint, there),
             batch_size=_BLOCK,
             concurrency=(1, max(int(ray.cluster_resources().get("CPU", 1)), 1)),
             num_gpus=1 if ray.cluster_resources().get("GPU") else None,
         )
         for block in blocks.iter_batches(batch_size=None):
             _keep(block, store, filled)
+            for place, key in zip(block["place"].tolist(), block["key"].tolist(), strict=True):
+                if key:
+                    known.note(images[place], key)
+            known.keep()
             advance(len(block["place"]))
-    filled.stores = one_an_encoder([encoder], opened)
     return filled
 
 

@@ -20,6 +20,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels
+from seesay.encoders.images.known import KnownKeys
 from seesay.encoders.images.stored import Stores, one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
 from seesay.progress import progress
@@ -183,9 +184,10 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
     opened = open_stores(encoders, folder)
     stores = list(opened.values())
     claims: dict[str, object] = {}
+    known = KnownKeys(folder)
 
     def work(some: Sequence[CorpusImage]) -> Chunk[_Features]:
-        return _missing_features(list(sources.values()), stores, claims, some)
+        return _missing_features(list(sources.values()), stores, claims, known, some)
 
     def keep(chunks: list[_Features]) -> None:
         for e, store in enumerate(stores):
@@ -194,6 +196,7 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
                 keys = [key for some, _ in parts for key in some]
                 rows = {n: np.concatenate([arrays[n] for _, arrays in parts]) for n in store.dims}
                 store.append(keys, rows)
+        known.keep()
 
     filled = fill("Encoding", images, CHUNK, work, keep, STORED_AT_ONCE)
     filled.stores = one_an_encoder(encoders, opened)
@@ -238,15 +241,21 @@ def _missing_features(
     encoders: Sequence[ImageEncoder],
     stores: Sequence[FeatureStore],
     claims: dict[str, object],
+    known: KnownKeys,
     images: Sequence[CorpusImage],
 ) -> Chunk[_Features]:
     side = _decoded_side(encoders)
     chunk: Chunk[_Features] = Chunk([])
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
     for image in images:
+        key = known.key(image)
+        if key is not None and all(key in store for store in stores):
+            chunk.keys.append(key)
+            continue
         try:
             data = bytes_of(image)
             key = content_key(data)
+            known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error under each of its names, so claims come after decoding.
             pixels = _decoded(data, image.name, side) if lacking else None
