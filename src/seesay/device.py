@@ -43,7 +43,7 @@ def checked_device(device: str) -> str:
     with naming_extras():
         import torch
     try:
-        torch.empty(0, device=device)
+        torch.empty(1, device=device).tolist()  # some, such as meta, compute nothing
     except (RuntimeError, AssertionError) as failure:  # the latter if PyTorch was built without CUDA
         raise SeesayError(
             f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'

@@ -162,6 +162,14 @@ for line in sys.argv[1:]:
 """
 
 
+def test_what_only_lists_needs_no_extra(core: Path, scenes: Path) -> None:
+    assert "seesay-small" in run(core, "runs")
+    assert run(core, "concepts", scenes, "--min-count", "1")
+    assert "irmatch-s" in run(core, "recipes")
+    assert run(core, "encoders")
+    assert run(core, "data", scenes)
+
+
 def test_commands_that_need_an_extra_name_it(core: Path, scenes: Path, tmp_path: Path) -> None:
     photo = next(scenes.rglob("*.jpg"))
     extras = {
@@ -208,7 +216,7 @@ NEED_PYTORCH = {
     "seesay.runs.traceable",
     "seesay.runs.trained",
 }
-NEED_AN_EXTRA = {"seesay.search.stores.qdrant"}
+NEED_AN_EXTRA = {"seesay.search.stores.milvus", "seesay.search.stores.qdrant"}
 
 
 def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from arro3.core import Array, DataType, Table, fixed_size_list_array, list_array
+from arro3.core import Array, DataType, Field, Table, fixed_size_list_array, list_array, struct_array
 from arro3.io import write_parquet
 
 from seesay.errors import SeesayError
@@ -105,3 +105,34 @@ def test_other_tables_are_named(tmp_path: Path) -> None:
     write_parquet(Table.from_pydict({"embedding": lists}), str(tmp_path / "a.parquet"))
     with pytest.raises(SeesayError, match="lists of column 'embedding' differ in length"):
         read_tables(tmp_path / "a.parquet")
+
+
+def test_columns_beside_lists_are_passed_over(tmp_path: Path) -> None:
+    lists = fixed_size_list_array(Array(IMAGES.ravel()), IMAGES.shape[1])
+    numbers = Array(np.arange(len(IMAGES)))
+    write_parquet(Table.from_pydict({"id": numbers, "embedding": lists}), str(tmp_path / "a.parquet"))
+    ((_, table),) = read_tables(tmp_path / "a.parquet")
+    np.testing.assert_array_equal(table, IMAGES)
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"a": struct_array([Array(np.ones(2))], fields=[Field("x", DataType.float64())])}, "Parquet file"),
+        ({"a": list_array(Array(np.array([0], np.int32)), Array(np.zeros(0)))}, "a.parquet"),
+    ],
+)
+def test_other_columns_of_parquet_are_refused_in_a_line(columns: dict, told: str, tmp_path: Path) -> None:
+    write_parquet(Table.from_pydict(columns), str(tmp_path / "a.parquet"))
+    with pytest.raises(SeesayError, match=told):
+        read_tables(tmp_path / "a.parquet")
+
+
+def test_sparse_tensors_and_objects_are_refused_without_bad_advice(tmp_path: Path) -> None:
+    torch.save(torch.eye(3).to_sparse(), tmp_path / "a.pt")
+    with pytest.raises(SeesayError, match="a sparse tensor"):
+        read_tables(tmp_path / "a.pt")
+    np.savez(tmp_path / "a.npz", scores=np.array([[{}]]), allow_pickle=True)
+    with pytest.raises(SeesayError, match="objects, which are not unpickled") as caught:
+        read_tables(tmp_path / "a.npz")
+    assert "allow_pickle" not in str(caught.value)

@@ -381,6 +381,9 @@ def test_folders_that_cannot_be_an_index_or_photos(index: Index, photos: Path, t
         Index.create(photos, Colours())
     with pytest.raises(SeesayError, match="not a folder"):
         index.update_images(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SeesayError, match=r"no images \(.*\) in it\.$"):
+        index.update_images(tmp_path / "empty")
     index.update_images(photos)
     shutil.rmtree(photos)
     photos.mkdir()

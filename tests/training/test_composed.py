@@ -17,10 +17,10 @@ from seesay.matchers.composed import EnsembleSettings
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
 from seesay.recipes.table import load_table
 from seesay.runs.inputs import split_inputs
+from seesay.runs.listing import list_runs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.composed import MEMBERS, combine_members
-from seesay.training.summarize import list_runs
 from seesay.training.table import TableRuns, measure_table
 from seesay.training.train import train
 from tests.training.steps import counted_steps

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from seesay.data.readers import read_phrases
 from seesay.protocols.evaluate import measure_inputs
+from seesay.runs.listing import list_runs
 from seesay.runs.phrase_inputs import phrase_inputs
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
-from seesay.training.summarize import list_runs
 
 
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:

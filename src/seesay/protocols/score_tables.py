@@ -1,7 +1,8 @@
 """Files of scores or embeddings: NumPy (.npy, .npz), PyTorch (.pt, .pth) and Parquet. Nothing is unpickled.
 
 A file holds one table of real numbers, or two named `images` and `sentences`. In Parquet a table is a column
-of lists, one a row, or a column of numbers for each column of the table.
+of lists, one a row, and other columns, such as names, are passed over; or, without lists, every column is a
+column of the table.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ def read_tables(path: Path) -> list[Named]:
             found = _READERS[path.suffix](path)
     except _FAILURES as failure:
         reason = " ".join(str(failure).split()) or type(failure).__name__
+        if "allow_pickle" in reason:  # NumPy's advice
+            reason = "it has objects, which are not unpickled"
         kind, advice = _HOW[path.suffix], _WRITE[path.suffix]
         raise SeesayError(f"{path}: no {kind} ({reason[:200]}); {advice}.") from None
     if not isinstance(found, Mapping):
@@ -101,6 +104,8 @@ def _read_pt(path: Path) -> Any:
     tables = found.values() if isinstance(found, Mapping) else [found]
     if not all(isinstance(table, torch.Tensor) for table in tables):
         raise ValueError(_NOT_TENSORS)
+    if any(table.layout != torch.strided for table in tables):
+        raise ValueError("a sparse tensor")
     return found
 
 
@@ -114,30 +119,41 @@ def _read_parquet(path: Path) -> dict[str, Table] | Table:
             raise ValueError("it does not begin and end with PAR1")
     try:
         table = read_parquet(str(path)).read_all()
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        lists = {name: column for name, column in columns.items() if _is_list(column)}
+        if lists:
+            return {name: _column(name, column) for name, column in lists.items()}
+        return np.column_stack([_column(name, column) for name, column in columns.items()])
+    except SeesayError:
+        raise
+    except Exception as failure:  # the reader raises plain ones
+        raise ValueError(str(failure)) from None
     except BaseException as panic:  # of the Rust code, which is no Exception
         if type(panic).__name__ == "PanicException":
             raise ValueError("damaged") from None
         raise
-    columns = dict(zip(table.column_names, (_column(column) for column in table.columns), strict=True))
-    if all(column.ndim == 2 for column in columns.values()):
-        return columns
-    return np.column_stack(list(columns.values()))
 
 
-def _column(column: Any) -> Table:
+def _is_list(column: Any) -> bool:
+    from arro3.core import DataType
+
+    kinds: Any = DataType  # its type guards do not describe columns
+    return bool(kinds.is_nested(column.type))
+
+
+def _column(name: str, column: Any) -> Table:
     """A column of numbers as (n,), one of lists as (n, d)."""
     from arro3.core import DataType, list_flatten, list_offsets
 
     kinds: Any = DataType  # its type guards do not describe columns
-    whole = column.combine_chunks()
-    if whole.null_count:
-        raise ValueError(f"column '{column.field.name}' has empty values")
-    if not kinds.is_nested(whole.type):
-        return np.asarray(whole.to_numpy())
-    fixed = kinds.is_fixed_size_list(whole.type)
-    if not fixed and len(np.unique(np.diff(np.asarray(list_offsets(whole))))) > 1:
-        raise ValueError(f"the lists of column '{column.field.name}' differ in length")
-    return np.asarray(list_flatten(whole).to_numpy()).reshape(len(whole), -1)
+    if column.null_count:
+        raise ValueError(f"column '{name}' has empty values")
+    if not _is_list(column):
+        return np.asarray(column.to_numpy())
+    fixed = kinds.is_fixed_size_list(column.type)
+    if not fixed and len(np.unique(np.diff(np.asarray(list_offsets(column))))) > 1:
+        raise ValueError(f"the lists of column '{name}' differ in length")
+    return np.asarray(list_flatten(column).to_numpy()).reshape(len(column), -1)
 
 
 _READERS = {

@@ -80,20 +80,21 @@ def look(store: Store, former: Sequence[Root], folders: Iterable[Path]) -> Look:
         if there is not None and (there.files or (known is not None and not store.paths(known))):
             found[folder] = there
         elif known is not None:
-            absent[folder] = _problem(folder, there)
+            absent[folder] = _problem(folder, there, True)
         else:
-            raise SeesayError(_problem(folder, there))
+            raise SeesayError(_problem(folder, there, bool(former)))
     if not any(there.files for there in found.values()):
         raise SeesayError(next(iter(absent.values()), f"{store.path.parent}: no images in its folders."))
     return _named(store, former, found, list(absent))
 
 
-def _problem(folder: Path, there: Walk | None) -> str:
+def _problem(folder: Path, there: Walk | None, indexed: bool) -> str:
     if there is None:
         return f"{folder}: not a folder; name the folder that holds the images."
     suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
     others = "".join(f" {line}." for line in unread_lines(there.not_read))
-    return f"{folder}: no images ({suffixes}) in it; the index is unchanged.{others}"
+    kept = "; the index is unchanged" if indexed else ""
+    return f"{folder}: no images ({suffixes}) in it{kept}.{others}"
 
 
 def _named(store: Store, former: Sequence[Root], found: dict[Path, Walk], absent: list[Path]) -> Look:

@@ -6,22 +6,17 @@ import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 
 from seesay import __version__
 from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.errors import SeesayError
 from seesay.protocols.base import read_result
-from seesay.recipes.load import read_recipe
-from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import RECIPE, Run, shipped_runs
+from seesay.runs.run import Run
 from seesay.runs.summary import (
     ConceptCount,
     CorpusPlace,
     GateSummary,
     MemberSummary,
     TrainingSummary,
-    is_finished,
 )
 from seesay.training.history import Epoch
 from seesay.training.task import Task
@@ -69,25 +64,3 @@ def summarize(
         best=best.monitor,
         best_val=best.to_dict(),
     )
-
-
-def list_runs(folder: Path) -> list[tuple[str, str]]:
-    """List the runs below a folder, by name, then the shipped ones: name and a line about each."""
-    there = sorted(path.parent for path in folder.glob(f"**/{RECIPE}"))
-    names = [(path, str(path)) for path in there] + [(path, path.name) for path in shipped_runs()]
-    return [(name, _line(path)) for path, name in names]
-
-
-def _line(folder: Path) -> str:
-    try:
-        recipe = read_recipe(folder / RECIPE)
-        about = f"{recipe.name} on {recipe.corpus}"
-        if not (folder / WEIGHTS).is_file():
-            return f"{about}: not finished; train with --resume"
-        if not is_finished(folder):
-            return about
-        summary = TrainingSummary.load(folder)
-    except SeesayError as failure:
-        return f"unreadable: {failure}"
-    epoch = f" at epoch {summary.best_epoch}" if summary.best_epoch is not None else ""
-    return f"{about}, seed {summary.seed}, val {summary.monitor} {summary.best:.1f}{epoch}"
