@@ -169,10 +169,10 @@ def page() -> str:
     return (
         "# The gallery of `make demo`\n\n"
         "Without `PHOTOS`, the demo searches photographs that come with scikit-image, scikit-learn and\n"
-        "matplotlib, which it downloads if they are not installed; none is in this repository. Sources and\n"
-        "licences are those stated by the packages, in the docstrings of `skimage.data` and in scikit-learn's\n"
-        "`README.txt` beside the files. matplotlib states none; its picture is an official portrait, a work of\n"
-        "the United States Navy. `python tools/gallery.py --page` writes this page.\n\n"
+        "matplotlib, which it downloads if they are not installed; none is in this repository. Sources\n"
+        "and licences are those stated by the packages, in the docstrings of `skimage.data` and in\n"
+        "scikit-learn's `README.txt` beside the files. matplotlib states none; its picture is an official\n"
+        "portrait, a work of the United States Navy. `python tools/gallery.py --page` writes this page.\n\n"
         "| file | shows | in the package | source | licence |\n| --- | --- | --- | --- | --- |\n" + rows
     )
 
