@@ -1,8 +1,8 @@
 """The shipped encoders, which have 8 bits, compared with the same networks in 32.
 
 Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
-and the recall of the shipped weights, whose matcher was trained on features of 8 bits and stays the same, with
-each of them. Of another split than val only the recall is measured. Needs a captioned corpus:
+and the recall of the shipped weights, whose matcher was trained on features of 8 bits and stays the same,
+with each of them. Of another split than val only the recall is measured. Needs a captioned corpus:
 
     python -m benchmarks.int8 [--data shared/flickr8k] [--split val]
 """

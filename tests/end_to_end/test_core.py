@@ -216,7 +216,7 @@ NEED_PYTORCH = {
     "seesay.runs.traceable",
     "seesay.runs.trained",
 }
-NEED_AN_EXTRA = {"seesay.search.stores.milvus", "seesay.search.stores.qdrant"} "seesay.search.stores.qdrant"}
+NEED_AN_EXTRA = {"seesay.search.stores.milvus", "seesay.search.stores.qdrant"}
 
 
 def test_what_uses_runs_imports_no_pytorch(core: Path) -> None:
