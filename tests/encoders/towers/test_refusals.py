@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from seesay.encoders import load_image_encoder
 from seesay.encoders.towers import load_two_tower
@@ -80,6 +81,82 @@ def test_pickled_weights(open_clip_folders: dict[str, Path], clip: Path, tmp_pat
         torch.save({}, folder / "pytorch_model.bin")
     assert "pickled weights are not read" in refusal(f"open_clip:{tmp_path / 'open-clip-shortest'}")
     assert "safetensors" in refusal(f"transformers:{tmp_path / 'clip'}")
+
+
+def test_pickled_weights_of_a_projection(multilingual: Path, clip_of_sentence_transformers: Path) -> None:
+    folder = multilingual.with_name("pickled") / multilingual.name
+    shutil.copytree(multilingual, folder)
+    shutil.copytree(clip_of_sentence_transformers, folder.with_name(clip_of_sentence_transformers.name))
+    dense = folder / "2_Dense"
+    torch.save(load_file(dense / "model.safetensors"), dense / "pytorch_model.bin")
+    (dense / "model.safetensors").unlink()
+    refused = refusal(f"sentence-transformers:{folder}")
+    assert "2_Dense has no model.safetensors; pickled weights are not read" in refused
+
+
+def bring_code(folder: Path, module: str) -> Path:
+    """Put a module into a folder, and return the file that is there once the module has run."""
+    ran = folder / "ran"
+    (folder / f"{module}.py").write_text(
+        "from pathlib import Path\n"
+        f"Path({str(ran)!r}).touch()\n"
+        "from transformers import PreTrainedTokenizerFast as Evil\n"
+    )
+    return ran
+
+
+@pytest.fixture
+def consenting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say yes to whatever transformers asks on the terminal."""
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+
+
+@pytest.mark.usefixtures("consenting")
+def test_a_tokenizer_of_open_clip_that_brings_code(
+    open_clip_folders: dict[str, Path], clip: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(open_clip_folders["shortest"], tmp_path / "evil")
+    ran = bring_code(folder, "tokenization_evil")
+    auto_map = {"AutoTokenizer": [None, "tokenization_evil.Evil"]}
+    settings = {"tokenizer_class": "Evil", "auto_map": auto_map}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    shutil.copy(clip / "tokenizer.json", folder)
+    config = json.loads((folder / "open_clip_config.json").read_text())
+    trusting = {"tokenizer_kwargs": {"trust_remote_code": True}}
+    for options in (trusting, {}):
+        config["model_cfg"]["text_cfg"] |= {"hf_tokenizer_name": "x", "tokenizer_kwargs": {}} | options
+        (folder / "open_clip_config.json").write_text(json.dumps(config))
+        refused = refusal(f"open_clip:{folder}")
+        assert ("models that bring code are refused" if options else "custom code") in refused
+        assert not ran.exists()
+
+
+@pytest.mark.usefixtures("consenting")
+def test_a_text_tower_of_open_clip_that_brings_code(
+    open_clip_folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(open_clip_folders["shortest"], tmp_path / "evil")
+    ran = bring_code(folder, "configuration_evil")
+    auto_map = {"AutoConfig": "configuration_evil.Evil"}
+    (folder / "config.json").write_text(json.dumps({"model_type": "evil", "auto_map": auto_map}))
+    config = json.loads((folder / "open_clip_config.json").read_text())
+    config["model_cfg"]["text_cfg"]["hf_model_name"] = str(folder)
+    (folder / "open_clip_config.json").write_text(json.dumps(config))
+    assert "custom code" in refusal(f"open_clip:{folder}")
+    assert not ran.exists()
+
+
+@pytest.mark.parametrize("kind", ["modeling_evil.Evil", "sentence_transformers.util.import_from_string"])
+def test_modules_of_sentence_transformers_that_are_not_the_librarys(
+    kind: str, clip_of_sentence_transformers: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(clip_of_sentence_transformers, tmp_path / "evil")
+    ran = bring_code(folder, "modeling_evil")
+    modules = json.loads((folder / "modules.json").read_text())
+    (folder / "modules.json").write_text(json.dumps([modules[0] | {"type": kind}]))
+    refused = refusal(f"sentence-transformers:{folder}")
+    assert f"its module {kind} is none that seesay knows; models that bring code are refused" in refused
+    assert not ran.exists()
 
 
 def test_a_repository_that_is_not_there(transformers: Any, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError, did_you_mean
 
 _IN_FOLDERS = ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")
+# What a configuration may ask of its tokenizer; others reach transformers, which can be told to run code.
+_OF_TOKENIZERS = {"clean", "strip_sep_token"}
 # SimpleTokenizer's words.
 _WORDS = r"<start_of_text>|<end_of_text>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 
@@ -27,11 +29,12 @@ def load(which: str) -> LoadedTowers:
     import open_clip
 
     name, options = _source(which)
+    for_tokenizer = _refuse_code(name)
     model, _, transform = open_clip.create_model_and_transforms(
         name, **options, require_pretrained=True, pretrained_hf=False
     )
     model.eval()
-    tokenizer = open_clip.get_tokenizer(name)
+    tokenizer = open_clip.get_tokenizer(name, **for_tokenizer)
     return LoadedTowers(
         weights=model,
         image=_Images(model),
@@ -94,6 +97,23 @@ def _source(which: str) -> tuple[str, dict[str, Any]]:
     config = open_clip.get_pretrained_cfg(architecture, weights)
     _check_safe(download_pretrained(config))
     return architecture, {"pretrained": weights, "force_quick_gelu": bool(config.get("quick_gelu"))}
+
+
+def _refuse_code(name: str) -> dict[str, Any]:
+    """Check that a model's configuration asks for no code of its own; return what its tokenizer is told."""
+    import open_clip
+
+    text = (open_clip.get_model_config(name) or {}).get("text_cfg") or {}
+    if unknown := sorted(set(text.get("tokenizer_kwargs") or {}) - _OF_TOKENIZERS):
+        raise SeesayError(
+            f"its tokenizer asks for '{unknown[0]}', which seesay does not know; models that bring code are "
+            "refused"
+        )
+    if inner := text.get("hf_model_name"):
+        from transformers import AutoConfig
+
+        AutoConfig.from_pretrained(inner, trust_remote_code=False)  # open_clip would ask on the terminal
+    return {"trust_remote_code": False} if text.get("hf_tokenizer_name") else {}
 
 
 def _check_safe(file: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,11 @@ from seesay.encoders.towers.libraries.transformers import (
 from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
 from seesay.encoders.towers.tokens import Ids
 from seesay.errors import SeesayError
+from seesay.paths import read_small_json
+
+# The library's own modules of such models; the first three have weights of their own, which may be pickled.
+_WITH_WEIGHTS = {"Dense", "LayerNorm", "WeightedLayerPooling"}
+_MODULES = _WITH_WEIGHTS | {"CLIPModel", "Dropout", "Normalize", "Pooling", "Transformer"}
 
 # A text model by name, and the model beside it whose images it was trained for.
 IMAGES_OF = {"clip-ViT-B-32-multilingual-v1": "clip-ViT-B-32"}
@@ -52,8 +58,29 @@ def _model(which: str) -> Any:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    if "/" not in which and not Path(which).exists():
+        which = f"sentence-transformers/{which}"  # as the library reads it
+    _check_modules(which)
     options = {"use_safetensors": True, "dtype": torch.float32}
     return SentenceTransformer(which, device="cpu", trust_remote_code=False, model_kwargs=options).eval()
+
+
+def _check_modules(which: str) -> None:
+    """Refuse a model that names modules which are not the library's, or whose weights are pickled."""
+    from sentence_transformers.util import load_file_path
+
+    listed = load_file_path(which, "modules.json")
+    if listed is None:  # a model of transformers, which refuses both by itself
+        return
+    for module in read_small_json(Path(listed)):
+        package, _, kind = str(module["type"]).rpartition(".")
+        if package.partition(".")[0] != "sentence_transformers" or kind not in _MODULES:
+            raise SeesayError(
+                f"its module {module['type']} is none that seesay knows; models that bring code are refused"
+            )
+        inside = str(module["path"])
+        if kind in _WITH_WEIGHTS and load_file_path(which, "model.safetensors", inside) is None:
+            raise SeesayError(f"{inside} has no model.safetensors; pickled weights are not read")
 
 
 def _on_pillow(processor: Any) -> Any:
