@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from seesay.runs.calibration import FITS, Calibration, unrelated_sentences
+from seesay.runs.calibration import FITS, IMAGES, Calibration, unrelated_sentences
 from seesay.search import Answer, Hit, Index
 from seesay.search.background import GalleryBackground
+from seesay.search.query import Image, Part, Query, Sentence
 from seesay.search.store import Changes
-from tests.search.colours import RGB, Colours, gallery
+from tests.search.colours import RGB, Colours, gallery, picture
 
 
 class Named(Colours):
@@ -105,11 +106,44 @@ def test_a_part_of_the_gallery_has_the_same_probabilities(index: Index) -> None:
     assert index.search("red", where="width:>1000").nothing_fits
 
 
-def test_of_a_query_with_an_image_nobody_knows(index: Index, photos: Path) -> None:
-    for query in (photos / "red-red.png", f"{photos / 'red-red.png'} + blue", "id:1"):
-        answer = index.search(query)
-        assert [hit.probability for hit in answer] == [None] * 10
-        assert not answer.nothing_fits
+def chances_of(answer: Answer) -> dict[str | None, float]:
+    return {hit.path: hit.probability or 0.0 for hit in answer}
+
+
+def test_answers_to_an_image_are_counted_from_the_mean_to_the_image_itself(index: Index) -> None:
+    items = index.store.items()
+    vectors = np.stack([index.store.vector(id_) for id_ in items])
+    query = index.store.vector(1)
+    found = chances_of(index.search("id:1", k=25))
+    assert len(found) == len(items) - 1
+    for vector, item in zip(vectors, items.values(), strict=True):
+        if item.id != 1:
+            mean = vectors.mean(axis=0) @ query
+            share = (vector @ query - mean) / (query @ query - mean)
+            expected = 1 / (1 + np.exp(-(IMAGES.intercept + IMAGES.slope * share)))
+            assert found[item.path] == pytest.approx(expected, rel=1e-2)
+
+
+def test_an_image_that_nothing_is_like_fits_nothing(index: Index, photos: Path) -> None:
+    assert index.search(picture("green")).nothing_fits
+    assert index.search(picture("red", "blue"))[0].probability > 0.5
+    assert index.search(photos / "red-red.png").nothing_fits is False
+
+
+def test_a_query_with_an_image_is_judged_by_its_parts(index: Index) -> None:
+    red, blue, white = (chances_of(index.search(query, k=25)) for query in (picture("red"), "blue", "white"))
+
+    def odds(chance: float) -> float:
+        return float(np.log(chance / (1 - chance)))
+
+    image = Part(Image(picture("red")), 3.0)
+    parts = (image, Part(Sentence("blue")), Part(Sentence("white"), -0.5))
+    for path, chance in chances_of(index.search(Query(parts), k=25)).items():
+        mean = (3 * odds(red[path]) + odds(blue[path])) / 4
+        assert chance == pytest.approx((1 - white[path]) / (1 + np.exp(-mean)), rel=1e-2)
+    half = index.search(Query((image, Part(Sentence("blue xyzzy")))), k=25)
+    whole = chances_of(index.search(Query((image, Part(Sentence("blue")))), k=25))
+    assert chances_of(half) == pytest.approx({path: chance / 2 for path, chance in whole.items()})
     assert index.search("red + blue")[0].probability is not None
 
 

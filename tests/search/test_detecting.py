@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection, NamedDetector
 from seesay.errors import SeesayError
+from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
 from tests.encoders.test_detector import graph, rows
 from tests.search.colours import Colours, gallery, picture
+from tests.search.test_background import Named
 
 
 class Reds(NamedDetector):
@@ -41,7 +43,7 @@ class Reds(NamedDetector):
 
 @pytest.fixture
 def detecting() -> Detecting:
-    return Detecting(Colours(), Reds())
+    return Detecting(Named(), Reds())
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_objects_that_a_query_names_come_first_with_their_boxes(index: Index) ->
 
 
 def test_the_score_is_the_sum_of_both(index: Index, detecting: Detecting) -> None:
-    plain = Colours()
+    plain = Named()
     gap = {}
     for hit in index.search("apple"):
         (row,), _ = plain.embed_image_files([picture(*Path(hit.path).stem.split("-"))], ["x"])
@@ -79,6 +81,18 @@ def test_other_queries_are_as_without_it(index: Index, tmp_path: Path) -> None:
             with_it, without = index.search(query), plain.search(query)
             assert [(hit.path, hit.objects) for hit in with_it] == [(hit.path, ()) for hit in without]
             assert [hit.score for hit in with_it] == pytest.approx([hit.score for hit in without], abs=1e-6)
+
+
+def test_what_the_detector_saw_decides_how_probable_a_name_is(index: Index, tmp_path: Path) -> None:
+    chances = {hit.path: hit.probability for hit in index.search("an apple")}
+    assert chances["red.png"] > 0.5 > chances["blue-red.png"] > FITS > chances["blue.png"]
+    assert index.search("a dog").nothing_fits
+    with Index.create(tmp_path / "plain", Named()) as plain:
+        plain.update_images(tmp_path / "photos")
+        more = "an apple on the green grass of a wide field beside the river"
+        for query, same in (("something blue", 1e-6), (more, 0.01)):
+            pairs = zip(index.search(query), plain.search(query), strict=True)
+            assert all(a.probability == pytest.approx(b.probability, abs=same) for a, b in pairs), query
 
 
 def test_a_query_by_an_image_takes_nothing_from_an_update(detecting: Detecting) -> None:

@@ -80,6 +80,21 @@ class SeesObjects(Protocol):
         """Return the names of objects that it looks for and that sentences name."""
         ...
 
+    def log_odds(
+        self,
+        standardised: NDArray[np.float64],
+        images: NDArray[np.float32],
+        sentence: NDArray[np.float32],
+    ) -> NDArray[np.float64]:
+        """Return the log-odds (k,) that images are right answers to a sentence, given what it saw in them.
+
+        Args:
+            standardised: their scores, (k,), as `Calibration` takes them.
+            images: their vectors, (k, dim).
+            sentence: its vector, (dim,).
+        """
+        ...
+
 
 WITH_DETECTOR = " with detector "
 

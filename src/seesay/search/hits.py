@@ -17,7 +17,7 @@ class Hit:
     Attributes:
         id: its number in the index.
         score: higher is a better match; the re-ranking run's score if the hit was re-ranked.
-        probability: that it is a right answer; None if not defined, as for a query with an image in it.
+        probability: that it is a right answer; None if not defined, as for a sentence found for an image.
         path: of an image, relative to the indexed folder; it begins with the folder's name if the index is of
             several. None for a sentence.
         text: a sentence; None for an image.

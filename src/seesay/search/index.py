@@ -16,12 +16,13 @@ from seesay.data.images import FileSource
 from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
-from seesay.runs.calibration import USUAL, known_share, unrelated_sentences
+from seesay.runs.calibration import unrelated_sentences
 from seesay.runs.images import read_texts
 from seesay.search.background import Gallery
-from seesay.search.embedder import SHIPPED, Calibrated, Embedder, KnowsWords, SeesObjects, load_embedder
+from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, SeesObjects, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
+from seesay.search.judging import Judge
 from seesay.search.look import Look, look
 from seesay.search.quantise import check_recall
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
@@ -68,6 +69,7 @@ class Index:
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._gallery = Gallery(store)
+        self._judge = Judge(store, self._gallery)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         self._embedded = not vectors
         self._near = {
@@ -356,12 +358,15 @@ class Index:
         asked = Query.of(query)
         own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
+        asked = self._with_vectors(asked)
         if vector is None:
             vector = self.vector(asked)
         found = self._nearest("image", vector, k, among, after, own)
         hits, unknown = list(found), self._unknown_words(asked)
-        if hits and len(asked.sentences) == len(asked.parts):
-            hits = self._with_probabilities(hits, vector, known_share(asked.sentences, unknown))
+        if hits:
+            rows = [vector] if len(asked.parts) == 1 else self._rows(asked)
+            chances = self._judge.probabilities(hits, asked, rows, vector, self.run, unknown)
+            hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if hits and isinstance(self.run, SeesObjects):
             objects = self.store.objects([hit.id for hit in hits], self.run.named(asked.sentences))
             hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
@@ -444,6 +449,23 @@ class Index:
         sentences = iter(finite(self.run.embed_sentences(texts, query=True)) if texts else ())
         return [self._sum(query, [next(sentences) for _ in query.sentences]) for query in queries]
 
+    def _with_vectors(self, query: Query) -> Query:
+        """Return the query with the vectors of its image files, so that each is encoded once."""
+        return Query(
+            tuple(
+                replace(part, term=Embedded(str(part.term), self.embed_image(part.term.source)))
+                if isinstance(part.term, Image)
+                else part
+                for part in query.parts
+            )
+        )
+
+    def _rows(self, query: Query) -> list[NDArray[np.float32]]:
+        """Return the vectors (dim,) by which the parts are judged; none of sentences, judged as one."""
+        if len(query.sentences) == len(query.parts):
+            return []
+        return [self.vector(Query((Part(part.term),))) for part in query.parts]
+
     def _sum(
         self, query: Query, sentences: Sequence[NDArray[np.float32]]
     ) -> NDArray[np.float32] | SeesayError:
@@ -479,14 +501,6 @@ class Index:
         if not (query.sentences and isinstance(self.run, KnowsWords)):
             return []
         return self.run.unknown_words(query.sentences)
-
-    def _with_probabilities(self, hits: Sequence[Hit], query: NDArray[np.float32], known: float) -> list[Hit]:
-        """Add probabilities to the hits of a query, of whose words so large a share is known."""
-        calibration = self.run.calibration if isinstance(self.run, Calibrated) else USUAL
-        scores = np.array([hit.score for hit in hits])
-        gallery = self._gallery.background(self.run)
-        found = known * calibration.probabilities(gallery.standardised(scores, query))
-        return [replace(hit, probability=each) for hit, each in zip(hits, found.tolist(), strict=True)]
 
     def _nearest(
         self,

@@ -22,7 +22,7 @@ class _HitAnswer(BaseModel):
     score: _Score = Field(description="higher is a better match; a cosine, or the re-ranking run's score")
     probability: _Probability | None = Field(
         None,
-        description="that it is a right answer; null if not defined, as for a query with an image",
+        description="that it is a right answer; null if not defined, as for a sentence",
     )
     fits: bool = Field(description="false if it is probably no right answer")
     shortlist_score: _Score | None = Field(None, description="the cosine, if the result was re-ranked")
