@@ -39,9 +39,9 @@ def chromium() -> Iterator:
 
 
 def served(
-    index: Path, ground_run: str = "none", rerank_run: str | None = None, token: str | None = None
+    index: Path, ground_run: str = "none", rerank_run: str | None = None, **options: object
 ) -> Iterator[str]:
-    app = create_app(opened(index), Options(ground_run=ground_run, rerank_run=rerank_run, token=token))
+    app = create_app(opened(index), Options(ground_run=ground_run, rerank_run=rerank_run, **options))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -3,6 +3,7 @@
 import base64
 import os
 import re
+import threading
 import zipfile
 from pathlib import Path
 
@@ -430,6 +431,89 @@ def test_an_empty_index_says_so(browser, tmp_path: Path) -> None:
         expect(watched.page.locator("#message")).to_contain_text("no images")
         assert watched.errors == []
         watched.context.close()
+
+
+@pytest.mark.slow
+def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path, monkeypatch) -> None:
+    Index.create(tmp_path / "index", Colours()).close()
+    photos = gallery(tmp_path / "photos", "red.png", "blue.png")
+    going = threading.Event()
+
+    class Slow(Colours):
+        def embed_image_files(self, images, names, query=False):
+            going.wait(20)
+            return super().embed_image_files(images, names, query)
+
+    monkeypatch.setattr("tests.web.browser.opened", lambda path: Index.open(path, Slow()))
+    for address in served(tmp_path / "index", photos={"index": [photos]}):
+        watched = Watched(browser, address)
+        watched.page.goto("/")
+        expect(watched.page.locator("#message")).to_contain_text("0 of 2 new photos")
+        expect(watched.page.locator("#filter")).to_be_hidden()
+        going.set()
+        expect(tiles(watched.page)).to_have_count(2)
+        expect(watched.page.locator("#message")).to_be_hidden()
+        expect(watched.page.locator("#filter")).to_be_visible()
+        assert watched.errors == []
+        watched.context.close()
+
+
+@pytest.mark.slow
+def test_an_empty_index_of_a_folder_offers_to_look_for_photos(browser, tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        ids = list(index.store.items())
+        with index.store.write() as writer:
+            writer.delete(ids)
+    for address in served(tmp_path / "index"):
+        watched = Watched(browser, address)
+        watched.page.goto("/")
+        expect(watched.page.locator("#message")).to_contain_text("No photos yet")
+        watched.page.get_by_role("button", name="Look for new photos").click()
+        expect(tiles(watched.page)).to_have_count(1)
+        assert watched.errors == []
+        watched.context.close()
+
+
+@pytest.mark.slow
+def test_a_long_press_of_a_finger_selects_and_then_every_tap(browser, address: str) -> None:
+    watched = Watched(
+        browser, address, viewport={"width": 390, "height": 780}, has_touch=True, is_mobile=True
+    )
+    page = watched.page
+    page.goto("/")
+    box = tiles(page).nth(0).bounding_box()
+    touch = page.context.new_cdp_session(page)
+    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+    expect(page.locator("#selection")).to_contain_text("1 selected")
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    tiles(page).nth(1).tap()
+    expect(page.locator("#selection")).to_contain_text("2 selected")
+    expect(page.locator("#viewer")).to_be_hidden()
+    page.get_by_role("button", name="Clear selection").tap()
+    tiles(page).nth(1).tap()
+    expect(page.locator("#viewer")).to_be_visible()
+    assert watched.errors == []
+    watched.context.close()
+
+
+@pytest.mark.slow
+def test_few_thumbnails_are_asked_for_at_once(browser, many) -> None:
+    watched = Watched(browser, many[0], viewport={"width": 1600, "height": 1200})
+    page, asked, held = watched.page, [], []
+    page.route("**/thumbnail**", lambda route: (asked.append(route), held.append(route)))
+    page.goto("/")
+    expect(tiles(page)).not_to_have_count(0)
+    page.wait_for_timeout(500)
+    assert len(asked) == 16
+    for route in held[:4]:
+        route.continue_()
+    page.wait_for_timeout(500)
+    assert len(asked) == 20
+    page.unroute_all(behavior="ignoreErrors")
+    watched.context.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import * as files from "./files.js";
 import { Gallery } from "./gallery.js";
 import { keep, recall } from "./kept.js";
 import { Pages } from "./pages.js";
-import { Panel } from "./panel.js";
+import { Panel, progressOf } from "./panel.js";
 import { Selection } from "./selection.js";
 import { addressOf, go, read, sameQuestion } from "./state.js";
 import { Viewer } from "./viewer.js";
@@ -30,6 +30,7 @@ const selection = new Selection($("selection"), {
 const gallery = new Gallery($("gallery"), {
   linkOf: ({ id }) => addressOf({ ...read(), view: id }),
   isPicked: (image) => selection.has(image),
+  isPicking: () => selection.images.size > 0,
   onOpen: (i) => go({ view: gallery.images[i].id }),
   onPick: (i, toThere) => selection.pick(gallery.images, i, toThere),
   onEnd: () => more(pages),
@@ -38,7 +39,7 @@ const viewer = new Viewer($("viewer"), {
   imagesNow: () => gallery.images,
   onClose: (image) => gallery.focus(gallery.images.findIndex(({ id }) => id === image.id)),
 });
-const panel = new Panel($("panel"), { onUpdated: () => render(true) });
+const panel = new Panel($("panel"), { onProgress: whileEmpty, onUpdated: () => render(true) });
 
 async function render(anew = false) {
   const state = read();
@@ -69,6 +70,7 @@ async function ask(state, anew) {
   if (!isSame) $("sentence").value = state.q ?? "";
   $("rerank").checked = Boolean(state.rerank);
   $("message").hidden = true;
+  $("filter").hidden = false;
   document.title = state.q ? `${state.q} · seesay` : "seesay";
   try {
     given = await givenBy(state);
@@ -167,7 +169,7 @@ function tell(state, { results, unknown_words: unknown, reranking, nothing_fits:
   if (results.length === 0) {
     if (conditionsIn(state.where).length) say(t("nothingPassesFilter"), t("takeConditionAway"));
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
-    else say(t("empty"), t("emptyHint"));
+    else sayEmpty();
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
   else if (isLike) facts.push(t("likeThis"));
   else if (text) facts.push(t(nothingFits ? "nothingFits" : "bestFor", { text }));
@@ -175,6 +177,23 @@ function tell(state, { results, unknown_words: unknown, reranking, nothing_fits:
   if (reranking) facts.push(t("reranked", { count: reranking.compared }));
   if (reranking?.left) facts.push(t("unreadableLast", { count: reranking.left }));
   $("status").textContent = facts.join(" · ");
+}
+
+// An index without photos: how to get some, or how far that is.
+function sayEmpty() {
+  $("filter").hidden = true;
+  if (!served.updating) return say(t("empty"), t("emptyHint"));
+  say(t("empty"), t("emptyYet"), { action: ["update", () => panel.update()] });
+  panel.follow().catch(() => {}); // somebody else may have begun
+}
+
+function whileEmpty({ running, done, total, error }) {
+  if (!$("filter").hidden) return;
+  if (running && done) {
+    $("filter").hidden = false;
+    render(true); // the first ones are there
+  } else if (running) say(t("indexing"), progressOf({ done, total }));
+  else if (error) say(t("empty"), error, { lang: "en", action: ["update", () => panel.update()] });
 }
 
 // The image that is asked with: a file that was dropped, or one of the index.
@@ -247,12 +266,14 @@ async function showYears(state, mine) {
   $("years").hidden = false;
 }
 
-function say(title, text, { retry = false, lang = language() } = {}) {
+// `action` is the name of what a button says, and what it does.
+function say(title, text, { action = null, lang = language() } = {}) {
   const [heading, body, button] = $("message").children;
   heading.textContent = title;
   body.textContent = text;
   body.lang = lang;
-  button.hidden = !retry;
+  button.hidden = !action;
+  if (action) [button.textContent, button.onclick] = [t(action[0]), action[1]];
   $("message").hidden = false;
 }
 
@@ -262,7 +283,7 @@ function fail(failure) {
   $("status").textContent = "";
   $("scores").hidden = true;
   const retry = failure.status === undefined || failure.status >= 500;
-  say(t("failed"), failure.message, { retry, lang: failure.lang });
+  say(t("failed"), failure.message, { action: retry ? ["retry", () => render(true)] : null, lang: failure.lang });
 }
 
 async function takeFile(file) {
@@ -315,7 +336,6 @@ $("point-given").addEventListener("click", () => {
   viewer.show({ file: given.file, path: given.name, source: given.source });
   viewer.pointer.input.focus();
 });
-$("message").querySelector("button").addEventListener("click", () => render(true));
 $("open-panel").addEventListener("click", () => panel.open().catch((failure) => ($("counts").textContent = failure.message)));
 addEventListener("statechange", () => render());
 addEventListener("spoken", () => render(true));

@@ -2,11 +2,13 @@
 // are in the document, so that a hundred thousand images scroll like a hundred.
 
 import { thumbnailOf } from "./api.js";
+import { Loads } from "./loads.js";
 import { t } from "./words.js";
 
 const NEAR = 1.5; // windows above and below in which rows are drawn
 const HEADING = 52; // pixels
 const GAP = 8;
+const LONG = 500; // milliseconds of a press that selects, on a touch screen
 
 // Splits images into rows: { height, widths } in pixels. Only the last row may be left unfilled.
 export function rows(ratios, width, target, gap) {
@@ -48,15 +50,21 @@ function frameOf({ name, box: [x1, y1, x2, y2] }, { width, height }) {
 }
 
 export class Gallery {
-  // `linkOf(image)`, `isPicked(image)`, `onOpen(i)`, `onPick(i, toThere)`, `onEnd()` when more images are needed.
+  // `linkOf(image)`, `isPicked(image)`, `isPicking()`, `onOpen(i)`, `onPick(i, toThere)`, `onEnd()` when more images are needed.
   constructor(element, options) {
     Object.assign(this, options);
     this.element = element;
+    this.loads = new Loads();
     this.clear();
     new ResizeObserver(() => this.layout()).observe(element);
     addEventListener("scroll", () => this.draw(), { passive: true });
     element.addEventListener("keydown", (event) => this.onKey(event));
     element.addEventListener("click", (event) => this.onClick(event));
+    element.addEventListener("pointerdown", (event) => this.onPress(event));
+    for (const end of ["pointerup", "pointercancel", "pointermove"]) {
+      element.addEventListener(end, (event) => this.onRelease(event));
+    }
+    element.addEventListener("contextmenu", (event) => this.pressed && event.preventDefault());
     element.addEventListener("focusin", (event) => {
       const tile = event.target.closest(".tile");
       if (tile) this.makeTabStop(Number(tile.dataset.i));
@@ -66,7 +74,7 @@ export class Gallery {
   clear() {
     this.images = [];
     this.headingOf = () => null;
-    this.drawn?.forEach((tile) => tile.remove());
+    for (const i of this.drawn?.keys() ?? []) this.removeTile(i);
     this.drawn = new Map();
     this.at = 0; // the tab stop; arrows move within
     this.layout();
@@ -147,8 +155,7 @@ export class Gallery {
     }
     for (const [i, tile] of left) {
       if (tile === focused) continue; // removing it would lose the place of who uses the keyboard
-      tile.remove();
-      this.drawn.delete(i);
+      this.removeTile(i);
     }
     for (const [top, heading] of headings) {
       heading.remove();
@@ -156,6 +163,13 @@ export class Gallery {
     }
     const last = this.lines.at(-1);
     if (this.images.length && last && above + 3 * innerHeight > last.top) this.onEnd();
+  }
+
+  removeTile(i) {
+    const tile = this.drawn.get(i);
+    this.loads.drop(tile.querySelector("img"));
+    tile.remove();
+    this.drawn.delete(i);
   }
 
   drawHeading({ heading, top }, next) {
@@ -180,7 +194,7 @@ export class Gallery {
     picture.decoding = "async";
     picture.alt = image.path;
     picture.addEventListener("error", () => tile.classList.add("gone"));
-    picture.src = thumbnailOf(image);
+    this.loads.add(picture, thumbnailOf(image));
     // Of a panorama a tile shows the middle only, where frames would lie beside their objects.
     const objects = isCropped(image) ? [] : (image.objects ?? []);
     link.append(picture, ...objects.map((object) => frameOf(object, image)));
@@ -244,12 +258,39 @@ export class Gallery {
     const tile = event.target.closest(".tile");
     if (!tile || event.ctrlKey || event.metaKey) return;
     const i = Number(tile.dataset.i);
-    if (event.target.closest(".pick")) {
+    if (this.hasSelected) {
+      event.preventDefault(); // the end of a long press
+      this.hasSelected = false;
+      return;
+    }
+    const taps = event.pointerType === "touch" && this.isPicking();
+    if (taps) event.preventDefault();
+    if (taps || event.target.closest(".pick")) {
       this.onPick(i, event.shiftKey);
     } else if (!event.shiftKey) {
       event.preventDefault();
       this.onOpen(i);
     }
+  }
+
+  // A long press of a finger selects, and from then on every tap.
+  onPress(event) {
+    this.hasSelected = false;
+    const tile = event.pointerType === "touch" && event.target.closest(".tile");
+    if (!tile) return;
+    const select = () => {
+      this.hasSelected = true;
+      this.onPick(Number(tile.dataset.i), false);
+    };
+    this.pressed = { x: event.clientX, y: event.clientY, timer: setTimeout(select, LONG) };
+  }
+
+  onRelease(event) {
+    if (!this.pressed) return;
+    const { x, y, timer } = this.pressed;
+    if (event.type === "pointermove" && Math.hypot(event.clientX - x, event.clientY - y) < 10) return;
+    clearTimeout(timer);
+    this.pressed = null;
   }
 
   onKey(event) {

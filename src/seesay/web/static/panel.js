@@ -6,10 +6,14 @@ import { language, LANGUAGES, number, speak, t } from "./words.js";
 
 const OFTEN = 700; // milliseconds between looks at an update
 
+// How far an update is, in words.
+export const progressOf = ({ done, total }) =>
+  total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
+
 export class Panel {
-  constructor(dialog, { onUpdated }) {
-    this.dialog = dialog;
-    this.onUpdated = onUpdated;
+  // `onProgress(state)` for every look at an update, `onUpdated()` when one that was seen has ended.
+  constructor(dialog, { onProgress, onUpdated }) {
+    Object.assign(this, { dialog, onProgress, onUpdated });
     this.status = null;
     this.following = null; // the latest call of `follow`
     this.sawUpdate = false;
@@ -89,8 +93,10 @@ export class Panel {
   async follow() {
     const mine = (this.following = {});
     for (;;) {
-      const { running, done, total, added, deleted, error, seconds } = await api.updateState();
+      const state = await api.updateState();
       if (mine !== this.following) return;
+      const { running, done, total, added, deleted, error, seconds } = state;
+      this.onProgress(state);
       this.start.disabled = running;
       this.progress.hidden = !running;
       if (!running) {
@@ -107,7 +113,7 @@ export class Panel {
       this.sawUpdate = true;
       if (total) [this.progress.value, this.progress.max] = [done, total];
       else this.progress.removeAttribute("value");
-      this.how.textContent = total ? t("updating", { done: number(done), total: number(total) }) : t("looking");
+      this.how.textContent = progressOf(state);
       await new Promise((later) => setTimeout(later, OFTEN));
       if (mine !== this.following) return;
     }

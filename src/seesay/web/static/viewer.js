@@ -107,11 +107,12 @@ export class Viewer {
       const known = await api.facts(this.image.id, this.asking.signal);
       const { taken, ...others } = known.facts;
       const date = new Intl.DateTimeFormat(language(), { dateStyle: "long", timeStyle: "short" });
-      const size = new Intl.NumberFormat(language(), { maximumFractionDigits: 1 });
+      const size = new Intl.NumberFormat(language(), { maximumSignificantDigits: 3 });
+      const [bytes, unit] = known.bytes < 1e6 ? [known.bytes / 1e3, "kB"] : [known.bytes / 1e6, "MB"];
       this.list([
         ["file", known.path],
         ["taken", taken && date.format(new Date(taken))],
-        ["size", `${known.width} × ${known.height}, ${size.format(known.bytes / 1e6)} MB`],
+        ["size", `${known.width} × ${known.height}, ${size.format(bytes)} ${unit}`],
         ...Object.entries(others),
         ["score", scoreOf(this.image, 3)],
       ]);
