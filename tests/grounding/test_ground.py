@@ -20,8 +20,8 @@ from seesay.data.corpus import PhraseCorpus
 from seesay.data.images import decode
 from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene
-from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.regions.proposals import Proposals, propose
+from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
+from seesay.encoders.regions.proposals import propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Grounding, Place, best_places, can_ground
@@ -106,8 +106,7 @@ def test_an_image_without_edges_is_one_place(grounder: Grounder) -> None:
 
 
 def test_without_proposals_nothing_is_found(grounder: Grounder, monkeypatch: pytest.MonkeyPatch) -> None:
-    none = Proposals(np.zeros((0, 4), np.float32), np.zeros(0, np.float32))
-    monkeypatch.setattr(grounding, "propose", lambda *_: none)
+    monkeypatch.setattr(RegionEncoder, "propose", lambda *_: np.zeros((0, 4), np.float32))
     found = grounder.ground(encoded(Image.new("RGB", (31, 17))), "plain", "a red circle")
     assert (found.width, found.height) == (31, 17)
     assert found.phrases[0].places == ()

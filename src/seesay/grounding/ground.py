@@ -17,7 +17,6 @@ from seesay.data.boxes import iou
 from seesay.data.corpus import Box
 from seesay.data.images import content_key, decode, upright_size
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
-from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
 from seesay.runs.calibration import FITS, Calibration, known_share
@@ -186,7 +185,7 @@ class Grounder:
                 return self._seen[key]
         pixels = decode(image, name, min_side=SIDE)
         width, height = size = upright_size(image, name)
-        boxes = propose(pixels, self._settings.proposals).boxes
+        boxes = self._encoder.propose(pixels, self._settings.proposals)
         features = self._encoder.encode(pixels, boxes)
         # A large JPEG is decoded at a fraction of its size.
         scale = np.array([width / pixels.shape[1], height / pixels.shape[0]] * 2, np.float32)

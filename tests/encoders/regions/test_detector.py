@@ -1,4 +1,4 @@
-"""A detector of YOLOX's layout that always finds the same, and the instances that come from it."""
+"""A detector of YOLOX's layout that always finds the same, and the instances and regions that it gives."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from seesay.data.boxes import iou
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.instances import COUNT
+from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.detector import Detector
-from seesay.encoders.regions.proposals import diverse_regions
+from seesay.encoders.regions.proposals import diverse_regions, propose
 from seesay.errors import SeesayError
+from seesay.recipes.load import load_recipe
 
 SIDE = 64  # 8² + 4² + 2² = 84 cells
 
@@ -69,6 +72,50 @@ def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: P
     )
     np.testing.assert_allclose(boxes[-1], [0, 0, 120, 90])
     assert encoder.fingerprint != plain.fingerprint
+
+
+def test_regions_are_proposed_from_objects_first(path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
+    encoder = load_region_encoder(f"detector:{path}")
+    objects, edges = Detector(path).detect(pixels, 10).boxes, propose(pixels, 30).boxes
+    boxes = encoder.propose(pixels, 30)
+    np.testing.assert_allclose(boxes[: len(objects)], objects)
+    np.testing.assert_allclose(boxes[-1], [0, 0, 128, 64])
+    apart = [box for box in edges[:-1] if iou(box[None], objects).max() < 0.7]
+    np.testing.assert_allclose(boxes[len(objects) : -1], apart[: 29 - len(objects)])
+    assert len(encoder.propose(pixels, 2)) == 2
+
+
+def test_regions_have_the_classes_of_the_objects_that_they_overlap(path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 128, 3)).astype(np.uint8)
+    encoder, plain = (
+        load_region_encoder(f"detector:{path}"),
+        load_region_encoder("efficientnet-lite0-int8:roi"),
+    )
+    boxes = [[40, 24, 72, 56], [0, 32, 32, 64], [40, 24, 72, 88], [100, 0, 110, 10]]
+    rows = encoder.encode(pixels, boxes)
+    assert encoder.dim == rows.shape[1] == plain.dim + 3
+    np.testing.assert_array_equal(rows[:, : plain.dim], plain.encode(pixels, boxes))
+    wanted = [[0.09, 0.72, 0], [0.5, 0, 0], [0.8 * 0.09, 0.8 * 0.72, 0], [0, 0, 0]]
+    np.testing.assert_allclose(rows[:, plain.dim :], wanted, atol=1e-4)
+
+
+def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "same.onnx").write_bytes(path.read_bytes())
+    first, second = (load_region_encoder(f"detector:{each}") for each in (path, tmp_path / "same.onnx"))
+    assert first.fingerprint == second.fingerprint
+
+
+def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    assert load_recipe("ground-one", changes=[f"encoders=[detector:{path.name}]"]).encoders == (
+        f"detector:{path}",
+    )
+    assert load_recipe("ground-one", changes=["encoders=[detector:none.onnx]"]).encoders == (
+        "detector:none.onnx",
+    )
+    with pytest.raises(SeesayError, match=r"name its file, detector:FILE\.onnx"):
+        load_region_encoder("detector")
 
 
 def test_what_is_no_detector_is_said(tmp_path: Path) -> None:

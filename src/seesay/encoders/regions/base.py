@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from seesay.encoders import REGION_ENCODERS, Described, kind_of, register_region_encoder
 from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
 from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE, run_squares, weights_of
+from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError, did_you_mean
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class RegionEncoder(Described):
     def load(cls, name: str, device: str) -> RegionEncoder:
         """Load the variant that a recipe names, ready to encode on that device."""
         raise NotImplementedError
+
+    def propose(self, pixels: Pixels, count: int) -> Boxes:
+        """Propose at most `count` boxes (r, 4) of one image (h, w, 3), best first; the last is the image."""
+        return propose(pixels, count).boxes
 
     def encode(self, pixels: Pixels, boxes: Boxes) -> Rows:
         """Compute features (r, dim) of boxes (r, 4) of one image (h, w, 3), clipped by `clip_boxes`."""

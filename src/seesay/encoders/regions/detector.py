@@ -67,10 +67,14 @@ class Detector:
 
     def detect(self, pixels: Pixels, count: int) -> Objects:
         """Find at most `count` objects in an image (h, w, 3); of boxes that overlap much the best is kept."""
+        boxes, confidences = self.objects(pixels, count)
+        return Objects(boxes, confidences.max(axis=1), confidences.argmax(axis=1))
+
+    def objects(self, pixels: Pixels, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the boxes (r, 4) of those objects, and their confidence in each class, (r, C)."""
         boxes, confidences = self.read(pixels)
-        scores = confidences.max(axis=1)
-        chosen = best_boxes(boxes, scores, count)
-        return Objects(boxes[chosen], scores[chosen], confidences[chosen].argmax(axis=1))
+        chosen = best_boxes(boxes, confidences.max(axis=1), count)
+        return boxes[chosen], confidences[chosen]
 
     def read(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the box of each cell of the grids, (n, 4), and its confidence in each class, (n, C)."""

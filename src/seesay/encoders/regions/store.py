@@ -20,7 +20,6 @@ from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.encode import Chunk, bytes_of, fill
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.base import Boxes, RegionEncoder
-from seesay.encoders.regions.proposals import propose
 from seesay.errors import ImageError, SeesayError
 
 RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
@@ -110,7 +109,7 @@ def _missing_regions(
             key = _key(data, extra, count)
             if key not in store:
                 pixels = decode(data, image.name)
-                boxes = np.concatenate([propose(pixels, count).boxes, np.reshape(extra, (-1, 4))])
+                boxes = np.concatenate([encoder.propose(pixels, count), np.reshape(extra, (-1, 4))])
                 wanted[key] = pixels, boxes.astype("<f4")
         except ImageError as error:
             chunk.errors.append(error)

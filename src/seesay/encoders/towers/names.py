@@ -141,8 +141,10 @@ def absolute_name(name: str) -> str:
     >>> absolute_name("transformers:google/siglip-base-patch16-224"), absolute_name("minilm")
     ('transformers:google/siglip-base-patch16-224', 'minilm')
     """
-    library, _, which = name.partition(":")
-    return f"{library}:{_absolute(which)}" if is_two_tower(name) else name
+    kind, _, which = name.partition(":")
+    if which.endswith(".onnx") and (detector := Path(which).expanduser()).is_file():
+        return f"{kind}:{detector.resolve()}"
+    return f"{kind}:{_absolute(which)}" if is_two_tower(name) else name
 
 
 def _absolute(which: str) -> str:
