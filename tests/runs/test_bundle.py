@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.bundle import export_in_place, write_bundle
 from seesay.runs.exported import read_export
-from seesay.runs.run import Run
+from seesay.runs.run import Run, run_folder
 from seesay.training.train import train
 
 TINY = ["schedule.epochs=1", "matcher.dim=20", "batch_size=20", "sentence_encoder=minilm"]
@@ -115,3 +116,16 @@ def test_what_cannot_be_written_is_refused(run: Path, tmp_path: Path) -> None:
     finally:
         (run / "away").rename(run / "weights.safetensors")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "there"]
+
+
+def test_a_detector_of_ones_own_is_not_brought(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder("seesay-ground"), folder)
+    for file in ("recipe.yaml", "export.json"):
+        text = (folder / file).read_text(encoding="utf-8")
+        (folder / file).write_text(
+            text.replace("efficientnet-lite0-int8:roi", "detector:mine.onnx"), encoding="utf-8"
+        )
+    with pytest.raises(SeesayError, match=r"detector:mine\.onnx reads a file of yours"):
+        write_bundle(str(folder), tmp_path / "given")
+    assert not (tmp_path / "given").exists()

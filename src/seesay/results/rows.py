@@ -244,6 +244,7 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     from seesay.encoders import untuned
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
+    from seesay.encoders.regions.detected import DETECTOR, MAPS
     from seesay.encoders.towers import is_two_tower
 
     networks, crops = [], []
@@ -253,6 +254,10 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             crops.append("its own crop")
             continue
         kind, _, crop = untuned(name).partition(":")
+        if kind == DETECTOR:
+            networks += [MAPS.partition(":")[0], Path(crop).stem]
+            crops.append(_CROPS["roi"])
+            continue
         tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
         networks.append(kind + " fine-tuned" if tuned else kind)
         if kind not in (*CONCEPT_ENCODERS, INSTANCES):

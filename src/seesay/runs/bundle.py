@@ -117,6 +117,11 @@ def _fill(source: Path, target: Path, title: str, licence: str) -> str | None:
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
     for encoder in run_facts(str(source)).encoders:
+        if encoder.endswith(".onnx"):
+            raise SeesayError(
+                f"{source}: its encoder {encoder} reads a file of yours, which no exported run brings; give "
+                "away a run that was trained without it."
+            )
         copy_tuned(encoder, source, target)
     _bring_towers(source, target)
     run = Run.load(str(target), "cpu")

@@ -17,6 +17,7 @@ from seesay.encoders.regions.detector import Detector
 from seesay.encoders.regions.proposals import diverse_regions, propose
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
+from seesay.results.rows import encoder_and_crops
 
 SIDE = 64  # 8² + 4² + 2² = 84 cells
 
@@ -116,6 +117,11 @@ def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pyte
     )
     with pytest.raises(SeesayError, match=r"name its file, detector:FILE\.onnx"):
         load_region_encoder("detector")
+
+
+def test_rows_name_the_detector(path: Path) -> None:
+    recipe = load_recipe("ground-one", changes=[f"encoders=[detector:{path}]"])
+    assert encoder_and_crops(recipe) == ("efficientnet-lite0-int8+fixed", "pooled regions")
 
 
 def test_what_is_no_detector_is_said(tmp_path: Path) -> None:

@@ -22,17 +22,18 @@ from seesay.encoders.regions.detector import Detector
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
 
-_MAPS = f"{NETWORK}{EIGHT_BITS}:roi"
+DETECTOR = "detector"
+MAPS = f"{NETWORK}{EIGHT_BITS}:roi"
 _OBJECTS = 60  # of an image, at most
 _SAME = 0.7  # the IoU above which a proposal is the box of an object
 
 
-@register_region_encoder("detector")
+@register_region_encoder(DETECTOR)
 class DetectedRegionEncoder(RegionEncoder):
     """Pooled maps and the classes of a detector's objects."""
 
     variants: ClassVar = {
-        ":FILE": f"{_MAPS}, and the classes of a detector (ONNX, YOLOX's layout), whose boxes are proposals"
+        ":FILE": f"{MAPS}, and the classes of a detector (ONNX, YOLOX's layout), whose boxes are proposals"
     }
     detector: Detector
 
@@ -42,7 +43,7 @@ class DetectedRegionEncoder(RegionEncoder):
         file = name.partition(":")[2]
         if not file:
             raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
-        detector, maps = Detector(Path(file)), load_region_encoder(_MAPS, device)
+        detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device)
 
         def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
             pooled = maps.encode_images(images, boxes)
@@ -51,7 +52,7 @@ class DetectedRegionEncoder(RegionEncoder):
 
         dim = maps.dim + detector.classes
         # Features do not depend on where the file lies.
-        encoder = cls("detector", maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, run)
+        encoder = cls(DETECTOR, maps.fingerprint, f"{detector.digest} {_OBJECTS} {_SAME} v1", dim, run)
         encoder.name, encoder.detector = name, detector
         return encoder
 
