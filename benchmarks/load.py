@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from http.client import HTTPConnection
@@ -59,13 +60,14 @@ def main() -> None:
     parser = arguments("Queries per second, p50 and p99 of search for 1, 8 and 64 clients")
     parser.add_argument("--count", type=int, default=10_000, help="images in the index, of drawn vectors")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
+    parser.add_argument("--requests", type=int, default=100_000, help="before the last measurement")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        rows = measure(Path(folder), options.count, options.seconds)
+        rows = measure(Path(folder), options.count, options.seconds, options.requests)
     report("load", rows, options)
 
 
-def measure(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
+def measure(folder: Path, count: int, seconds: float, requests: int) -> list[dict[str, Any]]:
     path = drawn_index(folder / "index", count)
     rows = [row("the matcher alone, no HTTP", 1, partial(alone, path, seconds), seconds)]
     with serving(BARE) as port:
@@ -82,6 +84,9 @@ def measure(folder: Path, count: int, seconds: float) -> list[dict[str, Any]]:
                             "search while another process indexes", 8, partial(ask, port, 8, seconds), seconds
                         )
                     )
+                use(port, requests)
+                way = f"search after {requests:,} requests"
+                rows.append(row(way, 8, partial(ask, port, 8, seconds), seconds))
     return rows
 
 
@@ -136,6 +141,25 @@ def ask(port: int, clients: int, seconds: float) -> list[float]:
     for thread in threads:
         thread.join()
     return took
+
+
+def use(port: int, requests: int) -> None:
+    """Send requests from eight connections, a search and nine for the newest images in turn."""
+
+    def client(seed: int) -> None:
+        draw = np.random.default_rng(seed)
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        for number in range(requests // 8):
+            search = f"search?q={query(draw).replace(' ', '+')}"
+            connection.request("GET", f"/api/v1/{'images?limit=2' if number % 10 else search}")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 200, answer.status
+        connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        for done in [threads.submit(client, seed) for seed in range(8)]:
+            done.result()
 
 
 @contextmanager
