@@ -305,6 +305,13 @@ def test_an_update_is_started_and_followed(client: TestClient, photos: Path) -> 
     assert client.get("/api/v1/status").json()["faults"] == 1
 
 
+def test_what_the_last_update_could_not_read_is_a_fault_too(client: TestClient, photos: Path) -> None:
+    (photos / "gone.png").symlink_to("nowhere")
+    assert client.post("/api/v1/update").status_code == 202
+    client.app.state.service.find(None).updates.join(20)
+    assert client.get("/api/v1/faults").json() == [{"path": "gone.png", "reason": "a link to nothing"}]
+
+
 def test_a_second_update_has_to_wait_and_the_log_says_why_one_failed(
     index_path: Path, photos: Path, capsys
 ) -> None:

@@ -38,6 +38,7 @@ class Updates:
         self._state = UpdateState(running=False, done=0, total=0)
         self._stopped = threading.Event()
         self._watcher: threading.Thread | None = None
+        self._skipped: dict[str, str] = {}
 
     @property
     def possible(self) -> bool:
@@ -88,6 +89,11 @@ class Updates:
         known = {root.folder for root in self._index.roots()}
         return [folder for folder in self._photos if folder not in known]
 
+    def faults(self) -> dict[str, str]:
+        """Return why files could not be indexed, or folders not read by the last update, by their paths."""
+        lasting = {path: reason for path, (_, _, reason) in self._index.store.skipped().items()}
+        return dict(sorted((self._skipped | lasting).items()))
+
     def state(self) -> UpdateState:
         """Return how far the update is, or how the last one ended."""
         with self._lock:
@@ -112,6 +118,7 @@ class Updates:
         """Update the index now, in this thread."""
         try:
             report = self._index.update_images(self._new_folders(), self._progress)
+            self._skipped = dict(report.skipped)
             self._index.prepare_thumbnails(self._progress)
             self._end(report)
         except _StoppedError:

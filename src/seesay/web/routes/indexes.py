@@ -34,8 +34,8 @@ async def status(service: TheService, served: TheIndex) -> Status:
 @router.get("/faults", responses=failures(404, 422))
 async def faults(service: TheService, served: TheIndex) -> list[Fault]:
     """List the files that could not be indexed, and why."""
-    found = await service.run(served.index.store.skipped)
-    return [Fault(path=path, reason=reason) for path, (_, _, reason) in sorted(found.items())]
+    found = await service.run(served.updates.faults)
+    return [Fault(path=path, reason=reason) for path, reason in found.items()]
 
 
 @router.get("/update", responses=failures(404, 422))
@@ -62,7 +62,7 @@ def _status(service: Service, served: Served) -> Status:
         sentences=index.count("sentence"),
         not_read=unread_lines(index.store.not_read()),
         absent=[root.title for root in index.absent()],
-        faults=len(index.store.skipped()),
+        faults=len(served.updates.faults()),
         matcher=_without_folders(index.run_name),
         generation=index.store.generation(),
         version=__version__,
