@@ -94,12 +94,15 @@ def features_of(key: str) -> NDArray[np.float32]:
 
 
 def write_features(folder: Path, start: int, written: int) -> None:
-    """Append rows of one key after the other for ever, each number written to a pipe when it is done."""
-    store = FeatureStore(folder, "drawn", "f00d", {"pooled": DIM})
-    for number in count(start):
-        keys = [f"{3 * number + i:032x}" for i in range(3)]
-        store.append(keys, {"pooled": np.stack([features_of(key) for key in keys])})
-        os.write(written, b"%d\n" % number)
+    """Append rows for ever, three at a time, each number written to a pipe when it is done; never returns."""
+    try:
+        store = FeatureStore(folder, "drawn", "f00d", {"pooled": DIM})
+        for number in count(start):
+            keys = [f"{3 * number + i:032x}" for i in range(3)]
+            store.append(keys, {"pooled": np.stack([features_of(key) for key in keys])})
+            os.write(written, b"%d\n" % number)
+    finally:
+        os._exit(1)
 
 
 @attack("kill features", "SIGKILL while features are written: every row that was written is there, and right")

@@ -136,6 +136,8 @@ class Connection(H11Protocol):
         state = self.conn.their_state
         if state is not self._timed_state:
             self._timed_state = state
+            if not self.flow.write_paused:
+                self._stop_watching()  # whoever asks again has taken what was there
             times = {
                 h11.IDLE: self._limits.header_seconds,
                 h11.SEND_BODY: self._limits.seconds + _GRACE_SECONDS,

@@ -193,14 +193,16 @@ class Guard:
                         await send({"type": "http.response.body"})
                         clock.cancel()  # nothing is read for nobody
 
-                scope["method"] = "GET" if is_head else scope["method"]  # in place: a log can tell the route
+                if is_head:
+                    scope["method"] = "GET"  # in place, so that a log can tell the route
                 await self._app(scope, receive, starting)
         except TimeoutError:
             if started:
                 raise
             await problem(503, "This took too long; the server is busy. Try again.")(scope, receive, send)
         finally:
-            scope["method"] = "HEAD" if is_head else scope["method"]
+            if is_head:
+                scope["method"] = "HEAD"
 
 
 def _is_of_another_site(headers: Headers) -> bool:
