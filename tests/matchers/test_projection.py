@@ -28,6 +28,7 @@ def test_score_is_the_members_mean_and_the_evidence_by_the_sentences_weight() ->
     members = torch.stack(bare.training_scores(images, sentences)).mean(dim=0)
     assert model.evidence is not None
     classes, weights = model.evidence.embed_sentences(sentences.vectors)
+    weights = weights * torch.tensor([[1 + 1 / 2**3], [2.0]])  # of two words, and of one
     evidence = model.evidence.embed_images([images[:, 5:1005], images[:, 1012:]]) @ classes.T
     expected = (members + evidence * weights.T) / (2 * (1 + weights.T**2)).sqrt()
     torch.testing.assert_close(model(images, sentences), expected)

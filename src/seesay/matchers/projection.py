@@ -23,6 +23,10 @@ from seesay.matchers.class_evidence import CLASSES, ClassEvidence
 from seesay.matchers.sentences import Sentences, SentencesLike, check_vocabulary, read_vectors, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
+_OF_NAMES = 3.0
+"""Power by which sentences of more words get less class evidence: that of one word counts twice, that of two
+an eighth more. Chosen on photographs of everyday things, so that captions lose nothing."""
+
 
 class ProjectionSettings(MatcherSettings):
     """Settings of `Projection`."""
@@ -175,6 +179,9 @@ class Projection(EmbeddingMatcher):
         if self.evidence is None:
             return members
         classes, weights = self.evidence.embed_sentences(sentences.vectors)
+        # The members learned from sentences, and tell less of a name by itself than the classes do.
+        words = sentences.lengths.clamp(min=1)[:, None].to(weights.dtype)
+        weights = weights * (1 + words**-_OF_NAMES)
         return functional.normalize(torch.cat([members, classes * weights], dim=1), dim=1)
 
     def _members(self) -> list[Member]:
