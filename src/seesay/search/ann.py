@@ -5,8 +5,6 @@ The cache file is never the truth: if it is lost, stale or damaged, it is built 
 
 from __future__ import annotations
 
-import hashlib
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,18 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.paths import replacing
 from seesay.progress import tell
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
+from seesay.search.lists_file import read_lists, write_lists
 from seesay.search.quantise import REFINED, VECTORS, Lists, lists_of_recall, make_lists, refined
 from seesay.search.store import Changes, Kind, Store
 from seesay.search.stores.base import Queries, next_page
 
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
-
-_MAGIC = b"seesay vectors 2\n"
 
 
 class Neighbours:
@@ -145,44 +141,24 @@ class Neighbours:
         if not self.trained:
             self._cache.unlink(missing_ok=True)
             return
-        import faiss
-
-        body = faiss.serialize_index(self._index).tobytes()
-        head = {
+        facts = {
             "identity": self._store.meta["identity"],
             "generation": self.generation,
             "trained": self.trained,
             "quantiser": self.quantiser,
             "recall": self._recall,
-            "checksum": hashlib.blake2b(body).hexdigest(),
         }
-        with replacing(self._cache) as beside, beside.open("wb") as file:
-            file.write(_MAGIC + json.dumps(head).encode() + b"\n")
-            file.write(body)
+        write_lists(self._cache, self._index, facts)
 
     def _load(self) -> None:
         if not self._cache.is_file():
             return
-        import faiss
-
-        try:
-            with self._cache.open("rb") as file:
-                if file.readline(100) != _MAGIC:
-                    return
-                head = json.loads(file.readline(1000))
-                body = file.read()
-            # FAISS trusts its files, so the checksum must keep damaged ones away from it.
-            if (
-                head["identity"] != self._store.meta["identity"]
-                or head["generation"] > self._store.generation()
-                or head["checksum"] != hashlib.blake2b(body).hexdigest()
-            ):
-                return
-            self._index = faiss.deserialize_index(np.frombuffer(body, np.uint8))
-        except (OSError, ValueError, KeyError, RuntimeError):
+        found = read_lists(self._cache, self._store.meta["identity"], self._store.generation())
+        if found is None:
             return
-        self.generation, self.trained = head["generation"], head["trained"]
-        self.quantiser, self._recall = head["quantiser"], head["recall"]
+        self._index, facts = found
+        self.generation, self.trained = facts["generation"], facts["trained"]
+        self.quantiser, self._recall = facts["quantiser"], facts["recall"]
         self._ids = np.sort(_ids_in_lists(self._index))
 
     def _outgrown(self, count: int) -> bool:

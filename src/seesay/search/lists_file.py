@@ -1,0 +1,77 @@
+"""Inverted lists in a file: a line of facts, then FAISS's own bytes, whose checksum the line has.
+
+They are written and read in parts: a copy of all lists in memory would be as large as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from seesay.paths import replacing
+
+_MAGIC = b"seesay vectors 2\n"
+_PART = 1 << 24  # bytes
+
+
+def write_lists(file: Path, index: Any, facts: Mapping[str, object]) -> None:
+    """Write lists with facts about them; raise OSError if the file cannot be written."""
+    with replacing(file) as beside, beside.open("wb") as opened:
+        opened.write(_line(facts, hashlib.blake2b()))
+        checksum = hashlib.blake2b()
+
+        def write(part: bytes) -> int:
+            checksum.update(part)
+            return opened.write(part)
+
+        faiss = _faiss()
+        faiss.write_index(index, faiss.PyCallbackIOWriter(write, _PART))
+        opened.seek(0)
+        opened.write(_line(facts, checksum))  # which is as long as the first
+
+
+def read_lists(file: Path, identity: str, newest: int) -> tuple[Any, dict[str, Any]] | None:
+    """Read lists and the facts about them; None if they are damaged, of another index, or of a later state.
+
+    Args:
+        file: that `write_lists` wrote, if there is one.
+        identity: of the index whose vectors they have to be, among the facts.
+        newest: the highest `generation` that they may have.
+    """
+    try:
+        with file.open("rb") as opened:
+            if opened.readline(100) != _MAGIC:
+                return None
+            facts = json.loads(opened.readline(1000))
+            if facts["identity"] != identity or facts["generation"] > newest:
+                return None
+            start = opened.tell()
+            # FAISS trusts its files, so the checksum must keep damaged ones away from it.
+            if facts["checksum"] != _checksum(opened):
+                return None
+            opened.seek(start)
+            faiss = _faiss()
+            return faiss.read_index(faiss.PyCallbackIOReader(opened.read, _PART)), facts
+    except (OSError, ValueError, KeyError, RuntimeError):
+        return None
+
+
+def _line(facts: Mapping[str, object], checksum: Any) -> bytes:
+    return _MAGIC + json.dumps({**facts, "checksum": checksum.hexdigest()}).encode() + b"\n"
+
+
+def _checksum(opened: BinaryIO) -> str:
+    checksum = hashlib.blake2b()
+    while part := opened.read(_PART):
+        checksum.update(part)
+    return checksum.hexdigest()
+
+
+def _faiss() -> Any:
+    """FAISS, whose stubs are of C++; slow to import."""
+    import faiss
+
+    return faiss
