@@ -145,13 +145,16 @@ def test_hidden_files_are_left_out_and_names_that_are_no_paths_are_told(
     assert f"{url}: holds keys with '//' or '/./', which are not read" in capsys.readouterr().err
 
 
-def test_paths_of_urls_are_paths(tmp_path: Path) -> None:
+def test_paths_of_urls_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     photos = path_of("s3://bucket/photos")
     assert str(photos / "2019" / "a.jpg") == "s3://bucket/photos/2019/a.jpg"
     assert (photos / "2019/a.jpg").relative_to(photos).as_posix() == "2019/a.jpg"
     assert not (photos / "../../other/secret").resolve().is_relative_to(photos)
     assert path_of(Path("s3://bucket/photos")) == photos  # a command line makes a Path of it
     assert path_of(tmp_path) == tmp_path
+    (tmp_path / "notes:" / "a").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert str(path_of(Path("notes:/a"))) == "notes:/a"  # a folder of this machine
 
 
 def test_a_range_behind_the_end_is_empty(tmp_path: Path) -> None:

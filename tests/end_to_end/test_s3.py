@@ -177,6 +177,20 @@ def test_without_rights_or_a_server_one_line_says_so(bucket: str, monkeypatch: p
         read_corpus(f"{bucket}/scenes")
 
 
+def test_a_file_and_a_folder_may_have_one_name(bucket: str) -> None:
+    import s3fs
+
+    for name in ("a.jpg", "a.jpg/b.jpg", "c.jpg"):
+        s3fs.S3FileSystem().pipe(f"{bucket}/names/{name}", b"1")
+    names: Any = path_of(f"{bucket}/names")
+    names.forget()
+    assert [path.relative_to(names).as_posix() for path, _ in names.walk()] == [
+        "a.jpg",
+        "c.jpg",
+        "a.jpg/b.jpg",
+    ]
+
+
 def test_ranges_behind_the_end_are_empty(bucket: str) -> None:
     file = path_of(f"{bucket}/scenes/phrases.tsv")
     remote: Any = file

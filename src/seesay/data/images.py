@@ -257,12 +257,11 @@ class FileSource:
 
     def read(self, limit: int | None = None) -> bytes:
         """Return the file's bytes, or the first `limit`; raise UnavailableImageError if it cannot be read."""
+        most = MAX_BYTES + 1 if limit is None else limit
         try:
             # A request for the size first would take as long as one for an image.
             size = 0 if is_remote(self.path) else self.path.stat().st_size
-            data = (
-                _read(self.path, 0, MAX_BYTES + 1 if limit is None else limit) if size <= MAX_BYTES else b""
-            )
+            data = b"" if size > MAX_BYTES else _read(self.path, 0, most)
         except OSError as error:
             raise UnavailableImageError(f"{self.path}: cannot be read ({error.strerror}).") from error
         if max(size, len(data)) > MAX_BYTES:

@@ -16,13 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from errno import EACCES, EINVAL, EIO, ENOENT
+from operator import itemgetter
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeVar, cast
 
 from seesay.errors import MissingExtraError, SeesayError, naming_extras
 from seesay.progress import counting, tell
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
+_SCHEME = re.compile(r"\A([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
 _WAITS = (0.5, 2.0)  # seconds between attempts; s3fs has made some of its own within each
 _BLOCK = 8 << 20  # bytes of a request, where a file is read from its beginning to its end
 _NO_NAMES = ("", ".", "..")
@@ -55,7 +56,7 @@ class RemotePath(PurePosixPath):
 
     def __str__(self) -> str:
         """The URL."""
-        return _SCHEME.sub(r"\1://", super().__str__(), count=1)
+        return _SCHEME.sub(r"\1://", super().__str__())
 
     def __fspath__(self) -> str:
         """Refuse to be opened as a file of this machine."""
@@ -83,7 +84,7 @@ class RemotePath(PurePosixPath):
 
     def iterdir(self) -> Iterator[RemotePath]:
         """Iterate over what is in the folder, in order of names."""
-        return (self / name for name in sorted(self._listed()))
+        return (self / name for name in sorted({name for name, _ in self._listed()}))
 
     def glob(self, pattern: str) -> Iterator[RemotePath]:
         """Iterate over what fits a pattern, in which `*` stands for a part of a name."""
@@ -141,7 +142,7 @@ class RemotePath(PurePosixPath):
             while folders:
                 there = (folder := folders.popleft())._listed()
                 advance(len(there))
-                for name, info in sorted(there.items()):
+                for name, info in sorted(there, key=itemgetter(0)):
                     if info["type"] == "directory":
                         folders.append(folder / name)
                     else:
@@ -149,8 +150,11 @@ class RemotePath(PurePosixPath):
                         _LISTED[str(path)] = _stat(info)
                         yield path, _LISTED[str(path)]
 
-    def _listed(self) -> dict[str, dict[str, Any]]:
-        """What is in the folder by name; says so if there are names of which no path can be made."""
+    def _listed(self) -> list[tuple[str, dict[str, Any]]]:
+        """What is in the folder, with its names; says so if there are names of which no path can be made.
+
+        A store may have a file and a folder of one name.
+        """
 
         def ask(system: Any, url: str) -> list[tuple[str, dict[str, Any]]]:
             above = system._strip_protocol(url).strip("/")
@@ -161,7 +165,7 @@ class RemotePath(PurePosixPath):
         # A file without a name is one that stands for the folder itself.
         if any(name in _NO_NAMES and info["type"] == "directory" for name, info in there):
             tell(f"{self}: holds keys with '//' or '/./', which are not read; rename them.")
-        return {name: info for name, info in there if name not in _NO_NAMES}
+        return [(name, info) for name, info in there if name not in _NO_NAMES]
 
     def _info(self) -> dict[str, Any]:
         """What the store says of it; empty if nothing is there."""
@@ -244,7 +248,9 @@ def path_of(text: str | PurePath) -> Path:
     >>> path_of("s3://bucket/photos") / "a.jpg"
     RemotePath('s3://bucket/photos/a.jpg')
     """
-    return cast(Path, RemotePath(str(text))) if is_remote(text) else Path(text)
+    if is_remote(text) and not (isinstance(text, Path) and text.exists()):  # a folder may be called "a:"
+        return cast(Path, RemotePath(str(text)))
+    return Path(text)
 
 
 def is_same(one: Path, other: Path) -> bool:

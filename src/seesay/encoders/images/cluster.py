@@ -62,7 +62,9 @@ def fill_store_on_cluster(
             Worker,
             fn_constructor_args=(source.name, source.fingerprint, there),
             batch_size=_BLOCK,
-            concurrency=(1, max(int(ray.cluster_resources().get("CPU", 1)), 1)),
+            compute=ray.data.ActorPoolStrategy(
+                min_size=1, max_size=max(int(ray.cluster_resources().get("CPU", 1)), 1)
+            ),
             num_gpus=1 if ray.cluster_resources().get("GPU") else None,
         )
         for block in blocks.iter_batches(batch_size=None):
