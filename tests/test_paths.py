@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.paths import cache_dir, disk_errors, replace_text, replacing, sole_writer
+from seesay.paths import cache_dir, disk_errors, new_folder, replace_text, replacing, sole_writer
 
 
 def test_the_cache_is_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +87,62 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         pass
     with sole_writer(tmp_path / "lock", "busy here"):
         pass
+
+
+def test_a_patient_writer_waits(tmp_path: Path) -> None:
+    entered, order = threading.Event(), []
+
+    def first() -> None:
+        with sole_writer(tmp_path / "lock", "busy here", 10):
+            entered.set()
+            time.sleep(0.2)
+            order.append("first")
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert entered.wait(10)
+    with sole_writer(tmp_path / "lock", "busy here", 10):
+        order.append("second")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_new_folder_is_whole_or_not_there(tmp_path: Path) -> None:
+    out = tmp_path / "clip"
+    with pytest.raises(ValueError, match="no weights"), new_folder(out) as beside:
+        (beside / "half").touch()
+        raise ValueError("no weights")
+    assert list(tmp_path.iterdir()) == []
+    with new_folder(out) as beside:
+        (beside / "whole").touch()
+        assert not out.exists()
+    (tmp_path / "other").mkdir()
+    assert [path.name for path in out.iterdir()] == ["whole"]
+    assert out.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_processes_of_one_number_make_a_folder_at_once(tmp_path: Path) -> None:
+    (tmp_path / f"clip.{os.getpid()}.tmp").mkdir()  # such as two containers have
+    with new_folder(tmp_path / "clip") as first:
+        (first / "whole").touch()
+        with pytest.raises(ValueError, match="no weights"), new_folder(tmp_path / "clip"):
+            raise ValueError("no weights")
+    assert [path.name for path in (tmp_path / "clip").iterdir()] == ["whole"]
+
+
+def test_what_a_kill_left_of_a_new_folder_is_swept(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "clip") as beside:
+        kind = beside.parent.name.removeprefix("clip.")
+    old, recent = tmp_path / f"clip.1{kind}", tmp_path / f"clip.2{kind}"
+    mine = tmp_path / "clip.mine.tmp"
+    for folder in (old, recent, mine):
+        (folder / "new").mkdir(parents=True)
+        (folder / "new" / "image.onnx").touch()
+    for path in (old / "new" / "image.onnx", old / "new", old, mine / "new" / "image.onnx", mine / "new", mine):
+        os.utime(path, (time.time() - 7200,) * 2)
+    with new_folder(tmp_path / "clip"):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["clip", recent.name, mine.name]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is always full")

@@ -48,8 +48,10 @@ _EXTRAS = {
     "tensorboard": {"tensorboard": "TensorBoard"},
     "wandb": {"wandb": "Weights & Biases"},
     "hub": {
+        "ftfy": "ftfy",
         "open_clip": "open_clip",
         "sentence_transformers": "sentence-transformers",
+        "sentencepiece": "sentencepiece",
         "timm": "timm",
         "transformers": "transformers",
     },

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sqlite3
+import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator
@@ -22,6 +23,7 @@ from seesay.errors import SeesayError
 
 _ABANDONED = 3600.0  # seconds; another process may be writing to a younger one
 _MAX_JSON_BYTES = 16 << 20
+_HELD = ".seesay.tmp"  # the end of a temporary folder's name, which no user gives to one
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
@@ -77,10 +79,15 @@ def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
 
 
 @contextmanager
-def sole_writer(lock: Path, busy: str) -> Iterator[None]:
+def sole_writer(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
     """Hold a lock file, and sweep its folder of what a killed writer left.
 
     The system releases the lock when the process ends, however it does.
+
+    Args:
+        lock: the file. It is deleted at the end, unless others may be waiting for it.
+        busy: what is said if another process holds it.
+        patience: seconds to wait for that process.
 
     Raises:
         SeesayError: another process holds it, with the message `busy`; or it cannot be written.
@@ -88,7 +95,7 @@ def sole_writer(lock: Path, busy: str) -> Iterator[None]:
     # SQLite locks files on every platform.
     with ExitStack() as stack:
         try:
-            connection = sqlite3.connect(lock, timeout=0, isolation_level=None, check_same_thread=False)
+            connection = sqlite3.connect(lock, patience, isolation_level=None, check_same_thread=False)
             stack.enter_context(closing(connection))
             connection.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
@@ -99,8 +106,9 @@ def sole_writer(lock: Path, busy: str) -> Iterator[None]:
         try:
             yield
         finally:
-            with suppress(OSError):  # Windows deletes no open file
-                lock.unlink()
+            if not patience:
+                with suppress(OSError):  # Windows deletes no open file
+                    lock.unlink()
 
 
 @contextmanager
@@ -139,18 +147,35 @@ def new_folder(out: Path) -> Iterator[Path]:
     Raises:
         SeesayError: it cannot be written.
     """
-    beside = out.with_name(f"{out.name}.{os.getpid()}.tmp")
     try:
-        with disk_errors(out):
-            beside.mkdir(parents=True)
+        with disk_errors(out), replacing_folder(out) as beside:
             yield beside
-            if out.exists():
-                out.rmdir()
-            beside.rename(out)
     except OSError as error:
         raise SeesayError(f"{out}: cannot be written ({error.strerror or error}).") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+
+
+@contextmanager
+def replacing_folder(out: Path) -> Iterator[Path]:
+    """Do as `new_folder`, but let the system's errors through: for folders that no user named."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    _sweep_folders(out.parent, glob.escape(out.name))
+    # A name that no other process has, not even one of the same number in another container.
+    with tempfile.TemporaryDirectory(_HELD, f"{out.name}.", out.parent, ignore_cleanup_errors=True) as held:
+        beside = Path(held) / "new"  # a folder of its own, which has the mode of any new folder
+        beside.mkdir()
+        yield beside
+        if out.exists():
+            out.rmdir()
+        beside.rename(out)
+
+
+def _sweep_folders(parent: Path, name: str) -> None:
+    """Delete the temporary folders that a kill left beside the folder of that name."""
+    for folder in parent.glob(f"{name}.*{_HELD}"):
+        with suppress(OSError):
+            newest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+            if time.time() - newest >= _ABANDONED:
+                shutil.rmtree(folder)
 
 
 def file_digest(path: Path) -> str:

@@ -48,7 +48,12 @@ def test_a_missing_timm_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    "failure", [RuntimeError("Unknown model\nand a long list of others"), TimeoutError()]
+    "failure",
+    [
+        RuntimeError("Unknown model\nand a long list of others"),
+        ImportError("\nUnknown model"),  # of another package than the library
+        TimeoutError(),
+    ],
 )
 def test_a_failing_library_is_one_line(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def create_model(*_: object, **__: object) -> None:
@@ -159,9 +164,12 @@ def test_modules_of_sentence_transformers_that_are_not_the_librarys(
     assert not ran.exists()
 
 
-def test_a_repository_that_is_not_there(transformers: Any, tmp_path: Path) -> None:
+def test_a_repository_that_is_not_there(
+    transformers: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "no such folder" in refusal(f"transformers:{tmp_path}/nowhere/at/all")
     assert "transformers could not load" in refusal("transformers:nowhere/at/all")
+    assert "Exporting" not in capsys.readouterr().err
 
 
 def test_a_text_model_without_known_images(multilingual: Path, tmp_path: Path) -> None:

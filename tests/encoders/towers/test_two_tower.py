@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from seesay.encoders.towers.opened import _from_export, _in_pytorch
 from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEncoder
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
+from tests.conftest import ROOT
 from tests.small_towers import REMEMBER_NETWORKS
 
 pytestmark = pytest.mark.filterwarnings("error:.*runs in PyTorch")
@@ -188,6 +190,60 @@ def test_the_second_start_needs_neither_pytorch_nor_the_library(
     command = [sys.executable, "-c", SECOND_START, f"{library}:{folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+ON_A_DEVICE = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from seesay.encoders.towers import load_two_tower
+from tests.fit_torchvision import fit_torchvision
+fit_torchvision()
+tower = load_two_tower(sys.argv[1])
+pixels = np.zeros((40, 40, 3), np.uint8)
+encode = lambda _: tower.image.encode_prepared([tower.image.prepare(pixels)])["pooled"]
+with ThreadPoolExecutor(8) as threads:
+    assert all(each.shape == (1, tower.dim) for each in threads.map(encode, range(8)))
+assert "transformers" in sys.modules
+"""
+
+
+def test_the_second_start_on_another_device(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    load_two_tower(f"transformers:{clip}")
+    monkeypatch.setenv("SEESAY_DEVICE", "cpu:0")
+    command = [sys.executable, "-c", ON_A_DEVICE, f"transformers:{clip}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_model_is_exported_by_one_thread_of_two(
+    clip: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}"
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(load_two_tower, [name, name])
+    assert first.fingerprint == second.fingerprint
+    assert capsys.readouterr().err.count("Exporting") == 1
+
+
+@pytest.mark.parametrize("file", ["image.onnx", "text.onnx", "tokenizer.json", "tower.json"])
+def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: Path, tmp_path: Path) -> None:
+    name = f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}"
+    export = TowerName.parse(name).export_folder()
+    before = load_two_tower(name)
+    (export / file).unlink()
+    assert load_two_tower(name).fingerprint == before.fingerprint
+    assert (export / file).is_file()
+
+
+def test_notes_beside_a_model_are_not_the_model(clip: Path, tmp_path: Path) -> None:
+    name = TowerName.parse(f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}")
+    before = name.export_folder()
+    (tmp_path / "clip" / "NOTES.txt").write_text("as it came")
+    (tmp_path / "clip" / "README.md").write_text("a card")
+    assert name.export_folder() == before
+    (tmp_path / "clip" / "vocab.txt").write_text("dog")
+    assert name.export_folder() != before
 
 
 class Fourier(torch.nn.Module):

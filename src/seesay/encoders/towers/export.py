@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,8 +21,9 @@ from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
 from seesay.encoders.towers.names import LIBRARIES, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Tokens
-from seesay.errors import SeesayError
+from seesay.errors import MissingExtraError, SeesayError, naming_extras
 from seesay.onnx import onnx_session
+from seesay.paths import replacing_folder
 
 TOLERANCE = 1e-4  # between vectors of length 1 of PyTorch and of ONNX Runtime
 
@@ -50,17 +50,18 @@ def load_towers(name: TowerName) -> LoadedTowers:
         SeesayError: the library is missing, has no such model, or prepares inputs in ways of its own.
     """
     try:
-        loaded: LoadedTowers = import_module(LIBRARIES[name.library]).load(name.which)
+        with naming_extras(of="hub"):
+            loaded: LoadedTowers = import_module(LIBRARIES[name.library]).load(name.which)
         _check_pixels(loaded)
         if loaded.text is not None:
             _check_ids(loaded.text)
+    except MissingExtraError:
+        raise
     except SeesayError as refused:
         end = "" if str(refused).endswith((".", "?")) else "."
         raise SeesayError(f"{name}: {refused}{end}") from refused
-    except ImportError as missing:
-        raise SeesayError(f"{name} needs the hub extra: pip install 'seesay[hub]' ({missing}).") from missing
     except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
-        reason = (str(failure).splitlines() or [type(failure).__name__])[0]
+        reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0]
         if "torchvision::" in reason:
             reason += "; torch and torchvision do not fit, install both from one index"
         raise SeesayError(f"{name.library} could not load '{name.which}': {reason}") from failure
@@ -142,24 +143,19 @@ def export(loaded: LoadedTowers, folder: Path) -> None:
         NotExportableError: a tower cannot be exported, or ONNX Runtime's vectors are not PyTorch's.
         SeesayError: the cache cannot be written.
     """
-    beside = folder.with_name(f"{folder.name}.{os.getpid()}.tmp")
     try:
-        beside.mkdir(parents=True)
-        described = about(loaded)
-        _export_image(loaded, beside / "image.onnx")
-        if loaded.text is not None:
-            described["text_inputs"] = _export_text(loaded.text, beside / "text.onnx")
-            loaded.text.tokens.tokenizer.save(str(beside / "tokenizer.json"))
-        (beside / "tower.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
-        if not (folder / "tower.json").is_file():  # else another process was faster
-            shutil.rmtree(folder, ignore_errors=True)
-            beside.rename(folder)
+        with replacing_folder(folder) as beside:
+            described = about(loaded)
+            _export_image(loaded, beside / "image.onnx")
+            if loaded.text is not None:
+                described["text_inputs"] = _export_text(loaded.text, beside / "text.onnx")
+                loaded.text.tokens.tokenizer.save(str(beside / "tokenizer.json"))
+            (beside / "tower.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+            shutil.rmtree(folder, ignore_errors=True)  # an export of which something is missing
     except OSError as error:
         raise SeesayError(
             f"{folder}: cannot be written ({error.strerror or error}); set SEESAY_CACHE to a folder that can."
         ) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _export_image(loaded: LoadedTowers, path: Path) -> None:

@@ -28,6 +28,10 @@ PREFIXES = (*LIBRARIES, EXPORTED)
 TOWERS = "towers"  # the folder of a run that holds those it brings
 _brought: dict[str, Path] = {}  # by "@" and their hash: towers that a run brought
 
+# What libraries read of a folder; notes and pictures beside it say nothing of the model.
+_READ_SUFFIXES = frozenset({".json", ".model", ".safetensors"})
+_READ_NAMES = frozenset({"merges.txt", "vocab.txt"})
+
 _FORMAT = "1"  # of an export; another number exports again
 
 
@@ -106,12 +110,16 @@ class TowerName(NamedTuple):
         return cache_dir() / "towers" / f"{safe}-{digest}"
 
     def _files(self) -> list[Path]:
-        """List the files of a model in a folder, or the file of weights behind an architecture."""
+        """List the files that make the model in a folder, or the file of weights behind an architecture."""
         here = Path(self.which)
         if here.is_dir():
-            return sorted(path for path in here.rglob("*") if path.is_file())
+            return sorted(path for path in here.rglob("*") if _is_read(path) and path.is_file())
         weights = Path(self.which.partition("/")[2])
         return [weights] if weights.is_file() else []
+
+
+def _is_read(path: Path) -> bool:
+    return path.suffix in _READ_SUFFIXES or path.name in _READ_NAMES
 
 
 def use_towers_of(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,11 +22,16 @@ from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
+from seesay.paths import sole_writer
 
 Vectors = NDArray[np.float32]
 
 _MANY = 16  # sentences that PyTorch is loaded for
+_PATIENCE = 600.0  # seconds to wait for another process that exports
 _COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
+
+# Images are encoded in threads: one of them imports the library and loads the model, and the others wait.
+_loading = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,7 @@ def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
     if name.library == EXPORTED:
         cache_apart(sorted(folder.glob("*.onnx")))
         return open_export(folder, _COPY_AGAIN)
-    if not ((folder / "tower.json").is_file() or _exported(name, folder)):
+    if not (_is_complete(folder) or _exported(name, folder)):
         return _in_pytorch(name, device or default_device())
     exported = _from_export(folder)
     return exported if device == "cpu" else _on_device(exported, name, device)
@@ -65,8 +71,9 @@ def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
 
 def _on_device(exported: OpenTowers, name: TowerName, device: str | None) -> OpenTowers:
     def towers() -> OpenTowers:
-        chosen = device or default_device()
-        return exported if chosen == "cpu" else _in_pytorch(name, chosen)
+        with _loading:
+            chosen = device or default_device()
+            return exported if chosen == "cpu" else _in_pytorch(name, chosen)
 
     def image(pixels: NDArray[np.uint8]) -> Vectors:
         return towers().image(pixels)
@@ -79,25 +86,56 @@ def _on_device(exported: OpenTowers, name: TowerName, device: str | None) -> Ope
     return replace(exported, image=image, text=None if exported.text is None else text)
 
 
+def _is_complete(folder: Path) -> bool:
+    """Return whether an export has all of its files, and may be opened; one that has not is made again."""
+    try:
+        about = json.loads((folder / "tower.json").read_text(encoding="utf-8"))
+        return all((folder / file).is_file() for file in _files_of(about))
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _files_of(about: Mapping[str, Any]) -> tuple[str, ...]:
+    return ("image.onnx", "text.onnx", "tokenizer.json") if "tokens" in about else ("image.onnx",)
+
+
 def _exported(name: TowerName, folder: Path) -> bool:
     """Export towers, and remove exports of their former files; False if they run in PyTorch only."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SeesayError(
+            f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
+        ) from error
+    busy = f"{folder.parent}: another process exports a model; wait until it has finished."
+    with _loading, sole_writer(folder.parent / "export.lock", busy, _PATIENCE):
+        return _is_complete(folder) or _export(name, folder)
+
+
+def _export(name: TowerName, folder: Path) -> bool:
     with naming_extras(of="hub"):
         from seesay.encoders.towers.export import NotExportableError, export, load_towers
     from seesay.progress import tell
 
+    loaded = load_towers(name)
     tell(f"Exporting {name} to ONNX once; from now on it starts without PyTorch.")
     try:
-        export(load_towers(name), folder)
+        export(loaded, folder)
     except NotExportableError as reason:
-        warnings.warn(f"{name} runs in PyTorch, which starts slowly: {reason}.", stacklevel=4)
+        warnings.warn(f"{name} runs in PyTorch, which starts slowly: {reason}.", stacklevel=5)
         return False
     for each in name.outdated():
         shutil.rmtree(each, ignore_errors=True)
     return True
 
 
-@lru_cache(maxsize=4)
 def _in_pytorch(name: TowerName, device: str) -> OpenTowers:
+    with _loading:
+        return _loaded(name, device)
+
+
+@lru_cache(maxsize=4)
+def _loaded(name: TowerName, device: str) -> OpenTowers:
     with naming_extras(of="hub"):
         from seesay.encoders.towers.export import PixelsToVectors, about, in_pytorch, load_towers
 
@@ -135,7 +173,7 @@ def open_export(folder: Path, remedy: str = EXPORTED_AGAIN) -> OpenTowers:
         _ = about["weights"], int(about["dim"]), float(about["logit_scale"]), float(about["logit_bias"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SeesayError(f"{folder / 'tower.json'}: damaged ({error}); {remedy}.") from error
-    for file in ("image.onnx", *(("text.onnx", "tokenizer.json") if settings else ())):
+    for file in _files_of(about):
         if not (folder / file).is_file():
             raise SeesayError(f"{folder / file}: missing; {remedy}.")
     # Images are encoded in as many threads as there are cores, sentences in one.
