@@ -109,7 +109,7 @@ def test_a_patient_writer_waits(tmp_path: Path) -> None:
 
 def test_a_new_folder_is_whole_or_not_there(tmp_path: Path) -> None:
     out = tmp_path / "clip"
-    with pytest.raises(ValueError, match="no weights"), new_folder(out) as beside:
+    with pytest.raises(ValueError, match="no weights"), new_folder(out) as beside:  # noqa: PT012
         (beside / "half").touch()
         raise ValueError("no weights")
     assert list(tmp_path.iterdir()) == []
@@ -138,8 +138,9 @@ def test_what_a_kill_left_of_a_new_folder_is_swept(tmp_path: Path) -> None:
     for folder in (old, recent, mine):
         (folder / "new").mkdir(parents=True)
         (folder / "new" / "image.onnx").touch()
-    for path in (old / "new" / "image.onnx", old / "new", old, mine / "new" / "image.onnx", mine / "new", mine):
-        os.utime(path, (time.time() - 7200,) * 2)
+    for folder in (old, mine):
+        for path in (folder / "new" / "image.onnx", folder / "new", folder):
+            os.utime(path, (time.time() - 7200,) * 2)
     with new_folder(tmp_path / "clip"):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["clip", recent.name, mine.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -15,9 +16,17 @@ import pytest
 from PIL import Image
 
 from seesay.encoders import load_image_encoder
-from seesay.encoders.towers import TwoTower, load_two_tower, write_towers
+from seesay.encoders.towers import (
+    TwoTower,
+    bring_towers,
+    digest,
+    load_two_tower,
+    use_towers_of,
+    write_towers,
+)
 from seesay.encoders.towers.recall import overlap
 from seesay.errors import SeesayError
+from seesay.paths import file_digest
 from seesay.runs.run import Run
 from tests.small_towers import CAPTIONS, REMEMBER_NETWORKS
 
@@ -62,7 +71,6 @@ def test_what_is_written_is_the_same_model(clip: Path, written: Path) -> None:
     for path in written.iterdir():
         assert str(clip).encode() not in path.read_bytes()
     ours, theirs = load_two_tower(f"onnx:{written}"), load_two_tower(f"transformers:{clip}", "cpu")
-    assert ours.fingerprint == theirs.fingerprint
     assert (ours.dim, ours.logit_scale, ours.logit_bias) == (24, theirs.logit_scale, theirs.logit_bias)
     for found, expected in zip(vectors(ours), vectors(theirs), strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -224,6 +232,122 @@ def test_what_is_missing_or_damaged_is_named(file: str, written: Path, tmp_path:
     (folder / file).unlink()
     with pytest.raises(SeesayError, match=r"no export there" if file == "tower.json" else f"{file}: missing"):
         load_two_tower(f"onnx:{folder}")
+
+
+def test_other_networks_beside_a_true_description(written: Path, tmp_path: Path) -> None:
+    true = load_two_tower(f"onnx:{written}")
+    copied = shutil.copytree(written, tmp_path / "copied")
+    assert load_two_tower(f"onnx:{copied}").fingerprint == true.fingerprint
+    for file in ("image.onnx", "text.onnx"):
+        folder = shutil.copytree(written, tmp_path / file)
+        network = onnx.load(folder / file)
+        largest = max(network.graph.initializer, key=lambda each: len(each.raw_data))
+        largest.raw_data = bytes(reversed(largest.raw_data))
+        onnx.save(network, folder / file)
+        other = load_two_tower(f"onnx:{folder}")
+        assert other.fingerprint != true.fingerprint
+        assert other.image.fingerprint != true.image.fingerprint
+
+
+def test_a_large_network_is_hashed_once(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest, "_SMALL", 0)
+    monkeypatch.setattr(digest, "_SETTLED", 0)
+    read: list[str] = []
+    monkeypatch.setattr(digest, "file_digest", lambda path: read.append(path.name) or file_digest(path))
+    folder = shutil.copytree(written, tmp_path / "given")
+    first = load_two_tower(f"onnx:{folder}").fingerprint
+    assert sorted(read) == ["image.onnx", "text.onnx", "tokenizer.json"]
+    assert load_two_tower(f"onnx:{folder}").fingerprint == first
+    assert len(read) == 3
+    times = (folder / "image.onnx").stat()
+    changed = bytearray((folder / "image.onnx").read_bytes())
+    changed[-1] ^= 1
+    (folder / "image.onnx").write_bytes(changed)
+    os.utime(folder / "image.onnx", ns=(times.st_atime_ns, times.st_mtime_ns))  # as an archive would
+    assert load_two_tower(f"onnx:{folder}").fingerprint != first
+
+
+WRONG: dict[str, object] = {
+    "preprocessing.interpolation": "nope",
+    "preprocessing.resize": "foo",
+    "preprocessing.offset": "up",
+    "preprocessing.crop": [0, 32],
+    "preprocessing.size": [32],
+    "preprocessing.std": [1.0, 0.0, 1.0],
+    "preprocessing.fill": 256,
+    "preprocessing.mean": "0.5",
+    "tokens.clean": "nope",
+    "tokens.length": 0,
+    "tokens.pad_id": -1,
+    "tokens.fixed": 3,
+    "dim": 24.5,
+    "logit_scale": float("nan"),
+    "logit_bias": "0",
+    "weights": 1,
+    "text_inputs": ["mask", "ids"],
+}
+
+
+def with_field(written: Path, folder: Path, field: str, value: object) -> str:
+    """Copy an export with one field of tower.json changed, and return its name."""
+    shutil.copytree(written, folder)
+    about = json.loads((folder / "tower.json").read_text())
+    *outer, inner = field.split(".")
+    (about[outer[0]] if outer else about)[inner] = value
+    (folder / "tower.json").write_text(json.dumps(about))
+    return f"onnx:{folder}"
+
+
+@pytest.mark.parametrize("field", WRONG)
+def test_a_wrong_field_is_named(field: str, written: Path, tmp_path: Path) -> None:
+    name = with_field(written, tmp_path / "given", field, WRONG[field])
+    inner = field.rpartition(".")[2]
+    with pytest.raises(SeesayError, match=rf"tower\.json: damaged \(.*{inner}.*\); copy the folder again"):
+        load_two_tower(name)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "file"),
+    [
+        ("dim", 25, "image.onnx"),
+        ("preprocessing.crop", [64, 64], "image.onnx"),
+        ("text_inputs", ["ids"], "text.onnx"),
+        ("tokens.length", 1, "tokenizer.json"),
+    ],
+)
+def test_what_does_not_fit_its_description_is_named(
+    field: str, value: object, file: str, written: Path, tmp_path: Path
+) -> None:
+    given = load_two_tower(with_field(written, tmp_path / "given", field, value))
+    with pytest.raises(SeesayError, match=f"{file}: .*; copy the folder again") as caught:
+        vectors(given)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_text_tower_in_place_of_the_image_tower(written: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(written, tmp_path / "given")
+    shutil.copy(folder / "text.onnx", folder / "image.onnx")
+    with pytest.raises(SeesayError, match=r"image\.onnx: does not fit its tower\.json"):
+        vectors(load_two_tower(f"onnx:{folder}"))
+
+
+def test_towers_of_a_run_are_those_that_they_are_named_after(clip: Path, tmp_path: Path) -> None:
+    name = bring_towers(f"transformers:{clip}", tmp_path)
+    assert name is not None
+    use_towers_of(tmp_path)
+    assert load_two_tower(name).dim == 24
+    [folder] = (tmp_path / "towers").iterdir()
+    about = json.loads((folder / "tower.json").read_text())
+    (folder / "tower.json").write_text(json.dumps(about | {"logit_bias": 1.0}))
+    with pytest.raises(SeesayError, match="not those that it is named after"):
+        load_two_tower(name)
+
+
+def test_a_copy_has_the_bits_of_what_it_is_a_copy_of(written: Path, photos: Path, tmp_path: Path) -> None:
+    half = write_towers(f"onnx:{written}", tmp_path / "half", 16, photos)
+    assert write_towers(f"onnx:{half.folder}", tmp_path / "copy").bits == 16
 
 
 def test_no_folder_is_named() -> None:

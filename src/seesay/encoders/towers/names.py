@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from seesay.encoders.towers.digest import export_digest
 from seesay.errors import SeesayError, did_you_mean
-from seesay.paths import cache_dir, file_digest
+from seesay.paths import cache_dir
 
 # A library by the prefix of its names, and the module that loads its models.
 LIBRARIES = {
@@ -77,7 +78,7 @@ class TowerName(NamedTuple):
         if library == EXPORTED and which.startswith("@"):
             if which not in _brought:
                 raise SeesayError(f"{name}: these towers come with the run that holds them; load that run.")
-            return cls(library, str(_brought[which]))
+            return cls(library, str(_checked(which, _brought[which])))
         if library == EXPORTED and not (Path(which).expanduser() / "tower.json").is_file():
             raise SeesayError(
                 f"{name}: no export there (no tower.json); "
@@ -126,21 +127,20 @@ def use_towers_of(folder: Path) -> None:
     """Let `onnx:@HASH` name the towers that a run brings in that folder.
 
     They are called by a hash of their files, so that those of two runs are the same if they have one name.
-
-    Raises:
-        SeesayError: another run has brought other towers by the same name.
     """
     for path in sorted((folder / TOWERS).glob("*/tower.json")):
-        known = _brought.setdefault(f"@{path.parent.name}", path.parent)
-        if known != path.parent and _digests(known) != _digests(path.parent):
-            raise SeesayError(
-                f"{path.parent}: differs from {known}, and one process uses only one of them; use these runs "
-                "one after the other."
-            )
+        _brought.setdefault(f"@{path.parent.name}", path.parent)
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    return {path.name: file_digest(path) for path in sorted(folder.iterdir()) if path.is_file()}
+def _checked(name: str, folder: Path) -> Path:
+    """Return the folder of towers that a run brought, unless their files are not those of the name."""
+    try:
+        found = export_digest(folder)
+    except OSError as error:
+        raise SeesayError(f"{error.filename}: cannot be read ({error.strerror}).") from error
+    if name != f"@{found}":
+        raise SeesayError(f"{folder}: its files are not those that it is named after; copy the run again.")
+    return folder
 
 
 def absolute_name(name: str) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import threading
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,17 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from seesay.device import default_device
+from seesay.encoders.towers.digest import FILES, export_digest
 from seesay.encoders.towers.names import EXPORTED, TowerName
-from seesay.encoders.towers.preprocessing import Preprocessing
+from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
-from seesay.paths import sole_writer
+from seesay.paths import read_small_json, sole_writer
 
 Vectors = NDArray[np.float32]
 
+_CONTENTS = FILES[:3]  # without tower.json, what of it counts is part of fingerprints by itself
 _MANY = 16  # sentences that PyTorch is loaded for
 _PATIENCE = 600.0  # seconds to wait for another process that exports
 _COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
@@ -57,12 +58,14 @@ def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
     """Open towers; they are exported the first time, and opened from there ever after.
 
     On a GPU images and many sentences at once are encoded by PyTorch. It is looked for when the first come,
-    so that a search does not import PyTorch. A folder that holds an export is opened as it is, on the CPU.
+    so that a search does not import PyTorch. A folder that holds an export is opened as it is, on the CPU;
+    it is known by what its files hold, since its tower.json may name the weights of any model.
     """
     folder = name.export_folder()
     if name.library == EXPORTED:
         cache_apart(sorted(folder.glob("*.onnx")))
-        return open_export(folder, _COPY_AGAIN)
+        opened = open_export(folder, _COPY_AGAIN)
+        return replace(opened, about={**opened.about, "weights": export_digest(folder, _CONTENTS)})
     if not (_is_complete(folder) or _exported(name, folder)):
         return _in_pytorch(name, device or default_device())
     exported = _from_export(folder)
@@ -89,7 +92,7 @@ def _on_device(exported: OpenTowers, name: TowerName, device: str | None) -> Ope
 def _is_complete(folder: Path) -> bool:
     """Return whether an export has all of its files, and may be opened; one that has not is made again."""
     try:
-        about = json.loads((folder / "tower.json").read_text(encoding="utf-8"))
+        about = read_small_json(folder / "tower.json")
         return all((folder / file).is_file() for file in _files_of(about))
     except (OSError, ValueError, TypeError):
         return False
@@ -166,33 +169,63 @@ def open_export(folder: Path, remedy: str = EXPORTED_AGAIN) -> OpenTowers:
         SeesayError: a file is missing, or tower.json is damaged; another's damage is found when it is used.
     """
     try:
-        about = json.loads((folder / "tower.json").read_text(encoding="utf-8"))
+        about = read_small_json(folder / "tower.json")
         preprocessing = Preprocessing.from_json(about["preprocessing"])
         settings = TokenSettings.from_json(about["tokens"]) if "tokens" in about else None
-        inputs = list(about["text_inputs"]) if settings else []
-        _ = about["weights"], int(about["dim"]), float(about["logit_scale"]), float(about["logit_bias"])
+        _check(about)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SeesayError(f"{folder / 'tower.json'}: damaged ({error}); {remedy}.") from error
     for file in _files_of(about):
         if not (folder / file).is_file():
             raise SeesayError(f"{folder / file}: missing; {remedy}.")
     # Images are encoded in as many threads as there are cores, sentences in one.
-    image = _network(folder / "image.onnx", ["pixels"], 1, remedy)
+    dim = about["dim"]
+    image = _network(folder / "image.onnx", ["pixels"], dim, 1, remedy)
     if settings is None:
         return OpenTowers(about, preprocessing, image, None, None)
-    text = _network(folder / "text.onnx", inputs, 0, remedy)
-    vocabulary = partial(_vocabulary, folder / "tokenizer.json", remedy)
-    return OpenTowers(about, preprocessing, image, text, lambda: Tokens(vocabulary(), settings))
+    text = _network(folder / "text.onnx", about["text_inputs"], dim, 0, remedy)
+    return OpenTowers(
+        about, preprocessing, image, text, lambda: _tokens(folder / "tokenizer.json", settings, remedy)
+    )
 
 
-def _network(path: Path, inputs: list[str], threads: int, remedy: str) -> Callable[..., Vectors]:
+def _check(about: Mapping[str, Any]) -> None:
+    """Raise a KeyError, TypeError or ValueError unless tower.json describes towers."""
+    check_numbers("dim", (about["dim"],), 1, 1, 1 << 16, int)
+    check_numbers("logit_scale", (about["logit_scale"],), 1, 0, 1e6, int, float)
+    check_numbers("logit_bias", (about["logit_bias"],), 1, -1e6, 1e6, int, float)
+    check_numbers("bits", (about.get("bits", 32),), 1, 1, 32, int)
+    texts = ["weights", "vocabulary"] if "tokens" in about else ["weights"]
+    if wrong := [key for key in texts if not isinstance(about[key], str)]:
+        raise ValueError(f"{wrong[0]} is {about[wrong[0]]!r}")
+    if "tokens" in about and about["text_inputs"] not in (["ids"], ["ids", "mask"]):
+        raise ValueError(f"text_inputs is {about['text_inputs']!r}")
+
+
+def _network(path: Path, inputs: list[str], dim: int, threads: int, remedy: str) -> Callable[..., Vectors]:
     """Return a function that opens the network when it is first called, and leaves out arrays it ignores."""
     session = Session(lambda: path, threads, remedy)
-    return lambda *arrays: session.run(dict(zip(inputs, arrays, strict=False)))[0]
+
+    def run(*arrays: NDArray[Any]) -> Vectors:
+        try:
+            vectors = session.run(dict(zip(inputs, arrays, strict=False)))[0]
+            if vectors.dtype != np.float32 or vectors.shape != (len(arrays[0]), dim):
+                raise ValueError(f"dim is {dim}, and it gives {vectors.dtype}{list(vectors.shape)}")
+        except SeesayError:
+            raise
+        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise SeesayError(f"{path}: does not fit its tower.json ({reason}); {remedy}.") from error
+        return vectors
+
+    return run
 
 
-def _vocabulary(path: Path, remedy: str) -> Tokenizer:
+def _tokens(path: Path, settings: TokenSettings, remedy: str) -> Tokens:
     try:
-        return Tokenizer.from_file(str(path))
+        tokenizer = Tokenizer.from_file(str(path))
+        if tokenizer.num_special_tokens_to_add(False) > settings.length:
+            raise ValueError(f"has more special tokens than {settings.length}")
     except Exception as error:  # tokenizers raises Exception itself
         raise SeesayError(f"{path}: damaged ({error}); {remedy}.") from error
+    return Tokens(tokenizer, settings)

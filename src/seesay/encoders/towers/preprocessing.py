@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,10 @@ from PIL import Image
 
 Pixels = NDArray[np.uint8]
 
+_MOST = 8192  # pixels of a side
+
+Resize = Literal["shortest", "cover", "contain", "squash"]
+Offset = Literal["down", "even"]
 INTERPOLATIONS = {each.name.lower(): each for each in Image.Resampling}
 
 
@@ -41,14 +45,14 @@ class Preprocessing:
         (2, 2, 3)
     """
 
-    resize: Literal["shortest", "cover", "contain", "squash"]
+    resize: Resize
     size: tuple[int, int]
     crop: tuple[int, int]
     interpolation: str
     mean: tuple[float, ...]
     std: tuple[float, ...]
     fill: int | tuple[int, ...] = 0
-    offset: Literal["down", "even"] = "even"
+    offset: Offset = "even"
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON knows them."""
@@ -56,11 +60,29 @@ class Preprocessing:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Preprocessing:
-        """Restore what `to_json` returned."""
+        """Restore what `to_json` returned.
+
+        Raises:
+            ValueError or TypeError: it is something else.
+        """
         given: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
         }
-        return cls(**given)
+        restored = cls(**given)
+        restored._check()
+        return restored
+
+    def _check(self) -> None:
+        one_of = {"resize": get_args(Resize), "offset": get_args(Offset), "interpolation": INTERPOLATIONS}
+        for field, known in one_of.items():
+            if (value := getattr(self, field)) not in known:
+                raise ValueError(f"{field} is {value!r}")
+        fill = (self.fill,) * 3 if isinstance(self.fill, int) else self.fill
+        check_numbers("size", self.size, 2, 1, _MOST, int)
+        check_numbers("crop", self.crop, 2, 1, _MOST, int)
+        check_numbers("fill", fill, 3, 0, 255, int)
+        check_numbers("mean", self.mean, 3, -_MOST, _MOST, int, float)
+        check_numbers("std", self.std, 3, 1e-9, _MOST, int, float)
 
     def apply(self, pixels: Pixels) -> Pixels:
         """Scale and crop an image (h, w, 3) to the tower's (height, width, 3)."""
@@ -94,3 +116,10 @@ class Preprocessing:
 
     def _start(self, spare: int) -> int:
         return spare // 2 if self.offset == "down" else round(spare / 2)
+
+
+def check_numbers(name: str, given: object, count: int, low: float, high: float, *kinds: type) -> None:
+    """Raise a ValueError unless a tuple has so many numbers of a kind between two bounds; NaN is not."""
+    numbers = given if isinstance(given, tuple) and len(given) == count else ()
+    if not numbers or not all(type(each) in kinds and low <= each <= high for each in numbers):
+        raise ValueError(f"{name} is {given!r}")

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from seesay.encoders.towers.preprocessing import check_numbers
 from seesay.errors import SeesayError
 
 Ids = NDArray[np.int64]
 
+_LONGEST, _LARGEST_ID = 65_536, (1 << 31) - 1
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -46,8 +48,19 @@ class TokenSettings:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> TokenSettings:
-        """Restore what `to_json` returned."""
-        return cls(**fields)
+        """Restore what `to_json` returned.
+
+        Raises:
+            ValueError or TypeError: it is something else.
+        """
+        restored = cls(**fields)
+        check_numbers("length", (restored.length,), 1, 1, _LONGEST, int)
+        check_numbers("pad_id", (restored.pad_id,), 1, 0, _LARGEST_ID, int)
+        check_numbers("dropped", (restored.dropped,), 1, -1, _LARGEST_ID, int)
+        check_numbers("fixed and pad_left", (restored.fixed, restored.pad_left), 2, 0, 1, bool)
+        if restored.clean not in CLEANINGS:
+            raise ValueError(f"clean is {restored.clean!r}")
+        return restored
 
 
 class Tokens:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from seesay.encoders.towers.digest import export_digest
 from seesay.encoders.towers.names import EXPORTED, TOWERS, TowerName
 from seesay.encoders.towers.opened import OpenTowers, open_export, open_towers
 from seesay.encoders.towers.recall import ENOUGH, RecallCheck, check_recall
 from seesay.encoders.towers.reduce import BITS, reduce_tower
 from seesay.errors import SeesayError
-from seesay.paths import check_new_folder, file_digest, new_folder
+from seesay.paths import check_new_folder, new_folder
 
 _NETWORKS = ("image.onnx", "text.onnx")
 
@@ -70,7 +70,8 @@ def write_towers(name: str, out: Path, bits: int = 32, photos: Path | None = Non
     with new_folder(out) as beside:
         check = _fill(source, beside, full, bits, photos)
     full_sizes = {file: size for file, size in _sizes(source).items() if file in _NETWORKS}
-    return TowerExport(out, bits, _sizes(out), full_sizes, check)
+    has = bits if bits != 32 else full.about.get("bits", 32)  # a folder of fewer is copied as it is
+    return TowerExport(out, has, _sizes(out), full_sizes, check)
 
 
 def bring_towers(name: str, run: Path) -> str | None:
@@ -84,7 +85,7 @@ def bring_towers(name: str, run: Path) -> str | None:
     source = parsed.export_folder()
     if not (source / "tower.json").is_file():
         return None
-    digest = _digest(source)
+    digest = export_digest(source)
     shutil.copytree(source, run / TOWERS / digest, dirs_exist_ok=True)
     return f"{EXPORTED}:@{digest}"
 
@@ -107,7 +108,7 @@ def _fill(source: Path, target: Path, full: OpenTowers, bits: int, photos: Path 
     if full.text is not None:
         shutil.copyfile(source / "tokenizer.json", target / "tokenizer.json")
     # Vectors of other weights are others, so the fingerprint must be.
-    about = {**full.about, "weights": _digest(target), "bits": bits}
+    about = {**full.about, "weights": export_digest(target), "bits": bits}
     _write_about(target, about)
     check = check_recall(full, open_export(target), photos)
     if not check.passed:
@@ -121,12 +122,6 @@ def _fill(source: Path, target: Path, full: OpenTowers, bits: int, photos: Path 
 
 def _write_about(folder: Path, about: dict[str, Any]) -> None:
     (folder / "tower.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
-
-
-def _digest(folder: Path) -> str:
-    """Hash the files of towers, without tower.json where that is not written yet."""
-    digests = "".join(file_digest(path) for path in sorted(folder.iterdir()))
-    return hashlib.blake2b(digests.encode(), digest_size=16).hexdigest()
 
 
 def _sizes(folder: Path) -> dict[str, int]:
