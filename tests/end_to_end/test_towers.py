@@ -132,6 +132,10 @@ def test_export_a_smaller_model(scenes: Path, towers: tuple[str, str], tmp_path:
     index = tmp_path / "index"
     seesay("index", photos, "--out", index, "--run", f"onnx:{small}")
     assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
+    small.rename(tmp_path / "moved")
+    assert "no export there" in seesay("search", index, "a red circle", code=2).stderr
+    seesay("index", photos, "--out", index, "--run", f"onnx:{tmp_path / 'moved'}")
+    assert json.loads(seesay("search", index, "a red circle", "--json").stdout)["results"]
     assert "go together" in seesay("export", towers[0], "--out", index / "x", "--bits", 8, code=2).stderr
     assert "is for models of libraries" in seesay("export", "seesay-small", *options, code=2).stderr
     assert "name a folder with --out" in seesay("export", towers[0], code=2).stderr

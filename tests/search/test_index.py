@@ -406,6 +406,18 @@ def test_another_run_is_refused(index: Index, photos: Path) -> None:
             open_(index.folder, Colours(fingerprint="2"))
 
 
+def test_a_moved_run_is_recorded(index: Index, photos: Path) -> None:
+    index.update_images(photos)
+    for update in (lambda opened: opened.update_images(photos), lambda opened: opened.add_sentences(["red"])):
+        moved = Colours()
+        moved.name = f"{index.run_name} moved"
+        with Index.open(index.folder, moved) as opened:
+            update(opened)
+            assert opened.run_name == moved.name
+        with Index.open(index.folder) as again:
+            assert again.run_name == moved.name
+
+
 def test_the_run_that_it_names_is_loaded_once_and_when_first_needed(tmp_path: Path, photos: Path) -> None:
     Index.create(tmp_path / "unknown", Colours()).close()
     with Index.open(tmp_path / "unknown") as unknown:

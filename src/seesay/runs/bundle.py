@@ -103,8 +103,8 @@ def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
 def _folder(name: str) -> Path:
     if is_two_tower(name):
         raise SeesayError(
-            f"{name}: a model of another library, whose towers are written by "
-            "seesay.encoders.towers.write_towers; this is for runs."
+            f"{name}: a model of another library and no run; `seesay export {name} --out FOLDER` writes its "
+            "towers."
         )
     return run_folder(name)
 

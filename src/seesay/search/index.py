@@ -210,6 +210,13 @@ class Index:
             )
         return embedder
 
+    def _record(self, run: Embedder) -> None:
+        """Name the run as it was loaded: it is the index's, but its folder may have been moved."""
+        if run.name != self.run_name:
+            with self.store.write() as writer:
+                writer.set_embedder(run.name)
+            self.store.meta["embedder"] = run.name
+
     def roots(self) -> list[Root]:
         """Return the folders of the images, in the order of their names; none before their first update."""
         return [
@@ -265,6 +272,7 @@ class Index:
         given = [folders] if isinstance(folders, str | PurePath) else folders
         run = self.run
         with self._sole_writer():
+            self._record(run)
             seen = self.look(given)
             report = update_images(self.store, self.thumbnails, seen, run, progress)
             self._gallery.learn(run)
@@ -327,6 +335,7 @@ class Index:
         """
         texts, run = read_texts(texts, "texts"), self.run
         with self._sole_writer():
+            self._record(run)
             added = add_sentences(self.store, texts, run, progress)
             self._save("sentence")
         return added

@@ -494,6 +494,10 @@ class Writer:
         self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
         return deleted
 
+    def set_embedder(self, name: str) -> None:
+        """Store the name or folder that the run of the vectors has now."""
+        self._connection.execute("UPDATE meta SET value = ? WHERE key = 'embedder'", (name,))
+
     def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
         """Set the number of files of each kind in a folder that is not read."""
         row = (json.dumps(counts), root.name)
