@@ -171,6 +171,8 @@ def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
     with pytest.raises(SeesayError, match=rf"--root photos={photos} --root scans={scans}"):
         index.check_roots()
+    with pytest.raises(SeesayError, match="not made here by you"):
+        index.update_images()  # would seal what nobody has named
     copied = shutil.copytree(scans, tmp_path / "copied")
     with pytest.raises(SeesayError, match=r"by photos=FOLDER and scans=FOLDER"):
         Index.open(index.folder, Colours(), root=copied)

@@ -87,7 +87,8 @@ def _tell_gone(paths: Sequence[str], index: Index) -> None:
     """Say of which results the files are gone, and of which the whole folder is not there."""
     from seesay.search.roots import holding
 
-    away = [root for path in paths if (root := holding(index.absent(), path))]
+    absent = index.absent()
+    away = [root for path in paths if (root := holding(absent, path))]
     for root, count in Counter(away).items():
         tell(f"{count} of these files are in {root.folder}, which is not there now.")
     if len(away) < len(paths):

@@ -108,7 +108,7 @@ def index(
         for folder in remove or ():
             console.tell(f"{folder}: {opened.remove_images(folder)} images taken out of {out}.")
         if remove and not photos and not opened.roots():
-            return
+            return  # the last one is gone
         if cluster:
             encode_on_cluster(opened, photos, cluster)
         with progress_of("Indexing", "images") as at:

@@ -241,7 +241,7 @@ class Index:
             raise SeesayError(
                 f"{self.folder}: was not made here by you, and would show the images in "
                 f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
-                f"{' '.join(options)}, or update the index."
+                f"{' '.join(options)}, or name these folders to `seesay index`."
             )
 
     def _is_confirmed(self, root: Root) -> bool:
@@ -266,8 +266,9 @@ class Index:
             progress: called with the number of files done, and of all to do.
 
         Raises:
-            SeesayError: the index is of no folder yet; one is no folder, is new and holds no image, or lies
-                in another; none is there; or another process is updating the index.
+            SeesayError: the index is of no folder yet, or somebody else made it and no folder is named; one
+                is no folder, is new and holds no image, or lies in another; none is there; or another process
+                is updating the index.
         """
         given = [folders] if isinstance(folders, str | PurePath) else folders
         run = self.run
@@ -282,12 +283,12 @@ class Index:
     def look(self, folders: Iterable[str | Path] = ()) -> Look:
         """Find the images of folders, by default of all of the index; raise as `update_images` does."""
         roots = self.roots()
-        named = [path_of(folder) for folder in folders] or [root.folder for root in roots]
-        if not named:
+        named = [path_of(folder) for folder in folders]
+        if not (named or roots):
             raise SeesayError(f"{self.folder}: of no folder yet; name the one that holds the images.")
-        if not folders and any(map(is_remote, named)):
+        if not named:  # nobody has named them now, and an update seals them
             self.check_roots()
-        return look(self.store, roots, named)
+        return look(self.store, roots, named or [root.folder for root in roots])
 
     def remove_images(self, folder: str | Path) -> int:
         """Take a folder and its images out of the index, and return how many images these were.

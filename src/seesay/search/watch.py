@@ -108,10 +108,11 @@ def follow(
     Raises:
         OSError: none of its folders is there, or the system watches no more files.
     """
+    folders = [root.folder for root in index.roots()]
     absent = [str(root.folder) for root in index.absent()]
-    for _ in changes([root.folder for root in index.roots()], index.folder, stop):
+    for _ in changes(folders, index.folder, stop):
         try:
-            report = index.update_images()
+            report = index.update_images(folders)
         except SeesayError as error:
             told(error)
             continue

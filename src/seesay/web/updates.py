@@ -83,11 +83,7 @@ class Updates:
         return self.state().error is None
 
     def _folders(self) -> list[Path]:
-        return [*(root.folder for root in self._index.roots()), *self._new_folders()]
-
-    def _new_folders(self) -> list[Path]:
-        known = {root.folder for root in self._index.roots()}
-        return [folder for folder in self._photos if folder not in known]
+        return list(dict.fromkeys([*(root.folder for root in self._index.roots()), *self._photos]))
 
     def faults(self) -> dict[str, str]:
         """Return why files could not be indexed, or folders not read by the last update, by their paths."""
@@ -117,7 +113,7 @@ class Updates:
     def run(self) -> None:
         """Update the index now, in this thread."""
         try:
-            report = self._index.update_images(self._new_folders(), self._progress)
+            report = self._index.update_images(self._folders(), self._progress)
             self._skipped = dict(report.skipped)
             self._index.prepare_thumbnails(self._progress)
             self._end(report)
