@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -186,3 +187,9 @@ def test_preprocessing_that_seesay_does_not_know(siglip: Path, tmp_path: Path) -
     settings |= {"size": {"shortest_edge": 32, "longest_edge": 64}}
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
     assert "in a way that seesay does not know" in refusal(f"transformers:{folder}")
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert "set SEESAY_CACHE to a folder that can" in refusal("open_clip:ViT-B-32/openai")

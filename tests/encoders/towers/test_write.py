@@ -237,6 +237,7 @@ def test_what_is_missing_or_damaged_is_named(file: str, written: Path, tmp_path:
 def test_other_networks_beside_a_true_description(written: Path, tmp_path: Path) -> None:
     true = load_two_tower(f"onnx:{written}")
     copied = shutil.copytree(written, tmp_path / "copied")
+    (copied / "LICENSE").write_text("MIT")
     assert load_two_tower(f"onnx:{copied}").fingerprint == true.fingerprint
     for file in ("image.onnx", "text.onnx"):
         folder = shutil.copytree(written, tmp_path / file)
@@ -247,6 +248,8 @@ def test_other_networks_beside_a_true_description(written: Path, tmp_path: Path)
         other = load_two_tower(f"onnx:{folder}")
         assert other.fingerprint != true.fingerprint
         assert other.image.fingerprint != true.image.fingerprint
+    (copied / "onnx__MatMul_99").write_bytes(b"weights outside of a network")
+    assert load_two_tower(f"onnx:{copied}").fingerprint != true.fingerprint
 
 
 def test_a_large_network_is_hashed_once(

@@ -9,20 +9,27 @@ from pathlib import Path
 
 from seesay.paths import cache_dir, file_digest, replace_text
 
-FILES = ("image.onnx", "text.onnx", "tokenizer.json", "tower.json")
+TOWER = "tower.json"
+# What is added to a folder before it is given away; any other file may hold weights of a network.
+_NOTES = frozenset({"license", "licence", "copying", "notice", "readme", ""})
 _SMALL = 1 << 20  # bytes; a larger file's digest is remembered
 _SETTLED = 2.0  # seconds after which a change is seen in a file's times
 
 
-def export_digest(folder: Path, files: tuple[str, ...] = FILES) -> str:
-    """Hash those files of an export that are there.
+def export_digest(folder: Path, without: str = "") -> str:
+    """Hash the files of an export but for notes and one that is named.
 
     Raises:
         OSError: one cannot be read.
     """
-    there = (folder / file for file in files)
-    digests = "".join(_remembered(path) for path in there if path.is_file())
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not _is_note(path))
+    digests = "".join(_remembered(path) for path in files if path.name != without)
     return hashlib.blake2b(digests.encode(), digest_size=16).hexdigest()
+
+
+def _is_note(path: Path) -> bool:
+    """Return whether a file is a licence, a card or hidden: `LICENSE`, `README.md`, `.gitattributes`."""
+    return path.name.partition(".")[0].lower() in _NOTES
 
 
 def _remembered(path: Path) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import threading
 import warnings
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from seesay.device import default_device
-from seesay.encoders.towers.digest import FILES, export_digest
+from seesay.encoders.towers.digest import TOWER, export_digest
 from seesay.encoders.towers.names import EXPORTED, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
@@ -26,7 +28,6 @@ from seesay.paths import read_small_json, sole_writer
 
 Vectors = NDArray[np.float32]
 
-_CONTENTS = FILES[:3]  # without tower.json, what of it counts is part of fingerprints by itself
 _MANY = 16  # sentences that PyTorch is loaded for
 _PATIENCE = 600.0  # seconds to wait for another process that exports
 _COPY_AGAIN = "copy the folder again, or write it again with `seesay export`"
@@ -65,7 +66,9 @@ def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
     if name.library == EXPORTED:
         cache_apart(sorted(folder.glob("*.onnx")))
         opened = open_export(folder, _COPY_AGAIN)
-        return replace(opened, about={**opened.about, "weights": export_digest(folder, _CONTENTS)})
+        # What counts of tower.json is part of the fingerprints by itself.
+        weights = export_digest(folder, without=TOWER)
+        return replace(opened, about={**opened.about, "weights": weights})
     if not (_is_complete(folder) or _exported(name, folder)):
         return _in_pytorch(name, device or default_device())
     exported = _from_export(folder)
@@ -106,6 +109,8 @@ def _exported(name: TowerName, folder: Path) -> bool:
     """Export towers, and remove exports of their former files; False if they run in PyTorch only."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise SeesayError(
             f"{folder.parent}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
