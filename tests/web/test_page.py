@@ -459,6 +459,25 @@ def test_the_first_photos_appear_while_they_are_indexed(browser, tmp_path: Path,
 
 
 @pytest.mark.slow
+def test_an_update_that_finds_no_photos_is_followed_in_peace(browser, tmp_path: Path) -> None:
+    Index.create(tmp_path / "index", Colours()).close()
+    photos = gallery(tmp_path / "photos", "red.png")
+    state = {"running": True, "done": 5, "total": 9, "added": 0, "deleted": 0, "seconds": None, "error": None}
+    asked: list[str] = []
+    for address in served(tmp_path / "index", photos={"index": [photos]}):
+        watched = Watched(browser, address)
+        page = watched.page
+        page.route("**/api/v1/update", lambda route: route.fulfill(json=state))
+        page.route("**/api/v1/images?**", lambda route: route.fulfill(json={"results": [], "next": None}))
+        page.on("request", lambda sent: asked.append(sent.url))
+        page.goto("/")
+        expect(page.locator("#message")).to_contain_text("5 of 9 new photos")
+        page.wait_for_timeout(1500)
+        assert 1 <= sum("/images?" in url for url in asked) <= 2
+        watched.context.close()
+
+
+@pytest.mark.slow
 def test_an_empty_index_of_a_folder_offers_to_look_for_photos(browser, tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "red.png")
     with Index.create(tmp_path / "index", Colours()) as index:

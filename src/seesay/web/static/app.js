@@ -20,6 +20,7 @@ let asked = null; // the state that is shown
 let pages = new Pages(async () => ({ results: [], next: null }));
 let given = null; // { file, source }: the image that is asked with
 let served = {};
+let lookedAt = 0; // files, by an update of an index without photos
 
 const selection = new Selection($("selection"), {
   onChange: () => {
@@ -188,11 +189,11 @@ function sayEmpty() {
 }
 
 function whileEmpty({ running, done, total, error }) {
+  const isFurther = running && done > lookedAt;
+  lookedAt = running ? done : 0;
   if (!$("filter").hidden) return;
-  if (running && done) {
-    $("filter").hidden = false;
-    render(true); // the first ones are there
-  } else if (running) say(t("indexing"), progressOf({ done, total }));
+  if (isFurther) render(true); // there may be some by now
+  else if (running) say(t("indexing"), progressOf({ done, total }));
   else if (error) say(t("empty"), error, { lang: "en", action: ["update", () => panel.update()] });
 }
 
