@@ -144,14 +144,14 @@ def ask(port: int, clients: int, seconds: float) -> list[float]:
 
 
 def use(port: int, requests: int) -> None:
-    """Send requests from eight connections, a search and nine for the newest images in turn."""
+    """Send requests from eight connections; one in fifty is a search, the others ask how an update is."""
 
     def client(seed: int) -> None:
         draw = np.random.default_rng(seed)
         connection = HTTPConnection("127.0.0.1", port, timeout=60)
         for number in range(requests // 8):
             search = f"search?q={query(draw).replace(' ', '+')}"
-            connection.request("GET", f"/api/v1/{'images?limit=2' if number % 10 else search}")
+            connection.request("GET", f"/api/v1/{'update' if number % 50 else search}")
             answer = connection.getresponse()
             answer.read()
             assert answer.status == 200, answer.status
