@@ -127,10 +127,15 @@ def to_rgb(image: Image.Image) -> NDArray[np.uint8]:
         if grey:
             tile = Image.fromarray(_eight_bits(np.asarray(tile), low, high))
         if tile.has_transparency_data:
-            tile = Image.alpha_composite(Image.new("RGBA", tile.size, "white"), tile.convert("RGBA"))
+            tile = Image.alpha_composite(Image.new("RGBA", tile.size, "white"), _in_mode(tile, "RGBA"))
         left, upper, right, lower = box
-        pixels[upper:lower, left:right] = np.asarray(tile.convert("RGB"))
+        pixels[upper:lower, left:right] = np.asarray(_in_mode(tile, "RGB"))
     return pixels
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    """Convert an image; one of that mode is not copied, which takes as long as all else."""
+    return image if image.mode == mode else image.convert(mode)
 
 
 def _tiles(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
