@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Barrier
 from typing import Any, ClassVar
 
 import fsspec
@@ -17,6 +18,7 @@ class Flaky(MemoryFileSystem):
     pseudo_dirs: ClassVar[list[str]] = [""]
     failures: ClassVar[dict[str, list[Exception]]] = {}
     reads: ClassVar[list[str]] = []
+    waiting: ClassVar[Barrier | None] = None  # for so many reads at once, or else they fail
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:
@@ -33,6 +35,8 @@ class Flaky(MemoryFileSystem):
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **options: Any) -> bytes:
         self.reads.append(path.rpartition("/")[2])
+        if self.waiting is not None:
+            self.waiting.wait(10)
         self._fail(path)
         return bytes(super().cat_file(path, start, end, **options))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import tarfile
 from pathlib import Path
+from threading import Barrier
 
 import fsspec
 import numpy as np
@@ -90,6 +91,13 @@ def test_what_fails_for_a_while_is_tried_again_and_then_counted(scenes: Path, tm
     for name in encoder.dims:
         keys = [key for key in here.keys if key]
         np.testing.assert_array_equal(here.stores[0].read(keys, name), again.stores[0].read(keys, name))
+
+
+def test_images_are_asked_for_at_once(scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = read_corpus(uploaded(scenes / "images", "photos")).images[:8]
+    monkeypatch.setattr(Flaky, "waiting", Barrier(8))
+    filled = fill_stores([load_image_encoder("efficientnet-lite0-int8")], tmp_path / "features", images)
+    assert (filled.encoded, filled.errors) == (8, [])
 
 
 @pytest.mark.parametrize("kind", ["folder", "tars"])

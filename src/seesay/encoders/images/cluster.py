@@ -18,7 +18,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key
 from seesay.device import default_device
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import CHUNK, Filled, bytes_of, encode_chunk
+from seesay.encoders.images.encode import CHUNK, Filled, encode_chunk, reading
 from seesay.encoders.images.known import KnownKeys
 from seesay.encoders.images.stored import one_an_encoder, open_stores
 from seesay.errors import ImageError, SeesayError, naming_extras
@@ -113,9 +113,9 @@ class Worker:
         images = list(block["image"])
         keys, errors = [""] * len(images), [""] * len(images)
         todo: list[tuple[int, bytes]] = []
-        for row, image in enumerate(images):
+        for row, read in enumerate(reading(images)):
             try:
-                data = bytes_of(image)
+                data = read()
             except ImageError as error:
                 errors[row] = str(error)
                 continue

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
+from seesay.data.remote import is_remote
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels
 from seesay.encoders.images.known import KnownKeys
@@ -29,6 +31,7 @@ CHUNK = 8  # images a thread takes at a time
 # Side in pixels down to which a JPEG may be decoded for any packaged encoder: the features of an image must
 # not depend on which other encoders it is decoded for.
 SHARED_SIDE = 320
+_REQUESTS = 32  # at once to an object store
 STORED_AT_ONCE = 256  # images between two writes, each of which waits for the disk
 
 In = TypeVar("In")
@@ -247,13 +250,15 @@ def _missing_features(
     side = _decoded_side(encoders)
     chunk: Chunk[_Features] = Chunk([])
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
-    for image in images:
-        key = known.key(image)
-        if key is not None and all(key in store for store in stores):
+    found = [known.key(image) for image in images]
+    stored = [key is not None and all(key in store for store in stores) for key in found]
+    reads = iter(reading([image for image, is_stored in zip(images, stored, strict=True) if not is_stored]))
+    for image, key, is_stored in zip(images, found, stored, strict=True):
+        if is_stored:
             chunk.keys.append(key)
             continue
         try:
-            data = bytes_of(image)
+            data = next(reads)()
             key = content_key(data)
             known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
@@ -274,6 +279,19 @@ def _missing_features(
         for encoder, some in zip(encoders, wanted, strict=True)
     ]
     return chunk
+
+
+def reading(images: Sequence[CorpusImage]) -> list[Callable[[], bytes]]:
+    """Return functions that do as `bytes_of` for each image; those at URLs are all asked for at once."""
+    if any(is_remote(getattr(image.source, "path", "")) for image in images):
+        return [_requests().submit(bytes_of, image).result for image in images]
+    return [partial(bytes_of, image) for image in images]
+
+
+@cache
+def _requests() -> ThreadPoolExecutor:
+    """Threads that wait for object stores, which answer each request after tens of milliseconds."""
+    return ThreadPoolExecutor(_REQUESTS, "seesay-request")
 
 
 def bytes_of(image: CorpusImage) -> bytes:
