@@ -80,7 +80,10 @@ def _check_modules(which: str) -> None:
             )
         inside = str(module["path"])
         if kind in _WITH_WEIGHTS and load_file_path(which, "model.safetensors", inside) is None:
-            raise SeesayError(f"{inside} has no model.safetensors; pickled weights are not read")
+            raise SeesayError(
+                f"{inside} has no model.safetensors; pickled weights are not read. A copy that "
+                "sentence-transformers 3.0.1 or later has saved has none"
+            )
 
 
 def _on_pillow(processor: Any) -> Any:
