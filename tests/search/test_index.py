@@ -12,7 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.suffixes import IMAGE_SUFFIXES, RAW_SUFFIXES
 from seesay.errors import ImageError, QueryError, SeesayError, UnavailableImageError
+from seesay.search import walk
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Sentence
 from tests.search import unprivileged
@@ -109,6 +111,24 @@ def test_files_of_other_kinds_are_counted(tmp_path: Path) -> None:
         (photos / "a.mov").unlink()
         index.update_images(photos)
         assert index.store.not_read() == {"video": 1, "SVG": 1}
+
+
+def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "trip").mkdir()
+    shutil.copyfile(photos / "red.png", photos / "trip" / "camera.dng")  # as if this were one
+    with Index.create(tmp_path / "index", Colours()) as index:
+        monkeypatch.setattr(walk, "IMAGE_SUFFIXES", IMAGE_SUFFIXES | {".dng"})
+        index.update_images(photos)
+        before = index.count("image")
+        monkeypatch.setattr(walk, "IMAGE_SUFFIXES", IMAGE_SUFFIXES - RAW_SUFFIXES)
+        monkeypatch.setattr(walk, "unread_kind", lambda name: "raw" if name.endswith(".dng") else None)
+        report = index.update_images(photos)
+        assert (report.deleted, report.not_read) == (0, {"raw": 1})
+        assert index.count("image") == before
+        (photos / "trip" / "camera.dng").unlink()
+        assert index.update_images(photos).deleted == 1
 
 
 class Reader(Colours):

@@ -32,6 +32,9 @@ _OTHERS = {
     "SVG": "svg",
     "Photoshop": "psd psb",
 }
+OF_EXTRAS = frozenset({"HEIC", "raw"})
+"""The kinds that are read once an extra is installed."""
+
 _KIND = {f".{suffix}": kind for kind, suffixes in _OTHERS.items() for suffix in suffixes.split()}
 _ADVICE = {
     "HEIC": "pip install 'seesay[heic]' and update the index",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from seesay.data.remote import RemotePath, RemoteStat, as_remote
-from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
+from seesay.data.suffixes import IMAGE_SUFFIXES, OF_EXTRAS, unread_kind
 from seesay.errors import SeesayError
 
 MAX_FILE_BYTES = 256 * 2**20
@@ -33,12 +33,14 @@ class Walk:
 
     files: dict[str, FoundFile] = field(default_factory=dict)
     skipped: list[tuple[str, str]] = field(default_factory=list)
-    unread: list[str] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
     not_read: Counter[str] = field(default_factory=Counter)
 
     def is_gone(self, path: str) -> bool:
         """Return True if a path that was not found does not exist, rather than could not be read."""
-        return not any(place in (".", path) or path.startswith(f"{place}/") for place in self.unread)
+        parts = path.split("/")
+        above = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+        return self.unread.isdisjoint([".", *above])
 
     def add(self, other: Walk, prefix: str) -> None:
         """Add what was found in another folder, under paths that begin with a prefix such as "italy/"."""
@@ -46,7 +48,7 @@ class Walk:
             self.files[prefix + path] = replace(file, path=prefix + path) if prefix else file
         self.skipped += [(prefix + path, reason) for path, reason in other.skipped]
         here = prefix.rstrip("/") or "."
-        self.unread += [here if place == "." else prefix + place for place in other.unread]
+        self.unread |= {here if place == "." else prefix + place for place in other.unread}
         self.not_read.update(other.not_read)
 
 
@@ -62,7 +64,7 @@ def walk(root: Path, leave_out: Path) -> Walk:
 
     def unread(error: OSError) -> None:
         folder = _relative(root, Path(error.filename or root))
-        result.unread.append(folder)
+        result.unread.add(folder)
         result.skipped.append((folder, error.strerror or str(error)))
 
     for folder, names, files in os.walk(root, onerror=unread):
@@ -82,7 +84,7 @@ def walk(root: Path, leave_out: Path) -> Walk:
             if Path(name).suffix.lower() in IMAGE_SUFFIXES:
                 _look_at(here / name, root, result)
             elif kind := unread_kind(name):
-                result.not_read[kind] += 1
+                _pass_over(_relative(root, here / name), kind, result)
     return result
 
 
@@ -97,12 +99,19 @@ def _walk_at_url(root: RemotePath) -> Walk:
             if file.suffix.lower() in IMAGE_SUFFIXES:
                 _take_up("/".join(parts), stat, result)
             elif kind := unread_kind(file.name):
-                result.not_read[kind] += 1
+                _pass_over("/".join(parts), kind, result)
     except OSError as error:
         raise SeesayError(
             f"{error.filename}: cannot be read ({error.strerror}); the index is unchanged."
         ) from error
     return result
+
+
+def _pass_over(path: str, kind: str, result: Walk) -> None:
+    """Count a file that is not read; one that was read while an extra was installed is not gone."""
+    result.not_read[kind] += 1
+    if kind in OF_EXTRAS:
+        result.unread.add(path)
 
 
 def _take_up(path: str, stat: os.stat_result | RemoteStat, result: Walk) -> None:
@@ -146,5 +155,5 @@ def _look_at(file: Path, root: Path, result: Walk) -> None:
     except FileNotFoundError:
         result.skipped.append((path, "a link to nothing"))
     except OSError as error:
-        result.unread.append(path)
+        result.unread.add(path)
         result.skipped.append((path, error.strerror or str(error)))
