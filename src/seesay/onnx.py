@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 EXPORTED_AGAIN = "delete it, and it is exported again"
 
 _brought: dict[str, Path] = {}  # by file name: networks of runs that brought their own
+_found: set[Path] = set()  # what `exported` has returned
 _given: set[Path] = set()  # other networks that came with a download
 _used: ContextVar[set[Path] | None] = ContextVar("used", default=None)
 
@@ -74,8 +75,7 @@ def used_networks() -> Iterator[set[Path]]:
 
 def exported_networks(used: Iterable[Path]) -> list[Path]:
     """Return those of the used networks that `exported` has found, by name: the others are installed."""
-    there = {cache_dir() / "onnx", *(path.parent for path in _brought.values())}
-    return sorted((path for path in used if path.parent in there), key=lambda path: path.name)
+    return sorted(_found.intersection(used), key=lambda path: path.name)
 
 
 def use_networks_of(folder: Path) -> None:
@@ -141,11 +141,23 @@ def exported(
         SeesayError: it is missing and PyTorch is not installed, or the cache cannot be written.
     """
     path = cache_dir() / "onnx" / f"{name}.onnx"
-    if path.is_file():
-        return path
-    if path.name in _brought:
-        return _brought[path.name]
-    free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
+    if not path.is_file() and path.name in _brought:
+        path = _brought[path.name]
+    elif not path.is_file():
+        free = {key: {0: "n"} | (axes or {}).get(key, {}) for key in [*inputs, *outputs]}
+        _export(path, build, example, inputs, outputs, free)
+    _found.add(path)
+    return path
+
+
+def _export(
+    path: Path,
+    build: Callable[[], nn.Module],
+    example: Sequence[NDArray[Any]],
+    inputs: list[str],
+    outputs: list[str],
+    free: dict[str, dict[int, str]],
+) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as beside, warnings.catch_warnings(), naming_extras():
@@ -167,7 +179,6 @@ def exported(
         raise SeesayError(
             f"{path}: cannot be written ({error.strerror}); set SEESAY_CACHE to a folder that can."
         ) from error
-    return path
 
 
 def onnx_session(path: Path, threads: int, remedy: str = EXPORTED_AGAIN) -> Any:
