@@ -81,6 +81,15 @@ def naming_extras(of: str | None = None) -> Iterator[None]:
         raise
 
 
+def first_line(failure: BaseException) -> str:
+    r"""Return the first line of what an error says, or its kind if it says nothing.
+
+    >>> first_line(ValueError("no such file\nTraceback")), first_line(TimeoutError())
+    ('no such file', 'TimeoutError')
+    """
+    return (str(failure).strip() or type(failure).__name__).splitlines()[0]
+
+
 def check_whole(least: int, **numbers: object) -> None:
     """Raise a SeesayError unless numbers, given by their arguments' names, are whole and at least `least`.
 

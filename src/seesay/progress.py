@@ -88,7 +88,7 @@ def _lines(what: str, total: int, unit: str, start: float) -> Advance:
 
 @contextmanager
 def counting(what: str, unit: str) -> Iterator[Advance]:
-    """Show how many units there are so far, where nobody knows how many there will be."""
+    """Show how many units there are so far, where their number is not known beforehand."""
     if os.environ.get(_VARIABLE) == "0":
         yield lambda _: None
         return

@@ -20,7 +20,7 @@ from operator import itemgetter
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeVar, cast
 
-from seesay.errors import MissingExtraError, SeesayError, naming_extras
+from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.progress import counting, tell
 
 _SCHEME = re.compile(r"\A([a-z][a-z0-9+.-]+):/+")  # with one slash, since pathlib takes two for one
@@ -301,4 +301,4 @@ def _stat(info: dict[str, Any]) -> RemoteStat:
 
 def _reason(error: Exception) -> str:
     """The first line of an error, or its kind if it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:200]
+    return first_line(error).rstrip(".")[:200]

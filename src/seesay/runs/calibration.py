@@ -161,7 +161,7 @@ class Calibration:
 
 
 def probability(log_odds: ArrayLike) -> Floats:
-    """Return the probabilities of odds that are given by their logarithms.
+    """Return probabilities for log-odds.
 
     >>> probability([-1000.0, 0.0, 1000.0]).tolist()
     [0.0, 0.5, 1.0]
@@ -174,9 +174,9 @@ USUAL = Calibration(intercept=-2.06, slope=0.94)
 """Of runs without a calibration of their own: that of seesay-small."""
 
 IMAGES = Calibration(intercept=-6.23, slope=13.43)
-"""Of queries by image, whose scores are counted from their mean over the gallery, in units of the way from
-there to the score of the image with itself. Fitted to what images of Flickr8k's val split and of 212 other
-photographs show; parts of seesay-small's vectors by themselves, whose scores differ, lead to nearly the same.
+"""For queries by image. A score counts from the query's mean over the gallery, and the image's score with
+itself is 1. Fitted to Flickr8k's val split and to 212 other photographs; single parts of seesay-small's
+vectors, whose scores differ, give nearly the same two numbers.
 """
 
 

@@ -137,8 +137,12 @@ class Gallery:
                 return former
         else:
             former, changes = None, self._store.changes("image")
-        unrelated = finite(run.embed_sentences(unrelated_sentences(), query=True))
-        return GalleryBackground.learned(changes, unrelated, former)
+        return GalleryBackground.learned(changes, unrelated_vectors(run), former)
+
+
+def unrelated_vectors(run: Embedder) -> NDArray[np.float32]:
+    """Embed the unrelated sentences as queries, (b, dim)."""
+    return finite(run.embed_sentences(unrelated_sentences(), query=True))
 
 
 def _packed(values: NDArray[np.float64]) -> str:

@@ -16,9 +16,8 @@ from seesay.data.images import FileSource
 from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
-from seesay.runs.calibration import unrelated_sentences
 from seesay.runs.images import read_texts
-from seesay.search.background import Gallery
+from seesay.search.background import Gallery, unrelated_vectors
 from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, SeesObjects, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
@@ -73,7 +72,9 @@ class Index:
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         self._embedded = not vectors
         self._near = {
-            kind: open_vectors(vectors, store, kind, folder / f"vectors-{kind}.faiss", self._unrelated)
+            kind: open_vectors(
+                vectors, store, kind, folder / f"vectors-{kind}.faiss", lambda: unrelated_vectors(self.run)
+            )
             for kind in kinds
         }
         if run is not None:
@@ -197,10 +198,6 @@ class Index:
         if check_recall(recall) != self.store.recall():
             with self.store.write() as writer:
                 writer.set_recall(recall)
-
-    def _unrelated(self) -> NDArray[np.float32]:
-        """Sentences as queries, (q, dim)."""
-        return finite(self.run.embed_sentences(unrelated_sentences(), query=True))
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
@@ -472,7 +469,7 @@ class Index:
 
     def _rows(self, query: Query) -> list[NDArray[np.float32]]:
         """Return the vectors (dim,) by which the parts are judged; none of sentences, judged as one."""
-        if len(query.sentences) == len(query.parts):
+        if query.is_text:
             return []
         return [self.vector(Query((Part(part.term),))) for part in query.parts]
 

@@ -54,7 +54,7 @@ class Judge:
         """
         known = known_share(query.sentences, unknown)
         ids = [hit.id for hit in hits]
-        if len(query.sentences) == len(query.parts):
+        if query.is_text:
             scores = np.array([hit.score for hit in hits])
             return known * probability(self._of_sentence(scores, ids, vector, run))
         images = self._vectors(ids)

@@ -7,7 +7,6 @@ the store has, so that scores stay exact; what a code can lose is that an item i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,15 +51,10 @@ def check_recall(recall: float) -> float:
     return recall
 
 
-def quantisers(dim: int) -> Iterator[tuple[str, int]]:
-    """Iterate over quantisers and their bytes a vector, the smallest first."""
-    if dim % 8 == 0:
-        yield f"PQ{dim // 8}", dim // 8  # a byte for eight numbers
-    if dim % 4 == 0:
-        yield f"PQ{dim // 4}", dim // 4
-    yield "SQ4", math.ceil(dim / 2)
-    yield "SQ8", dim
-    yield VECTORS, 2 * dim
+def _quantisers(dim: int) -> list[str]:
+    """Return quantisers in FAISS's terms, those of the fewest bytes a vector first."""
+    products = [f"PQ{dim // part}" for part in (8, 4) if dim % part == 0]  # a byte for so many numbers
+    return [*products, "SQ4", "SQ8", VECTORS]
 
 
 def make_lists(
@@ -98,7 +92,7 @@ def lists_of_recall(
     own = np.random.default_rng(0).permutation(len(vectors))[:_SAMPLE]
     asked = [vectors[own].astype(np.float32), *([queries] if len(queries) else [])]
     truths = [_exact(vectors, some) for some in asked]
-    for quantiser, _ in quantisers(vectors.shape[1]):
+    for quantiser in _quantisers(vectors.shape[1]):
         made = make_lists(vectors, ids, quantiser)
         for divisor in _DIVISORS:
             made.index.nprobe = max(made.index.nlist // divisor, 1)

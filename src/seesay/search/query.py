@@ -166,6 +166,11 @@ class Query:
         """The sentences among the parts."""
         return [part.term.text for part in self.parts if isinstance(part.term, Sentence)]
 
+    @property
+    def is_text(self) -> bool:
+        """Whether all parts are sentences."""
+        return len(self.sentences) == len(self.parts)
+
 
 def _split(text: str) -> Iterator[tuple[str, str]]:
     """Yield each part with its sign, "+" or "-"."""

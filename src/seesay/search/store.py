@@ -390,17 +390,18 @@ class Store:
         return vector
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return which of those ids there are, (n,), and their vectors, (n, dim)."""
+        """Return which of those ids there are, (n,), and their vectors, (n, dim).
+
+        Raises:
+            SeesayError: the vectors are damaged.
+        """
         with self._read() as connection:
             rows = connection.execute(
                 """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
                 WHERE items.id IN (SELECT value FROM json_each(?))""",
                 (_as_json(ids),),
             ).fetchall()
-        there = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
-        return there, np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(
-            len(rows), self.dim
-        )
+        return self._stacked(rows)
 
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
         """Return the objects of those names that a detector saw, best first, by the ids of images."""
@@ -451,13 +452,17 @@ class Store:
                 WHERE items.kind = ? AND items.generation > ? ORDER BY items.id""",
                 (kind, since),
             ).fetchall()
+        return Changes(generation, np.array(alive, np.int64).ravel(), *self._stacked(rows))
+
+    def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
+        """Return the ids (n,) and vectors (n, dim) of rows of both; raise a SeesayError for damaged ones."""
         if any(len(data) != self.dim * 2 for _, data in rows):
             raise SeesayError(f"{self.path}: damaged (vectors of a wrong length); delete and index again.")
         ids = np.fromiter((id_ for id_, _ in rows), np.int64, len(rows))
         vectors = np.frombuffer(b"".join(data for _, data in rows), np.float16).reshape(len(rows), self.dim)
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
-        return Changes(generation, np.array(alive, np.int64).ravel(), ids, vectors)
+        return ids, vectors
 
 
 class Writer:

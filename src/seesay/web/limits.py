@@ -191,7 +191,7 @@ class Guard:
                     await send(message)
                     if is_head:
                         await send({"type": "http.response.body"})
-                        clock.cancel()  # nothing is read for nobody
+                        clock.cancel()  # a body that is not sent is not read
 
                 if is_head:
                     scope["method"] = "GET"  # in place, so that a log can tell the route

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from seesay.data.corpus import Issues
+from seesay.data.images import walk_files
 from seesay.errors import SeesayError
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ _SUFFIXES = (".csv", ".tsv", ".jsonl", ".txt")
 _PEEK = 1 << 16
 
 T = TypeVar("T")
+
+
+def files_of_suffix(path: Path, suffix: str) -> list[Path]:
+    """Return a file, or the files below a folder, whose suffix that is in lower case; sorted."""
+    files = [path] if path.is_file() else walk_files(path)
+    return sorted(file for file in files if file.suffix.lower() == suffix)
 
 
 def decode_text(data: bytes, where: Path | str) -> str:

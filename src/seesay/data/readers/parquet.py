@@ -15,10 +15,9 @@ from threading import Lock
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, canonical_split, split_in_name
+from seesay.data.readers.files import MALFORMED_LINE, canonical_split, files_of_suffix, split_in_name
 from seesay.data.remote import as_remote, version_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError, naming_extras
 
@@ -64,8 +63,7 @@ class ParquetReader(CorpusReader):
     order = 75
 
     def files(self, path: Path) -> list[Path]:
-        files = [path] if path.is_file() else walk_files(path)
-        return sorted(file for file in files if file.suffix.lower() == ".parquet")
+        return files_of_suffix(path, ".parquet")
 
     def read(self, path: Path) -> Corpus:
         builder = CorpusBuilder(path)

@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import TarMember, tar_members, walk_files
+from seesay.data.images import TarMember, tar_members
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
-from seesay.data.readers.files import MALFORMED_LINE, canonical_split, decode_text, parse_json, split_in_name
+from seesay.data.readers.files import (
+    MALFORMED_LINE,
+    canonical_split,
+    decode_text,
+    files_of_suffix,
+    parse_json,
+    split_in_name,
+)
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.errors import SeesayError
 
@@ -39,8 +46,7 @@ class WebDatasetReader(CorpusReader):
     order = 70
 
     def files(self, path: Path) -> list[Path]:
-        files = [path] if path.is_file() else walk_files(path)
-        return sorted(file for file in files if file.suffix.lower() == ".tar")
+        return files_of_suffix(path, ".tar")
 
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))

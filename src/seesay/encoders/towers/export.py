@@ -21,7 +21,7 @@ from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
 from seesay.encoders.towers.names import LIBRARIES, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
 from seesay.encoders.towers.tokens import Tokens
-from seesay.errors import MissingExtraError, SeesayError, naming_extras
+from seesay.errors import MissingExtraError, SeesayError, first_line, naming_extras
 from seesay.onnx import onnx_session
 from seesay.paths import replacing_folder
 
@@ -61,7 +61,7 @@ def load_towers(name: TowerName) -> LoadedTowers:
         end = "" if str(refused).endswith((".", "?")) else "."
         raise SeesayError(f"{name}: {refused}{end}") from refused
     except Exception as failure:  # whatever a hub's client raises for an unknown name or no network
-        reason = (str(failure).strip().splitlines() or [type(failure).__name__])[0]
+        reason = first_line(failure)
         if "torchvision::" in reason:
             reason += "; torch and torchvision do not fit, install both from one index"
         raise SeesayError(f"{name.library} could not load '{name.which}': {reason}") from failure

@@ -22,7 +22,7 @@ from seesay.encoders.towers.digest import TOWER, export_digest
 from seesay.encoders.towers.names import EXPORTED, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing, check_numbers
 from seesay.encoders.towers.tokens import Ids, Tokens, TokenSettings
-from seesay.errors import SeesayError, naming_extras
+from seesay.errors import SeesayError, first_line, naming_extras
 from seesay.onnx import EXPORTED_AGAIN, Session, cache_apart
 from seesay.paths import read_small_json, sole_writer
 
@@ -219,8 +219,9 @@ def _network(path: Path, inputs: list[str], dim: int, threads: int, remedy: str)
         except SeesayError:
             raise
         except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise SeesayError(f"{path}: does not fit its tower.json ({reason}); {remedy}.") from error
+            raise SeesayError(
+                f"{path}: does not fit its tower.json ({first_line(error)}); {remedy}."
+            ) from error
         return vectors
 
     return run

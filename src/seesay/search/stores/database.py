@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,14 @@ from seesay.search.hits import Place
 from seesay.search.store import Facts, Kind, Store
 from seesay.search.stores.base import Found, next_page
 
-Client = TypeVar("Client")
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Client = TypeVar("Client", bound=_Closable)
+
+_CLIENTS: dict[tuple[type, str], Any] = {}  # by database and address
 
 GENERATION = "seesay_generation"
 SECONDS = 60  # that a request may take
@@ -89,8 +96,29 @@ class Collection(ABC, Generic[Client]):
         """Return the filter in the database's own terms, so that it is applied there."""
 
     @abstractmethod
+    def _connect(self) -> Client:
+        """Return a new client of the address."""
+
+    def _disconnect(self, client: Client) -> None:
+        """Close a client."""
+        client.close()
+
+    def _client(self) -> Client:
+        """Return the client of the address, which the kinds of an index share."""
+        key = type(self), self.address
+        if key not in _CLIENTS:
+            _CLIENTS[key] = self._connect()
+        client: Client = _CLIENTS[key]
+        return client
+
+    def _is_remote(self) -> bool:
+        """Whether a server is at the address, and not an edition of the database within this process."""
+        return not self.address.startswith("path:")
+
     def close(self) -> None:
-        """Close the connection."""
+        """Close the client, which the kinds of an index share."""
+        if client := _CLIENTS.pop((type(self), self.address), None):
+            self._disconnect(client)
 
     def refresh(self) -> None:
         """Look whether the collection is there, once a generation; who updates the index fills it."""
@@ -167,8 +195,3 @@ def facts_to_filter(facts: Facts) -> dict[str, Any]:
 def moment(text: str) -> int:
     """20190630120000 of "2019-06-30T12:00:00" or of the beginning of one."""
     return int("".join(letter for letter in text if letter.isdigit()).ljust(14, "0"))
-
-
-def first_line(failure: Exception) -> str:
-    """What an error says, in a line."""
-    return (str(failure).strip() or type(failure).__name__).splitlines()[0][:200]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pymilvus import DataType, MilvusClient
 from pymilvus.exceptions import ConnectionConfigException, MilvusException
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores.base import Found, register_store
@@ -24,7 +24,6 @@ from seesay.search.stores.database import (
     SECONDS,
     Collection,
     facts_to_filter,
-    first_line,
     moment,
 )
 
@@ -32,8 +31,6 @@ TOKEN = "MILVUS_TOKEN"
 LIMIT = 16_384  # vectors that Milvus returns for a query, at most
 _FOLDERS, _LETTERS = 4096, 4096  # of an image that are kept, and in the path of one, as many as Milvus takes
 _READ = 10_000  # ids in a request
-
-_CLIENTS: dict[str, MilvusClient] = {}
 
 # Errors are raised, and become one line; client and edition would print each with its traceback, too.
 for _name in ("pymilvus", "grpc"):
@@ -53,11 +50,8 @@ class Milvus(Collection[MilvusClient]):
 
     @contextmanager
     def _connected(self) -> Iterator[MilvusClient]:
-        """Yield the client of the address, which the kinds of an index share; its errors in one line."""
         try:
-            if self.address not in _CLIENTS:
-                _CLIENTS[self.address] = _connect(self.address)
-            yield _CLIENTS[self.address]
+            yield self._client()
         except ConnectionConfigException as failure:
             raise SeesayError(
                 f"{self.address}: cannot be opened; install Milvus Lite (pip install milvus-lite), and close "
@@ -65,9 +59,16 @@ class Milvus(Collection[MilvusClient]):
             ) from failure
         except (MilvusException, OSError) as failure:
             raise SeesayError(
-                f"{self.address}: Milvus cannot be used ({first_line(failure)}); start it, or check the "
-                f"address and {TOKEN}."
+                f"{self.address}: Milvus cannot be used ({first_line(failure)[:200]}); start it, or check "
+                f"the address and {TOKEN}."
             ) from failure
+
+    def _connect(self) -> MilvusClient:
+        if self._is_remote():
+            return MilvusClient(self.address, token=os.environ.get(TOKEN, ""), timeout=SECONDS)
+        file = self._file()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return MilvusClient(str(file))
 
     def _generation(self, client: MilvusClient) -> int | None:
         if not client.has_collection(self.name):
@@ -155,34 +156,20 @@ class Milvus(Collection[MilvusClient]):
         """Return the filter as an expression of Milvus."""
         return " and ".join(_condition(limit) for limit in where.limits)
 
-    def close(self) -> None:
-        """Close the connection, which the kinds of an index share."""
-        if client := _CLIENTS.pop(self.address, None):
-            client.close()
-            if not self._is_remote():
-                from milvus_lite.server_manager import server_manager_instance
+    def _disconnect(self, client: MilvusClient) -> None:
+        client.close()
+        if not self._is_remote():
+            from milvus_lite.server_manager import server_manager_instance
 
-                server_manager_instance.release_server(str(_file(self.address)))  # and its lock of the folder
+            server_manager_instance.release_server(str(self._file()))  # and its lock of the folder
+
+    def _file(self) -> Path:
+        """Where the edition within this process has its data."""
+        return Path(self.address.removeprefix("path:")).resolve() / "milvus.db"
 
     def _as_stored(self, vectors: NDArray[np.float32]) -> NDArray[np.floating]:
         # The edition within a process has no half precision.
         return vectors.astype(np.float16 if self._is_remote() else np.float32)
-
-    def _is_remote(self) -> bool:
-        return not self.address.startswith("path:")
-
-
-def _connect(address: str) -> MilvusClient:
-    if not address.startswith("path:"):
-        return MilvusClient(address, token=os.environ.get(TOKEN, ""), timeout=SECONDS)
-    file = _file(address)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    return MilvusClient(str(file))
-
-
-def _file(address: str) -> Path:
-    """Where the edition within this process has its data."""
-    return Path(address.removeprefix("path:")).resolve() / "milvus.db"
 
 
 def _columns(facts: Facts | None) -> dict[str, Any]:

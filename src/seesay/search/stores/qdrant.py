@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ApiException
 
-from seesay.errors import SeesayError
+from seesay.errors import SeesayError, first_line
 from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores.base import Found, register_store
@@ -21,14 +21,11 @@ from seesay.search.stores.database import (
     SECONDS,
     Collection,
     facts_to_filter,
-    first_line,
     moment,
 )
 
 KEY = "QDRANT_API_KEY"
 _SCROLLED = 10_000  # ids in a request
-
-_CLIENTS: dict[str, QdrantClient] = {}
 
 _FIELDS = {
     "folders": models.PayloadSchemaType.KEYWORD,
@@ -51,15 +48,12 @@ class Qdrant(Collection[QdrantClient]):
 
     @contextmanager
     def _connected(self) -> Iterator[QdrantClient]:
-        """Yield the client of the address, which the kinds of an index share; its errors in one line."""
         try:
-            if self.address not in _CLIENTS:
-                _CLIENTS[self.address] = _connect(self.address)
-            yield _CLIENTS[self.address]
+            yield self._client()
         except (ApiException, httpx.HTTPError, OSError) as failure:
             raise SeesayError(
-                f"{self.address}: Qdrant cannot be used ({first_line(failure)}); start it, or check the "
-                f"address and {KEY}."
+                f"{self.address}: Qdrant cannot be used ({first_line(failure)[:200]}); start it, or check "
+                f"the address and {KEY}."
             ) from failure
         except RuntimeError as failure:
             if "already accessed" not in str(failure):
@@ -67,6 +61,12 @@ class Qdrant(Collection[QdrantClient]):
             raise SeesayError(
                 f"{self.address}: another process uses it; close that, or start a Qdrant server."
             ) from failure
+
+    def _connect(self) -> QdrantClient:
+        if not self._is_remote():
+            return QdrantClient(path=self.address.removeprefix("path:"))
+        key = os.environ.get(KEY)
+        return QdrantClient(url=self.address, api_key=key, timeout=SECONDS, check_compatibility=False)
 
     def _generation(self, client: QdrantClient) -> int | None:
         if not client.collection_exists(self.name):
@@ -134,20 +134,6 @@ class Qdrant(Collection[QdrantClient]):
     def passing(self, where: Filter) -> models.Filter:
         """Return the filter in Qdrant's own terms."""
         return models.Filter(must=[_condition(limit) for limit in where.limits])
-
-    def close(self) -> None:
-        """Close the connection, which the kinds of an index share."""
-        if client := _CLIENTS.pop(self.address, None):
-            client.close()
-
-    def _is_remote(self) -> bool:
-        return not self.address.startswith("path:")
-
-
-def _connect(address: str) -> QdrantClient:
-    if address.startswith("path:"):
-        return QdrantClient(path=address.removeprefix("path:"))
-    return QdrantClient(url=address, api_key=os.environ.get(KEY), timeout=SECONDS, check_compatibility=False)
 
 
 def _condition(limit: Limit) -> models.FieldCondition:
