@@ -136,6 +136,8 @@ def test_times_of_an_index_of_an_earlier_version_are_read_at_the_next_update(tmp
     connection.executemany("INSERT INTO meta VALUES (?, ?)", meta)
     connection.execute("DROP TABLE roots")
     connection.execute("DROP TABLE objects")
+    connection.execute("DROP INDEX items_by_time")
+    connection.execute("ALTER TABLE items DROP COLUMN time")
     connection.execute("ALTER TABLE vectors DROP COLUMN taken")
     connection.execute("PRAGMA user_version = 1")
     old.close()

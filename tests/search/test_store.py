@@ -12,6 +12,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.search import store as schema
+from seesay.search.filters import Filter
 from seesay.search.store import Store
 
 
@@ -180,6 +181,51 @@ def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, m
         newer.close()
     with pytest.raises(SeesayError, match="newer seesay"):
         Store.open(store.path)
+
+
+def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Store) -> None:
+    put(store, "a.jpg", "b.jpg", "c.jpg")
+    with store.write() as writer:
+        writer.set_time("key of b.jpg", "2019-06-30T12:00:00")
+        writer.place(1, "moved.jpg", 1_500_000_000 * 10**9, 9)
+        writer.put_image("c.jpg", "key of b.jpg", 8, 9)
+    assert [(each.path, each.time) for each in store.newest(9)] == [
+        ("c.jpg", "2019-06-30T12:00:00"),
+        ("b.jpg", "2019-06-30T12:00:00"),
+        ("moved.jpg", "2017-07-14T02:40:00"),
+    ]
+    assert store.months() == {"2019-06": 2, "2017-07": 1}
+    assert store.months(Filter.parse("taken:2019")) == {"2019-06": 2}
+
+
+def test_images_of_an_index_of_an_earlier_version_have_their_times(store: Store) -> None:
+    put(store, "a.jpg", "b.jpg")
+    with store.write() as writer:
+        writer.set_time("key of b.jpg", "2019-06-30T12:00:00")
+    before = store.newest(9)
+    store._connection.execute("DROP INDEX items_by_time")
+    store._connection.execute("ALTER TABLE items DROP COLUMN time")
+    store._connection.execute("PRAGMA user_version = 4")
+    store.close()
+    again = Store.open(store.path)
+    assert again.newest(9) == before
+    assert [each.time for each in before] == ["2019-06-30T12:00:00", "1970-01-01T00:00:00"]
+    again.close()
+
+
+@pytest.mark.parametrize("where", [None, Filter.parse("taken:2019 folder:italy")])
+@pytest.mark.parametrize("after", [None, ("2019-06-30T12:00:00", 7)])
+def test_a_page_of_the_newest_images_sorts_nothing(
+    store: Store, where: Filter | None, after: tuple[str, int] | None
+) -> None:
+    asked: list[str] = []
+    store._connection.set_trace_callback(asked.append)
+    store.newest(40, where, after)
+    store._connection.set_trace_callback(None)
+    (query,) = [each for each in asked if each.startswith("SELECT")]
+    plan = [row[-1] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert "items_by_time" in plan[0]
+    assert not any("TEMP B-TREE" in step for step in plan)
 
 
 def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:

@@ -32,6 +32,11 @@ FILE = "index.sqlite"  # in an index's folder
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
 
+# To the times of `Dated`. Also a step below, so as little to be edited as these.
+_SET_TIMES = """UPDATE items SET time = (SELECT CASE WHEN COALESCE(taken, '') = ''
+    THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
+    FROM vectors WHERE vectors.id = items.vector) WHERE kind = 'image'"""
+
 # Step n brings a file from version n to n + 1. Never edit a step that was released: append one.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -99,15 +104,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             FROM meta WHERE key = 'root'""",
         "DELETE FROM meta WHERE key IN ('root', 'seal', 'not_read')",
     ),
+    # A page of the newest images is read in order, however many there are.
+    (
+        "ALTER TABLE items ADD COLUMN time TEXT",
+        _SET_TIMES,
+        "CREATE INDEX items_by_time ON items (kind, time)",
+    ),
 )
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
 
 _IMAGES = "FROM items JOIN vectors ON vectors.id = items.vector WHERE items.kind = 'image'"
-
-_TIME = """CASE WHEN COALESCE(taken, '') = ''
-    THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +344,7 @@ class Store:
         behind, place = ("(time, items.id) < (?, ?)", after) if after else ("1", ())
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT items.id, path, width, height, {_TIME} AS time {_IMAGES}
+                f"""SELECT items.id, path, width, height, time {_IMAGES}
                 AND ({where.sql}) AND {behind}
                 ORDER BY time DESC, items.id DESC LIMIT ?""",
                 (*where.values, *place, count),
@@ -347,7 +355,7 @@ class Store:
         """Return the images of those ids that still exist, with their times."""
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT items.id, path, width, height, {_TIME} {_IMAGES}
+                f"""SELECT items.id, path, width, height, time {_IMAGES}
                 AND items.id IN (SELECT value FROM json_each(?))""",
                 (_as_json(ids),),
             ).fetchall()
@@ -355,12 +363,12 @@ class Store:
 
     def months(self, where: Filter | None = None) -> dict[str, int]:
         """Return the number of images of each month, such as "2019-06", newest first."""
-        where = where or Filter("1", ())
+        among = f"AND id IN (SELECT items.id {_IMAGES} AND ({where.sql}))" if where and where.limits else ""
         with self._read() as connection:
             rows = connection.execute(
-                f"""SELECT substr({_TIME}, 1, 7) AS month, COUNT(*) {_IMAGES}
-                AND ({where.sql}) GROUP BY month ORDER BY month DESC""",
-                where.values,
+                f"""SELECT substr(time, 1, 7) AS month, COUNT(*) FROM items WHERE kind = 'image' {among}
+                GROUP BY month ORDER BY month DESC""",
+                where.values if where else (),
             ).fetchall()
         return dict(rows)
 
@@ -544,6 +552,7 @@ class Writer:
             WHERE vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)""",
             (self._generation, key),
         )
+        self._date("vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)", key)
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
         """Add or change the image at a path, which keeps its id; its content's vector must be there."""
@@ -554,7 +563,12 @@ class Writer:
                 size = excluded.size, generation = excluded.generation""",
             (key, path, mtime_ns, size, time.time(), self._generation),
         )
+        self._date("path = ?", path)
         self.forget_skipped([path])
+
+    def _date(self, which: str, value: str | int) -> None:
+        """Set the times of images whose file or photo has changed."""
+        self._connection.execute(f"{_SET_TIMES} AND {which}", (value,))
 
     def put_sentence(self, text: str, key: str) -> None:
         """Add a sentence, whose vector must be there."""
@@ -570,6 +584,7 @@ class Writer:
             "UPDATE items SET path = ?, mtime_ns = ?, size = ?, generation = ? WHERE id = ?",
             (path, mtime_ns, size, self._generation, id_),
         )
+        self._date("id = ?", id_)
         self.forget_skipped([path])
 
     def put_skipped(self, path: str, mtime_ns: int, size: int, reason: str) -> None:
