@@ -31,7 +31,6 @@ test: check ## the checks and the tests
 
 test-slow: .venv/.dev ## the tests that take minutes, and those in a browser
 	@tools/chromium.sh
-	@$(BIN)/pip install -q -e '.[milvus]' milvus-lite || echo "No Milvus for this Python: its tests are skipped."
 	@$(BIN)/pip install -q -e '.[cloud,cluster,parquet]' 'ray[train]' 'moto[server]' || \
 	    echo "No Ray or moto for this Python: the tests of clusters and object stores are skipped."
 	$(BIN)/pytest -m "slow or browser"

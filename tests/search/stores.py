@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DATABASES = ("milvus", "qdrant")
-STORES = ("embedded", *(pytest.param(name, marks=pytest.mark.slow) for name in DATABASES))
+STORES = ("embedded", *DATABASES)
 # The addresses of servers, such as http://localhost:6333; without one, the edition within the process.
 SERVERS = {"milvus": "SEESAY_TEST_MILVUS", "qdrant": "SEESAY_TEST_QDRANT"}
 _NEEDED = {"milvus": ("pymilvus", "milvus_lite"), "qdrant": ("qdrant_client",)}

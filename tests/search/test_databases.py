@@ -19,12 +19,12 @@ from seesay.search.index import Index
 from seesay.search.store import Store
 from seesay.search.stores import VectorStore, open_vectors
 from tests.search.colours import Colours, gallery
-from tests.search.stores import address
+from tests.search.stores import DATABASES, address
 
 DIM = 16
 
 
-@pytest.fixture(params=["qdrant", pytest.param("milvus", marks=pytest.mark.slow)])
+@pytest.fixture(params=DATABASES)
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The address of a database."""
     return address(request.param, tmp_path)
@@ -131,9 +131,7 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
         ("qdrant", r"write STORE\+ADDRESS"),
         ("qdrnt+http://localhost:1", "no store 'qdrnt'; did you mean 'qdrant'.* There are: milvus, qdrant"),
         ("qdrant+http://127.0.0.1:1", "Qdrant cannot be used .*; start it, or check the address"),
-        pytest.param(
-            "milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it", marks=pytest.mark.slow
-        ),
+        ("milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it"),
     ],
 )
 def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, photos: Path) -> None:
