@@ -1,6 +1,7 @@
-"""A million vectors in the embedded store, and what that means for ten thousand millions.
+"""Up to ten million vectors in the stores of vectors, and what that means for ten thousand millions.
 
-Drawing, filling and searching are processes of their own, so that the memory is that of searching alone. The
+Drawing, filling and searching are processes of their own, so that the memory is that of searching alone. A
+row that was recorded before and is not measured again stays. Databases are the editions within a process. The
 plan is computed from the recorded rows of this benchmark and of `benchmarks.int8`, and from two prices that
 are assumptions: a core for an hour, and a GB of memory for an hour.
 """
@@ -21,14 +22,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks._harness import RESULTS, arguments, peak_mib, report
-from benchmarks.search import DIM, K, draw, fill, size, timed
-from seesay.search.ann import Neighbours
+from benchmarks.search import DIM, K, Space, Vectors, fill, timed
 from seesay.search.store import Store
+from seesay.search.stores import VectorStore, open_vectors
 
 T = TypeVar("T")
 UPDATE = 10_000
 QUERIES = 200
-_ROWS = 100_000  # multiplied at once
+RECALL = 0.9
+_ROWS = 100_000  # drawn at once
+
+# What is measured, by the name that the command takes, and the name that the table shows.
+WAYS = {
+    "embedded": "embedded",
+    "recall": f"embedded, `--recall {RECALL}`",
+    "qdrant": "Qdrant's edition within a process",
+    "milvus": "Milvus Lite",
+}
 
 # What stops working first, by the number of images, and what one does about it.
 BREAKS = {
@@ -41,30 +51,43 @@ BREAKS = {
 
 
 def main() -> None:
-    parser = arguments("10⁵ and 10⁶ vectors in the embedded store; a plan to 10¹⁰ images")
-    parser.add_argument("--counts", default="100000,1000000", help="vectors in the index")
+    parser = arguments("Vectors in the stores of vectors; a plan to 10¹⁰ images")
+    parser.add_argument(
+        "measured",
+        nargs="*",
+        default=["embedded:100000", "embedded:1000000"],
+        metavar="WAY:COUNT",
+        help=f"{', '.join(WAYS)}, and a number of vectors",
+    )
     parser.add_argument("--plan", action="store_true", help="compute the plan from recorded rows only")
     parser.add_argument(
         "--core-hour", type=float, default=0.04, help="assumed price of a core for an hour, $"
     )
     parser.add_argument("--gb-hour", type=float, default=0.005, help="assumed price of a GB of memory, $")
     options = parser.parse_args()
-    if options.plan:
-        rows = [row for row in _recorded() if row["benchmark"] == "scale"]
-    else:
-        rows = [measured(int(count)) for count in options.counts.split(",")]
-        report("scale", rows, options)
-    report("scale-plan", plan(rows, options), options)
+    rows = {_key(row): row for row in _recorded() if row["benchmark"] == "scale"}
+    if not options.plan:
+        for way, count in (each.split(":") for each in options.measured):
+            row = measured(way, int(count))
+            rows[_key(row)] = row
+        order = list(WAYS.values())
+        rows = dict(sorted(rows.items(), key=lambda each: (each[0][1], order.index(each[0][0]))))
+        report("scale", list(rows.values()), options)
+    report("scale-plan", plan(list(rows.values()), options), options)
 
 
-def measured(count: int) -> dict[str, Any]:
-    """Measure one size."""
+def _key(row: dict[str, Any]) -> tuple[str, int]:
+    return row["store"], row["vectors"]
+
+
+def measured(way: str, count: int) -> dict[str, Any]:
+    """Measure one size of one store."""
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         filled = _alone(_fill, Path(folder), count)
-        built = _alone(_build, Path(folder))
-        found = _alone(_search, Path(folder))
-    return {"vectors": count, "load before": round(load, 1)} | filled | built | found
+        built = _alone(_build, Path(folder), way)
+        found = _alone(_search, Path(folder), way)
+    return {"store": WAYS[way], "vectors": count, "load before": round(load, 1)} | filled | built | found
 
 
 def _alone(work: Callable[..., T], *given: Any) -> T:
@@ -74,63 +97,106 @@ def _alone(work: Callable[..., T], *given: Any) -> T:
 
 
 def _fill(folder: Path, count: int) -> dict[str, Any]:
-    vectors, asked = draw(count, QUERIES)
-    more = draw(UPDATE, 0)[0]
-    queries = asked["image"]
-    scores = np.concatenate([queries @ _half(vectors[i : i + _ROWS]).T for i in range(0, count, _ROWS)], 1)
-    np.savez(folder / "queries.npz", queries=queries, best=np.argpartition(scores, -K)[:, -K:], more=more)
+    space = Space()
+    images = space.images(QUERIES)
+    asked = {"image": images, "sentence": space.sentences(images)}
+    np.savez(folder / "update.npz", more=space.images(UPDATE), hints=space.sentences(space.images(QUERIES)))
     store = Store.create(folder / "index.sqlite", "benchmark", "0", DIM)
-    started = time.perf_counter()
-    fill(store, vectors)
-    seconds = time.perf_counter() - started
+    best = {kind: _Best(queries) for kind, queries in asked.items()}
+    seconds = 0.0
+    for start in range(0, count, _ROWS):
+        vectors = space.images(min(_ROWS, count - start))
+        for each in best.values():
+            each.see(_half(vectors), start)
+        started = time.perf_counter()
+        fill(store, vectors, start)
+        seconds += time.perf_counter() - started
     store.close()
+    for kind, each in best.items():
+        np.savez(folder / f"{kind}.npz", queries=each.queries, best=each.rows)
     return {
         "items/s written": round(count / seconds),
-        "SQLite MB": round(size(folder / "index.sqlite") / 1e6),
+        "SQLite MB": round((folder / "index.sqlite").stat().st_size / 1e6),
     }
 
 
-def _build(folder: Path) -> dict[str, Any]:
+class _Best:
+    """The true ten best rows for queries, among all that are seen."""
+
+    def __init__(self, queries: Vectors) -> None:
+        self.queries = queries
+        self.rows = np.full((len(queries), K), -1)
+        self._scores = np.full((len(queries), K), -np.inf, np.float32)
+
+    def see(self, vectors: Vectors, first: int) -> None:
+        scores = np.concatenate([self._scores, self.queries @ vectors.T], axis=1)
+        new = np.broadcast_to(np.arange(first, first + len(vectors)), (len(scores), len(vectors)))
+        rows = np.concatenate([self.rows, new], axis=1)
+        kept = np.argpartition(scores, -K, axis=1)[:, -K:]
+        self._scores, self.rows = (np.take_along_axis(each, kept, axis=1) for each in (scores, rows))
+
+
+def _opened(folder: Path, way: str) -> tuple[Store, VectorStore]:
     store = Store.open(folder / "index.sqlite")
-    near = Neighbours(store, "image", folder / "vectors.faiss")
+    address = f"{way}+path:{folder}/vectors" if way in ("qdrant", "milvus") else ""
+    (folder / "vectors").mkdir(exist_ok=True)
+    hints = np.load(folder / "update.npz")["hints"]
+    return store, open_vectors(address, store, "image", folder / "vectors" / "lists", lambda: hints)
+
+
+def _build(folder: Path, way: str) -> dict[str, Any]:
+    store, near = _opened(folder, way)
+    if way == "recall":
+        with store.write() as writer:
+            writer.set_recall(RECALL)
     started = time.perf_counter()
     near.save()
     seconds = time.perf_counter() - started
-    megabytes = round(size(folder / "vectors.faiss") / 1e6)
-    return {"build s": round(seconds, 1), "FAISS MB": megabytes, "build peak MiB": round(peak_mib())}
+    near.close()
+    files = [file for file in (folder / "vectors").rglob("*") if file.is_file()]
+    return {
+        "build s": round(seconds, 1),
+        "vectors MB": round(sum(file.stat().st_size for file in files) / 1e6),
+        "build peak MiB": round(peak_mib()),
+    }
 
 
-def _search(folder: Path) -> dict[str, Any]:
-    kept = np.load(folder / "queries.npz")
-    store = Store.open(folder / "index.sqlite")
-    near = Neighbours(store, "image", folder / "vectors.faiss")
+def _search(folder: Path, way: str) -> dict[str, Any]:
+    store, near = _opened(folder, way)
     started = time.perf_counter()
     near.refresh()
+    near.search(np.load(folder / "image.npz")["queries"][0], K)
     opened = time.perf_counter() - started
-    truth = [set(best.tolist()) for best in kept["best"]]
-    p50, p99, recall = timed(lambda q: near.search(q, K)[0] - 1, kept["queries"], truth)
+    times = {}
+    for kind in ("image", "sentence"):
+        kept = np.load(folder / f"{kind}.npz")
+        truth = [set(best.tolist()) for best in kept["best"]]
+        times[kind] = timed(lambda q: near.search(q, K)[0] - 1, kept["queries"], truth)
     peak = peak_mib()
     started = time.perf_counter()
     with store.write() as writer:
-        for number, vector in enumerate(kept["more"]):
+        for number, vector in enumerate(np.load(folder / "update.npz")["more"]):
             writer.put_vector("image", f"more-{number}", vector, (640, 480))
             writer.put_image(f"more/{number}.jpg", f"more-{number}", 0, 0)
+    if way in ("qdrant", "milvus"):
+        near.save()
     near.refresh()
     updated = time.perf_counter() - started
+    near.close()
     return {
         "open s": round(opened, 1),
-        "p50 ms": round(p50, 2),
-        "p99 ms": round(p99, 2),
-        "recall@10": round(recall, 4),
+        "p50 ms": round(times["image"][0], 2),
+        "p99 ms": round(times["image"][1], 2),
+        "recall@10": round(times["image"][2], 4),
+        "recall@10, sentences": round(times["sentence"][2], 4),
         "peak MiB": round(peak),
         "updates/s": round(UPDATE / updated),
     }
 
 
-def _half(vectors: np.ndarray[Any, np.dtype[np.float32]]) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _half(vectors: Vectors) -> Vectors:
     """What the store keeps of them."""
-    kept: np.ndarray[Any, np.dtype[np.float32]] = vectors.astype(np.float16).astype(np.float32)
-    return kept
+    return vectors.astype(np.float16).astype(np.float32)
 
 
 def _recorded() -> list[dict[str, Any]]:
@@ -154,7 +220,7 @@ def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]
                 "encoding, core hours": _short(core_hours),
                 "encoding, $": _short(core_hours * options.core_hour),
                 "$ a million images": _short(1e6 * image_ms / 3.6e6 * options.core_hour),
-                "on disk GB": _short((largest["SQLite MB"] + largest["FAISS MB"]) * share / 1e3),
+                "on disk GB": _short((largest["SQLite MB"] + largest["vectors MB"]) * share / 1e3),
                 "memory GB": _short(memory),
                 "memory, $ a month": _short(memory * options.gb_hour * 730),
                 "p50 ms, an eighth read": _short(largest["p50 ms"] * share),

@@ -85,20 +85,34 @@ def measure(folder: Path, count: int, queries: int) -> list[dict[str, Any]]:
 
 def draw(count: int, queries: int) -> tuple[Vectors, dict[str, Vectors]]:
     """Draw images, (count, DIM), and queries of two kinds, (queries, DIM) each."""
-    rng = np.random.default_rng(0)
-    spread = (np.arange(1, DIM + 1) ** -0.35).astype(np.float32)
+    space = Space()
+    images = space.images(count + queries)
+    return images[queries:], {"image": images[:queries], "sentence": space.sentences(images[:queries])}
 
-    def noise(rows: int) -> Vectors:
-        return unit(rng.standard_normal((rows, DIM), dtype=np.float32) * spread)
 
-    topics = noise(100)
-    clusters = unit(topics[rng.integers(0, 100, 3000)] + 0.9 * noise(3000))
-    sizes = rng.zipf(1.4, 3000).clip(max=2000).astype(float)
-    cluster_of = rng.choice(3000, count + queries, p=sizes / sizes.sum())
-    images = unit(clusters[cluster_of] + 0.8 * noise(count + queries))
-    apart = unit(noise(1))  # sentences share a direction of their own, as in any two-branch space
-    sentences = unit(0.5 * images[:queries] + 0.45 * noise(queries) + 0.8 * apart)
-    return images[queries:], {"image": images[:queries], "sentence": sentences}
+class Space:
+    """Where vectors are drawn: 3000 clusters of very different sizes around 100 topics."""
+
+    def __init__(self) -> None:
+        self._rng = np.random.default_rng(0)
+        self._spread = (np.arange(1, DIM + 1) ** -0.35).astype(np.float32)
+        topics = self._noise(100)
+        self._clusters = unit(topics[self._rng.integers(0, 100, 3000)] + 0.9 * self._noise(3000))
+        sizes = self._rng.zipf(1.4, 3000).clip(max=2000).astype(float)
+        self._shares = sizes / sizes.sum()
+
+    def images(self, count: int) -> Vectors:
+        """Draw the next images, (count, DIM)."""
+        clusters = self._rng.choice(3000, count, p=self._shares)
+        return unit(self._clusters[clusters] + 0.8 * self._noise(count))
+
+    def sentences(self, images: Vectors) -> Vectors:
+        """Draw a sentence for each image; they share a direction of their own, as in any two-branch space."""
+        apart = unit(self._noise(1))
+        return unit(0.5 * images + 0.45 * self._noise(len(images)) + 0.8 * apart)
+
+    def _noise(self, rows: int) -> Vectors:
+        return unit(self._rng.standard_normal((rows, DIM), dtype=np.float32) * self._spread)
 
 
 def unit(rows: Vectors) -> Vectors:
@@ -106,10 +120,10 @@ def unit(rows: Vectors) -> Vectors:
     return scaled
 
 
-def fill(store: Store, vectors: Vectors) -> None:
+def fill(store: Store, vectors: Vectors, first: int = 0) -> None:
     for start in range(0, len(vectors), 5000):
         with store.write() as writer:
-            for i, vector in enumerate(vectors[start : start + 5000], start):
+            for i, vector in enumerate(vectors[start : start + 5000], first + start):
                 writer.put_vector("image", f"{i:032x}", vector, (640, 480))
                 writer.put_image(f"{i}.jpg", f"{i:032x}", 0, 0)
 

@@ -35,13 +35,19 @@ def put(store: Store, vectors: NDArray[np.float32], name: str = "a") -> None:
             writer.put_image(f"{name}{i}", f"{name}{i}-{vector[0]}", 0, 0)
 
 
+def everything(store: Store) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The ids of a store's images, and their vectors."""
+    ids, vectors = store.vectors(store.changes("image").ids.tolist())
+    return ids, vectors.astype(np.float32)
+
+
 def assert_exact(near: Neighbours, store: Store, query: NDArray[np.float32], k: int = 10) -> None:
     """The answers against NumPy over what the store holds."""
-    changes = store.changes("image")
-    scores = changes.vectors.astype(np.float32) @ query
+    stored, vectors = everything(store)
+    scores = vectors @ query
     order = np.argsort(-scores)[:k]
     ids, found = near.search(query, k)
-    np.testing.assert_array_equal(ids, changes.ids[order])
+    np.testing.assert_array_equal(ids, stored[order])
     np.testing.assert_allclose(found, scores[order], rtol=1e-5, atol=1e-6)
 
 
@@ -76,14 +82,14 @@ def test_the_best_among_some_are_exact(store: Store, tmp_path: Path, count: int)
     put(store, unit(count))
     near = neighbours(store, tmp_path, probe_divisor=16)
     near.refresh()
-    changes = store.changes("image")
+    stored, vectors = everything(store)
     for seed, share in enumerate((0.01, 0.3, 1.0)):
         chosen = np.random.default_rng(seed).random(count) <= share
-        among = np.concatenate([changes.ids[chosen], [10_000]])
+        among = np.concatenate([stored[chosen], [10_000]])
         for query in unit(3, seed=seed):
-            scores = changes.vectors[chosen].astype(np.float32) @ query
+            scores = vectors[chosen] @ query
             ids, found = near.search(query, 7, among)
-            np.testing.assert_array_equal(ids, changes.ids[chosen][np.argsort(-scores)[:7]])
+            np.testing.assert_array_equal(ids, stored[chosen][np.argsort(-scores)[:7]])
             np.testing.assert_allclose(found, np.sort(scores)[::-1][:7], rtol=1e-5, atol=1e-6)
     assert len(near.search(unit(1)[0], 7, np.empty(0, np.int64))[0]) == 0
 
@@ -114,6 +120,15 @@ def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path) -
     assert again.trained == 900  # loaded: a rebuild would train on 930
     for query in unit(5, seed=6):
         assert_exact(again, store, query)
+    again.save()
+    third = neighbours(store, tmp_path)
+    third.refresh()
+    (tmp_path / "v.faiss").unlink()  # the lists that were read stay, and are written again
+    third.save()
+    for reader in (third, neighbours(store, tmp_path)):
+        reader.refresh()
+        assert reader.trained == 900
+        assert_exact(reader, store, unit(1, seed=7)[0])
 
 
 def corrupt_tail(file: Path) -> None:

@@ -16,7 +16,7 @@ from seesay.runs.calibration import FITS, IMAGES, Calibration, unrelated_sentenc
 from seesay.search import Answer, Hit, Index
 from seesay.search.background import GalleryBackground
 from seesay.search.query import Image, Part, Query, Sentence
-from seesay.search.store import Changes
+from seesay.search.store import Changes, Parts
 from tests.search.colours import RGB, Colours, gallery, picture
 
 
@@ -53,8 +53,9 @@ def index(tmp_path: Path, photos: Path):
         yield made
 
 
-def changes_of(vectors: NDArray[np.float16], first: int, alive: int) -> Changes:
-    return Changes(alive, np.arange(alive), np.arange(first, first + len(vectors)), vectors)
+def changes_of(vectors: NDArray[np.float16], first: int, alive: int) -> tuple[Changes, Parts]:
+    ids = np.arange(first, first + len(vectors))
+    return Changes(alive, np.arange(alive), ids), [(ids, vectors.astype(np.float32))]
 
 
 @settings(max_examples=20, deadline=None)
@@ -63,11 +64,11 @@ def test_learning_bit_by_bit_is_learning_at_once(seed: int, n: int, more: int) -
     draw = np.random.default_rng(seed)
     vectors = draw.normal(size=(n + more, 6)).astype(np.float16)
     unrelated = draw.normal(size=(9, 6)).astype(np.float32)
-    first = GalleryBackground.learned(changes_of(vectors[:n], 0, n), unrelated)
+    first = GalleryBackground.learned(*changes_of(vectors[:n], 0, n), unrelated)
     later = changes_of(vectors[n:], n, n + more)
-    assert first.grows_by(later)
-    found = GalleryBackground.learned(later, unrelated, first)
-    at_once = GalleryBackground.learned(changes_of(vectors, 0, n + more), unrelated)
+    assert first.grows_by(later[0])
+    found = GalleryBackground.learned(*later, unrelated, first)
+    at_once = GalleryBackground.learned(*changes_of(vectors, 0, n + more), unrelated)
     read = GalleryBackground.from_json(found.to_json())
     query = draw.normal(size=6).astype(np.float32)
     scores = vectors.astype(np.float32) @ query

@@ -215,7 +215,7 @@ def test_all_folders_are_watched_and_one_that_comes_back(index: Index, photos: P
 
 def test_copies_in_two_folders_are_duplicates(index: Index) -> None:
     changes = index.store.changes("image")
-    (group,) = near_duplicates(changes.ids, changes.vectors, 0.99)
+    (group,) = near_duplicates(*index.store.vectors(changes.ids.tolist()), 0.99)
     assert sorted(item.path or "" for item in index.store.items(group).values()) == [
         "photos/red.png",
         "scans/red.png",

@@ -41,7 +41,7 @@ def test_items_come_back_as_they_went_in(store: Store) -> None:
     assert (image.width, image.height, image.mtime_ns, image.size) == (30, 20, 7, 9)
     changes = store.changes("sentence")
     assert changes.ids.tolist() == [3]
-    np.testing.assert_array_equal(changes.vectors, [[0, 1, 2, 3]])
+    np.testing.assert_array_equal(store.vectors([3])[1], [[0, 1, 2, 3]])
 
 
 def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
@@ -166,7 +166,7 @@ def test_a_damaged_file_says_so(store: Store) -> None:
     data[4096 : len(data) * 3 // 4] = b"\x55" * (len(data) * 3 // 4 - 4096)
     store.path.write_bytes(data)
     with pytest.raises(SeesayError, match=r"damaged.*index again"):
-        Store.open(store.path).changes("image")
+        Store.open(store.path).items()
 
 
 def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from seesay.progress import tell
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.lists_file import read_lists, write_lists
+from seesay.search.lists_file import is_mapped, read_lists, to_memory, write_lists
 from seesay.search.quantise import REFINED, VECTORS, Lists, lists_of_recall, make_lists, refined
 from seesay.search.store import Changes, Kind, Store
 from seesay.search.stores.base import Queries, next_page
@@ -76,9 +76,7 @@ class Neighbours:
         if self._index is not None and not self._outgrown(len(changes.alive)) and self._recall == asked:
             self._apply(changes)
         else:
-            if self.generation > 0:
-                changes = self._store.changes(self._kind)
-            self._build(changes, asked)
+            self._build(changes.alive, asked)
         self.generation = changes.generation
 
     def search(
@@ -141,6 +139,9 @@ class Neighbours:
         if not self.trained:
             self._cache.unlink(missing_ok=True)
             return
+        if self._cache.is_file() and is_mapped(self._index):
+            return  # nothing has changed since they were read
+        to_memory(self._index)
         facts = {
             "identity": self._store.meta["identity"],
             "generation": self.generation,
@@ -169,29 +170,37 @@ class Neighbours:
     def _apply(self, changes: Changes) -> None:
         # `isin` looks ids up in a table, where set operations sort or hash a million of them.
         kept = np.isin(self._ids, changes.alive) & ~np.isin(self._ids, changes.ids)
+        if self.trained and not (kept.all() and not len(changes.ids)):
+            to_memory(self._index)
         if not kept.all():
             self._index.remove_ids(self._ids[~kept])
-        if len(changes.ids):
-            self._index.add_with_ids(changes.vectors.astype(np.float32), changes.ids)
-        self._ids = changes.alive
+        self._ids = np.setdiff1d(changes.alive, self._add(changes.ids), assume_unique=True)
 
-    def _build(self, changes: Changes, recall: float | None) -> None:
-        self._ids, self._recall, self.quantiser = changes.alive, recall, VECTORS
-        if len(changes.ids) > self._exact_up_to:
-            made = self._lists(changes, recall)
-            self.trained, self._index, self.quantiser = len(changes.ids), made.index, made.quantiser
+    def _build(self, ids: NDArray[np.int64], recall: float | None) -> None:
+        self._ids, self._recall, self.quantiser = ids, recall, VECTORS
+        if len(ids) > self._exact_up_to:
+            made = self._lists(ids, recall)
+            self.trained, self._index, self.quantiser = len(ids), made.index, made.quantiser
             return
         self.trained = 0
         self._index = Exact(self._store.dim)
-        self._index.add_with_ids(changes.vectors.astype(np.float32), changes.ids)
+        self._ids = np.setdiff1d(ids, self._add(ids), assume_unique=True)
 
-    def _lists(self, changes: Changes, recall: float | None) -> Lists:
+    def _add(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add items, and return the ids of those that are gone meanwhile."""
+        found = [np.empty(0, np.int64)]
+        for here, vectors in self._store.parts(ids):
+            self._index.add_with_ids(vectors, here)
+            found.append(here)
+        return np.setdiff1d(ids, np.concatenate(found), assume_unique=True)
+
+    def _lists(self, ids: NDArray[np.int64], recall: float | None) -> Lists:
         if recall is None:
-            return make_lists(changes.vectors, changes.ids, divisor=self._probe_divisor)
+            return make_lists(self._store, ids, divisor=self._probe_divisor)
         queries = np.empty((0, self._store.dim), np.float32) if self._queries is None else self._queries()
-        made = lists_of_recall(changes.vectors, changes.ids, queries, recall)
+        made = lists_of_recall(self._store, ids, queries, recall)
         tell(
-            f"Lists of {len(changes.ids)} vectors: {made.quantiser}, {made.index.code_size} bytes a vector, "
+            f"Lists of {len(ids)} vectors: {made.quantiser}, {made.index.code_size} bytes a vector, "
             f"{made.index.nprobe} of {made.index.nlist} lists searched; recall@10 {made.recall:.3f}."
         )
         return made

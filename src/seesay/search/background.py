@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from seesay.runs.calibration import Background, unrelated_sentences
 from seesay.search.embedder import Embedder
-from seesay.search.store import Changes, Store
+from seesay.search.store import Changes, Parts, Store
 from seesay.search.update import finite
-
-_ROWS = 65_536  # vectors that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -42,11 +40,14 @@ class GalleryBackground:
     centres: NDArray[np.float64]
 
     @classmethod
-    def learned(cls, changes: Changes, unrelated: NDArray[np.float32], former: Self | None = None) -> Self:
+    def learned(
+        cls, changes: Changes, parts: Parts, unrelated: NDArray[np.float32], former: Self | None = None
+    ) -> Self:
         """Learn from all images of a store, or from those that came since `former`.
 
         Args:
             changes: all images, or those since `former.generation` if none of its images is gone or changed.
+            parts: their ids and vectors.
             unrelated: vectors of unrelated sentences, (b, dim).
             former: what is known already.
         """
@@ -54,8 +55,7 @@ class GalleryBackground:
         best = np.full(len(unrelated), -np.inf)
         if former is not None:
             total, best = former.mean * former.count, former.best
-        for start in range(0, len(changes.ids), _ROWS):
-            rows = changes.vectors[start : start + _ROWS].astype(np.float32)
+        for _, rows in parts:
             total = total + rows.sum(axis=0, dtype=np.float64)
             best = np.maximum(best, (rows @ unrelated.T).max(axis=0))
         count = len(changes.alive)
@@ -137,7 +137,9 @@ class Gallery:
                 return former
         else:
             former, changes = None, self._store.changes("image")
-        return GalleryBackground.learned(changes, unrelated_vectors(run), former)
+        return GalleryBackground.learned(
+            changes, self._store.parts(changes.ids), unrelated_vectors(run), former
+        )
 
 
 def unrelated_vectors(run: Embedder) -> NDArray[np.float32]:

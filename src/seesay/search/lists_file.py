@@ -1,6 +1,7 @@
 """Inverted lists in a file: a line of facts, then FAISS's own bytes, whose checksum the line has.
 
-They are written and read in parts: a copy of all lists in memory would be as large as they are.
+They are written in parts: a copy of all lists in memory would be as large as they are. They are mapped when
+they are read, so that memory has what is searched, once for all processes, as long as it has room.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import numpy as np
 
 from seesay.paths import replacing
 
@@ -52,11 +55,37 @@ def read_lists(file: Path, identity: str, newest: int) -> tuple[Any, dict[str, A
             # FAISS trusts its files, so the checksum must keep damaged ones away from it.
             if facts["checksum"] != _checksum(opened):
                 return None
-            opened.seek(start)
-            faiss = _faiss()
-            return faiss.read_index(faiss.PyCallbackIOReader(opened.read, _PART)), facts
+        return _mapped(file, start), facts
     except (OSError, ValueError, KeyError, RuntimeError):
         return None
+
+
+def is_mapped(index: Any) -> bool:
+    """Whether the lists are in the file that they were read from, which cannot change."""
+    return type(_faiss().downcast_InvertedLists(index.invlists)).__name__ == "OnDiskInvertedLists"
+
+
+def to_memory(index: Any) -> None:
+    """Copy mapped lists into memory, where they can change."""
+    if not is_mapped(index):
+        return
+    mapped, lists = index.invlists, _faiss().ArrayInvertedLists(index.nlist, index.code_size)
+    for i in range(index.nlist):
+        lists.add_entries(i, mapped.list_size(i), mapped.get_ids(i), mapped.get_codes(i))
+    index.replace_invlists(lists, True)
+    lists.this.disown()  # they are the index's
+
+
+def _mapped(file: Path, start: int) -> Any:
+    """Read an index from a place in a file; where systems can, its lists stay there and are mapped."""
+    faiss = _faiss()
+    reader = faiss.FileIOReader(str(file))
+    passed = np.empty(start, np.uint8)
+    reader(faiss.swig_ptr(passed), 1, start)
+    index = faiss.read_index(reader, faiss.IO_FLAG_MMAP if hasattr(faiss, "OnDiskInvertedLists") else 0)
+    if is_mapped(index):  # a thread for each list of a query takes longer than its search does
+        faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
+    return index
 
 
 def _line(facts: Mapping[str, object], checksum: Any) -> bytes:

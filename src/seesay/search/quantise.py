@@ -7,6 +7,7 @@ the store has, so that scores stay exact; what a code can lose is that an item i
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
+from seesay.search.store import Store
 
 VECTORS = "SQfp16"  # what the store keeps: half precision, nothing is lost
 REFINED = 10  # times as many items as asked for are compared once more by their vectors
@@ -21,7 +23,6 @@ _AT = 10  # recall@10
 _SAMPLE = 200  # of the items' own vectors, asked for beside the queries that are given
 _DIVISORS = (64, 32, 16, 8, 4, 2, 1)  # one list in so many is searched
 _TRAINING_VECTORS_A_LIST = 64
-_ROWS = 65_536  # vectors that become single precision at a time
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Lists:
 
     Attributes:
         index: of FAISS.
-        quantiser: in FAISS's terms, such as "PQ64" or "SQfp16".
+        quantiser: in FAISS's terms, such as "PQ64np" or "SQfp16".
         recall: measured recall@10; None if nothing was chosen by it.
     """
 
@@ -53,56 +54,89 @@ def check_recall(recall: float) -> float:
 
 def _quantisers(dim: int) -> list[str]:
     """Return quantisers in FAISS's terms, those of the fewest bytes a vector first."""
-    products = [f"PQ{dim // part}" for part in (8, 4) if dim % part == 0]  # a byte for so many numbers
+    # A byte for so many numbers; "np": without an order of codes that takes minutes and that no search uses.
+    products = [f"PQ{dim // part}np" for part in (8, 4) if dim % part == 0]
     return [*products, "SQ4", "SQ8", VECTORS]
 
 
-def make_lists(
-    vectors: NDArray[np.float16], ids: NDArray[np.int64], quantiser: str = VECTORS, divisor: int = 8
-) -> Lists:
-    """Train and fill lists with vectors (n, dim) and their ids (n,); one list in `divisor` is searched."""
-    import faiss
-
-    count, dim = vectors.shape
-    lists = round(2 * math.sqrt(count))
-    index: Any = faiss.index_factory(dim, f"IVF{lists},{quantiser}", faiss.METRIC_INNER_PRODUCT)
-    index.nprobe = max(lists // divisor, 1)
-    if quantiser == VECTORS:
-        index.by_residual = False  # the stored vectors themselves, so that scores are exact
-    index.cp.niter = 10
-    sample = np.random.default_rng(0).permutation(count)[: lists * _TRAINING_VECTORS_A_LIST]
-    index.train(vectors[np.sort(sample)].astype(np.float32))
-    for start in range(0, count, _ROWS):  # no whole copy in single precision
-        part = slice(start, start + _ROWS)
-        index.add_with_ids(vectors[part].astype(np.float32), ids[part])
-    return Lists(index, quantiser)
+def make_lists(store: Store, ids: NDArray[np.int64], quantiser: str = VECTORS, divisor: int = 8) -> Lists:
+    """Train and fill lists with the items of those ids (n,), ascending; one list in `divisor` is searched."""
+    return _Cells(store, ids).lists(quantiser, divisor)
 
 
 def lists_of_recall(
-    vectors: NDArray[np.float16], ids: NDArray[np.int64], queries: NDArray[np.float32], recall: float
+    store: Store, ids: NDArray[np.int64], queries: NDArray[np.float32], recall: float
 ) -> Lists:
     """Make the smallest lists, searched in the smallest part, whose recall@10 is at least `recall`.
 
     Args:
-        vectors: (n, dim).
-        ids: (n,), ascending.
+        store: of the items.
+        ids: of the items, (n,), ascending.
         queries: (q, dim), for which recall is measured, and for vectors that are drawn from the items'.
         recall: from 0.5 to 1; lists of the vectors themselves reach any.
     """
-    own = np.random.default_rng(0).permutation(len(vectors))[:_SAMPLE]
-    asked = [vectors[own].astype(np.float32), *([queries] if len(queries) else [])]
-    truths = [_exact(vectors, some) for some in asked]
-    for quantiser in _quantisers(vectors.shape[1]):
-        made = make_lists(vectors, ids, quantiser)
-        for divisor in _DIVISORS:
-            made.index.nprobe = max(made.index.nlist // divisor, 1)
+    own = np.random.default_rng(0).permutation(ids)[:_SAMPLE]
+    asked = [store.vectors(own.tolist())[1].astype(np.float32), *([queries] if len(queries) else [])]
+    truths = _tenth_best(store, ids, asked)
+    cells = _Cells(store, ids)
+    for quantiser in _quantisers(store.dim):
+        made, before = cells.lists(quantiser), 0.0
+        for probes in sorted({max(made.index.nlist // divisor, 1) for divisor in _DIVISORS}):
+            made.index.nprobe = probes
             # Sentences are harder than images: each kind of queries has to reach the target.
-            found = min(
-                _recall(made, vectors, ids, some, truth) for some, truth in zip(asked, truths, strict=True)
-            )
+            found = min(_recall(made, store, some, truth) for some, truth in zip(asked, truths, strict=True))
             if found >= recall:
                 return Lists(made.index, quantiser, found)
+            if made.coded and found <= before:
+                break  # the codes lose what more lists would find
+            before = found
     raise AssertionError("lists of the vectors themselves, all searched, find everything")
+
+
+class _Cells:
+    """Which list each item belongs to, found once for lists of any codes.
+
+    Only a sample of the vectors is in memory, beside the codes.
+
+    Args:
+        store: of the items.
+        ids: of the items, (n,), ascending.
+    """
+
+    def __init__(self, store: Store, ids: NDArray[np.int64]) -> None:
+        import faiss
+
+        self._store, self._ids = store, ids
+        count = round(2 * math.sqrt(len(ids)))
+        sample = np.random.default_rng(0).permutation(ids)[: count * _TRAINING_VECTORS_A_LIST]
+        self._sample = store.vectors(np.sort(sample).tolist())[1].astype(np.float32)
+        self._centres: Any = faiss.Kmeans(store.dim, count, niter=10, spherical=True)
+        self._centres.train(self._sample)
+        self._of = np.full(len(ids), -1, np.int32)  # what list; -1 until it is known
+
+    def lists(self, quantiser: str, divisor: int = 8) -> Lists:
+        """Train and fill lists; one in `divisor` is searched."""
+        import faiss
+
+        count, dim = self._centres.centroids.shape
+        index: Any = faiss.index_factory(dim, f"IVF{count},{quantiser}", faiss.METRIC_INNER_PRODUCT)
+        index.quantizer.add(self._centres.centroids)
+        index.nprobe = max(count // divisor, 1)
+        if quantiser == VECTORS:
+            index.by_residual = False  # the stored vectors themselves, so that scores are exact
+        index.train(self._sample)
+        pointer = faiss.swig_ptr
+        for ids, vectors in self._store.parts(self._ids):
+            of = self._assigned(ids, vectors)
+            index.add_core(len(ids), pointer(vectors), pointer(ids), pointer(of))
+        return Lists(index, quantiser)
+
+    def _assigned(self, ids: NDArray[np.int64], vectors: NDArray[np.float32]) -> NDArray[np.int64]:
+        """Return the lists (n,) that items belong to."""
+        at = np.searchsorted(self._ids, ids)
+        if (self._of[at] < 0).any():
+            self._of[at] = self._centres.assign(vectors)[1]
+        return self._of[at].astype(np.int64)
 
 
 def refined(
@@ -114,29 +148,26 @@ def refined(
     return ids[order], scores[order]
 
 
-def _exact(vectors: NDArray[np.float16], queries: NDArray[np.float32]) -> NDArray[np.float32]:
+def _tenth_best(
+    store: Store, ids: NDArray[np.int64], asked: Sequence[NDArray[np.float32]]
+) -> list[NDArray[np.float32]]:
     """The score of the tenth best item for each query, (q,): whoever reaches it is among the ten best."""
-    best = np.full((len(queries), _AT), -np.inf, np.float32)
-    for start in range(0, len(vectors), _ROWS):
-        scores = queries @ vectors[start : start + _ROWS].astype(np.float32).T
-        both = np.concatenate([best, scores], axis=1)
-        best = -np.partition(-both, _AT - 1, axis=1)[:, :_AT]
-    return np.asarray(best.min(axis=1), np.float32)
+    best = [np.full((len(queries), _AT), -np.inf, np.float32) for queries in asked]
+    for _, vectors in store.parts(ids):
+        for queries, kept in zip(asked, best, strict=True):
+            both = np.concatenate([kept, queries @ vectors.T], axis=1)
+            kept[:] = -np.partition(-both, _AT - 1, axis=1)[:, :_AT]
+    return [np.asarray(kept.min(axis=1), np.float32) for kept in best]
 
 
-def _recall(
-    made: Lists,
-    vectors: NDArray[np.float16],
-    ids: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    tenth: NDArray[np.float32],
-) -> float:
+def _recall(made: Lists, store: Store, queries: NDArray[np.float32], tenth: NDArray[np.float32]) -> float:
     """The share of the ten best that a search of the lists finds, its codes refined."""
-    wanted = min(_AT, len(vectors))
+    wanted = min(_AT, int(made.index.ntotal))
     _, candidates = made.index.search(queries, wanted * (REFINED if made.coded else 1))
+    ids, vectors = store.vectors(np.unique(candidates).tolist())
     hits = 0
     for query, found, least in zip(queries, candidates, tenth, strict=True):
-        rows = np.searchsorted(ids, found[found >= 0])
-        _, scores = refined(found[found >= 0], vectors[rows], query, wanted)
+        among = np.isin(ids, found)
+        _, scores = refined(ids[among], vectors[among], query, wanted)
         hits += int((scores >= least - 1e-6 * abs(least)).sum())
     return hits / (wanted * len(queries))

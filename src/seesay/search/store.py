@@ -28,6 +28,7 @@ from seesay.search.seal import seal
 Kind = Literal["image", "sentence"]
 
 FILE = "index.sqlite"  # in an index's folder
+_ROWS = 65_536  # vectors that are read at a time
 
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
@@ -155,14 +156,20 @@ class Facts:
     added: float
 
 
+Parts = Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]
+"""Ids (n,) and vectors (n, dim) of many items, some at a time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changes up to `generation`: `ids` (m,) and `vectors` (m, dim) written, and all ids `alive` (n,)."""
+    """Changes up to `generation`: `ids` (m,) of what was written, and all that are `alive` (n,), in order.
+
+    Their vectors (`Store.vectors`, `Store.parts`) are read later, and are then those of that time.
+    """
 
     generation: int
     alive: NDArray[np.int64]
     ids: NDArray[np.int64]
-    vectors: NDArray[np.float16]
 
 
 class Store:
@@ -398,7 +405,7 @@ class Store:
         return vector
 
     def vectors(self, ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
-        """Return which of those ids there are, (n,), and their vectors, (n, dim).
+        """Return which of those ids there are, (n,), in order, and their vectors, (n, dim).
 
         Raises:
             SeesayError: the vectors are damaged.
@@ -406,10 +413,16 @@ class Store:
         with self._read() as connection:
             rows = connection.execute(
                 """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.id IN (SELECT value FROM json_each(?))""",
+                WHERE items.id IN (SELECT value FROM json_each(?)) ORDER BY items.id""",
                 (_as_json(ids),),
             ).fetchall()
         return self._stacked(rows)
+
+    def parts(self, ids: NDArray[np.int64]) -> Parts:
+        """Iterate over those of the ids that there are, (n,), and their vectors, (n, dim), some at a time."""
+        for start in range(0, len(ids), _ROWS):
+            here, vectors = self.vectors(ids[start : start + _ROWS].tolist())
+            yield here, vectors.astype(np.float32)
 
     def objects(self, ids: Sequence[int], names: Sequence[str]) -> dict[int, list[Detection]]:
         """Return the objects of those names that a detector saw, best first, by the ids of images."""
@@ -447,20 +460,14 @@ class Store:
             return {key for key in keys if connection.execute(query, (kind, key)).fetchone()}
 
     def changes(self, kind: Kind, since: int = 0) -> Changes:
-        """Return the items of a kind written after generation `since`, and the ids of all, as of one moment.
-
-        Raises:
-            SeesayError: the vectors are damaged.
-        """
+        """Return what was written of a kind after generation `since`, as of one moment."""
         with self._read() as connection:
             generation = self._generation()
-            alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,)).fetchall()
-            rows = connection.execute(
-                """SELECT items.id, data FROM items JOIN vectors ON vectors.id = items.vector
-                WHERE items.kind = ? AND items.generation > ? ORDER BY items.id""",
-                (kind, since),
-            ).fetchall()
-        return Changes(generation, np.array(alive, np.int64).ravel(), *self._stacked(rows))
+            alive = connection.execute("SELECT id FROM items WHERE kind = ? ORDER BY id", (kind,))
+            ids = connection.execute(
+                "SELECT id FROM items WHERE kind = ? AND generation > ? ORDER BY id", (kind, since)
+            )
+            return Changes(generation, _column(alive), _column(ids))
 
     def _stacked(self, rows: Sequence[tuple[int, bytes]]) -> tuple[NDArray[np.int64], NDArray[np.float16]]:
         """Return the ids (n,) and vectors (n, dim) of rows of both; raise a SeesayError for damaged ones."""
@@ -471,6 +478,11 @@ class Store:
         if not np.isfinite(vectors).all():  # a search would find nothing, or anything
             raise SeesayError(f"{self.path}: damaged (vectors that are not finite); delete and index again.")
         return ids, vectors
+
+
+def _column(rows: sqlite3.Cursor) -> NDArray[np.int64]:
+    """The only column of rows, (n,), of which there may be millions."""
+    return np.fromiter((value for (value,) in rows), np.int64)
 
 
 class Writer:

@@ -158,7 +158,7 @@ class Served:
             changes = self.index.store.changes("image")
             state = (changes.generation, similarity)
             if self._alike is None or self._alike[0] != state:
-                found = near_duplicates(changes.ids, changes.vectors, similarity)
+                found = near_duplicates(*self.index.store.vectors(changes.ids.tolist()), similarity)
                 self._alike = (state, found)
             groups = self._alike[1]
         dated = self.index.store.dated([id_ for group in groups for id_ in group])

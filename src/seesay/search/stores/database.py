@@ -143,10 +143,10 @@ class Collection(ABC, Generic[Client]):
             # Of an older copy of the index's folder, which was put back, everything is written.
             changes = self._store.changes(self._kind, since if since and since < generation else 0)
             for start in range(0, len(changes.ids), _AT_ONCE):
-                ids = changes.ids[start : start + _AT_ONCE].tolist()
+                here, rows = self._store.vectors(changes.ids[start : start + _AT_ONCE].tolist())
+                ids = here.tolist()
                 known = self._store.facts(ids) if self._has_facts else {}
-                rows = changes.vectors[start : start + _AT_ONCE].astype(np.float32)
-                self._put(client, ids, rows, [known.get(id_) for id_ in ids])
+                self._put(client, ids, rows.astype(np.float32), [known.get(id_) for id_ in ids])
             if self._count(client) != len(changes.alive):
                 for some in self._ids(client):
                     if gone := np.setdiff1d(some, changes.alive).tolist():
