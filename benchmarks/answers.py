@@ -7,7 +7,10 @@ names all things of some kinds in each image. Each kind is a query that is answe
 not: the photographs must show none of them. "Reported without" is of the kinds among the photographs that do
 not show them.
 
-A second table has each photograph as the query. Photographs that show its largest thing, too, are right;
+Another table has the names as people type them: in the plural, or with one slip, and then without correction.
+The slips are drawn: two letters that changed places, one twice, one missing, or a key beside its own.
+
+A third table has each photograph as the query. Photographs that show its largest thing, too, are right;
 among those that share nothing with it, nothing fits. The query is then the photograph and the name of a thing
 that it does not show, of which photographs with both are right.
 """
@@ -19,16 +22,19 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from lemminflect import getInflection  # type: ignore[import-untyped]
 
 from benchmarks._harness import arguments, report
 from seesay.metrics import auc, average_precision
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import with_detector
+from seesay.text.vocabulary import replace_words
 
 ABSENT = """
 penguin; submarine; volcano; camel; helicopter; piano; guitar; violin; kangaroo; lighthouse; castle;
@@ -56,6 +62,7 @@ def main() -> int:
     if options.detector is not None:
         rows.append(measured(options.photos, labels, options.detector))
     report("answers", rows, options)
+    report("answers-typed", measured_typed(options.photos, labels), options)
     report("answers-by-image", measured_by_image(options.photos, labels), options)
     return 0
 
@@ -128,6 +135,71 @@ def measured_by_image(photos: Path, labels: Sequence[dict[str, Any]]) -> list[di
         {"query": query, **_figures(rows)}
         for query, rows in (("photograph", alone), ("photograph + name", with_name))
     ]
+
+
+def measured_typed(photos: Path, labels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ask for every name as it is spelt and otherwise; return a row of figures in percent for each way."""
+    names = sorted({name for each in labels for name in each["objects"]})
+    random = Random(0)
+    ways = {"as spelt": names, "in the plural": [_plural(name) for name in names]}
+    ways |= {
+        slip: [_mistyped(name, slip, random) for name in names for _ in range(_TYPED)] for slip in _SLIPS
+    }
+    with TemporaryDirectory() as folder, Index.create(Path(folder) / "index") as index:
+        index.update_images(photos)
+        return [_typed(index, labels, way, names, typed) for way, typed in ways.items()]
+
+
+def _typed(
+    index: Index, labels: Sequence[dict[str, Any]], way: str, names: Sequence[str], typed: Sequence[str]
+) -> dict[str, Any]:
+    objects = {each["image"]: set(each["objects"]) for each in labels}
+    right, uncorrected, outcomes = [], [], Counter[str]()
+    for i, query in enumerate(typed):
+        name = names[i * len(names) // len(typed)]
+        answer = index.search(query, 1)
+        meant = replace_words(query, answer.corrected_words)
+        outcomes["not" if not answer.corrected_words else "rightly" if meant == name else "wrongly"] += 1
+        right.append(name in objects[str(answer[0].path)])
+        uncorrected.append(name in objects[str(index.search(f'"{query}"', 1)[0].path)])
+    shares = {f"corrected {how}": 100 * outcomes[how] / len(typed) for how in ("rightly", "wrongly")}
+    return {
+        "typed": way,
+        "queries": len(typed),
+        **shares,
+        "first right": 100 * float(np.mean(right)),
+        "without correction": 100 * float(np.mean(uncorrected)),
+    }
+
+
+def _plural(name: str) -> str:
+    *before, last = name.split()
+    return " ".join([*before, *getInflection(last, "NNS")[:1]])
+
+
+_SLIPS = ("swapped", "doubled", "dropped", "beside")
+_TYPED = 5  # times that each name is typed with a slip
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # each row half a key to the right of the one above
+
+
+def _mistyped(name: str, slip: str, random: Random) -> str:
+    """Type a name with one slip, in a place where it makes a difference."""
+    places = [i for i, letter in enumerate(name) if letter.isalpha()]
+    if slip == "swapped":
+        places = [i for i in places[:-1] if name[i + 1].isalpha() and name[i] != name[i + 1]]
+    i = random.choice(places)
+    letter = name[i]
+    if slip == "swapped":
+        return name[:i] + name[i + 1] + letter + name[i + 2 :]
+    typed = {"doubled": 2 * letter, "dropped": "", "beside": random.choice(_beside(letter))}[slip]
+    return name[:i] + typed + name[i + 1 :]
+
+
+def _beside(letter: str) -> list[str]:
+    """Return the letters whose keys touch that of a letter."""
+    at = {key: (x + y / 2, y) for y, keys in enumerate(_KEYS) for x, key in enumerate(keys)}
+    x, y = at[letter]
+    return [key for key, (u, v) in at.items() if key != letter and abs(u - x) <= 1 and abs(v - y) <= 1]
 
 
 def _asked(index: Index, query: str, right: set[str], related: set[str]) -> tuple[float, float, bool]:

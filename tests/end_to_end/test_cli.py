@@ -289,6 +289,29 @@ def test_unknown_words_are_named(index: Path) -> None:
     assert "Not known" not in seesay("search", index, "a red circle", "-k", 1).stderr
 
 
+def test_misspelt_words_are_corrected_and_said_to_be(index: Path) -> None:
+    typed, meant = seesay("search", index, "a red circcle"), seesay("search", index, "a red circle")
+    assert typed.stdout == meant.stdout
+    assert "Searched for 'circle', not for 'circcle'" in typed.stderr
+    assert json.loads(seesay("search", index, "a red circcle", "--json").stdout)["corrected_words"] == {
+        "circcle": "circle"
+    }
+    assert "Searched for" not in seesay("search", index, '"a red circcle"').stderr
+
+
+def test_an_index_finds_its_run_again_where_it_was_moved_to(run: Path, photos: Path, tmp_path: Path) -> None:
+    mine, moved, index = tmp_path / "mine", tmp_path / "moved", tmp_path / "index"
+    shutil.copytree(run, mine)
+    seesay("index", photos, "--out", index, "--run", mine)
+    mine.rename(moved)
+    done = seesay("search", index, "a red circle", code=2)
+    assert f"{mine}, which is not there any more" in done.stderr
+    hint = f"seesay index --out {index} --run FOLDER."
+    assert hint in done.stderr
+    seesay(*hint.replace("FOLDER.", str(moved)).split()[1:])
+    assert seesay("search", index, "a red circle", "-k", 1).stdout
+
+
 def test_files_that_are_gone_are_said_to_be_gone(run: Path, photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos, tmp_path / "photos")
     seesay("index", tmp_path / "photos", "--out", tmp_path / "index", "--run", run)

@@ -138,7 +138,10 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
     with pytest.raises(SeesayError, match="different weights or preprocessing"):
         Index.open(folder, "seesay-small")
     file.unlink()
-    with Index.open(folder) as opened, pytest.raises(SeesayError, match=r"two\.onnx: no such detector"):
+    with (
+        Index.open(folder) as opened,
+        pytest.raises(SeesayError, match=r"two\.onnx, which is not there .* --detector FILE"),
+    ):
         opened.search("dog")
 
 

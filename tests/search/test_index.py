@@ -132,10 +132,13 @@ def test_photos_of_an_extra_that_is_not_installed_any_more_are_kept(
 
 
 class Reader(Colours):
-    """Knows the names of colours only."""
+    """Knows the names of colours only, and what is meant by one that is misspelt."""
 
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         return [word for sentence in sentences for word in sentence.split() if word not in RGB]
+
+    def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
+        return {"bleu": "blue"} if "bleu" in self.unknown_words(sentences) else {}
 
 
 def test_answers_name_unknown_words(tmp_path: Path) -> None:
@@ -144,6 +147,21 @@ def test_answers_name_unknown_words(tmp_path: Path) -> None:
         assert index.search("a red + xyzzy").unknown_words == ("a", "xyzzy")
         assert index.search(tmp_path / "photos" / "red.png").unknown_words == ()
         assert index.search("xyzzy").to_dict()["unknown_words"] == ["xyzzy"]
+
+
+def test_misspelt_words_are_corrected_and_told(tmp_path: Path) -> None:
+    with Index.create(tmp_path / "index", Reader()) as index:
+        index.update_images(gallery(tmp_path / "photos", "red.png", "blue.png"))
+        answer, right = index.search("bleu"), index.search("blue")
+        assert (answer.corrected_words, answer.unknown_words) == ({"bleu": "blue"}, ())
+        assert list(answer) == list(right)
+        assert answer.to_dict()["corrected_words"] == {"bleu": "blue"}
+        assert answer.with_hits([]).corrected_words == {"bleu": "blue"}
+        assert right.corrected_words == {}
+        np.testing.assert_array_equal(index.vector(Query.parse("bleu")), index.vector(Query.parse("blue")))
+        quoted = index.search('red + "bleu"')
+        assert (quoted.corrected_words, quoted.unknown_words) == ({}, ("bleu",))
+        assert index.search(tmp_path / "photos" / "red.png").corrected_words == {}
 
 
 def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_what_people_write_is_one_sentence(text: str) -> None:
     ],
 )
 def test_sentences_with_signs_and_weights(text: str, parts: list[tuple[float, str]]) -> None:
-    assert read(text) == [(weight, Sentence(words)) for weight, words in parts]
+    assert read(text) == [(weight, Sentence(words, quoted=f'"{words}"' in text)) for weight, words in parts]
 
 
 def test_images_and_ids() -> None:
@@ -68,6 +68,12 @@ def test_images_and_ids() -> None:
     assert read("image:/tmp/scan") == [(1, Image(Path("/tmp/scan")))]
     assert Query.of(b"encoded").parts == (Part(Image(b"encoded")),)
     assert Query.of(Path("a - b.jpg")).parts == (Part(Image(Path("a - b.jpg"))),)
+
+
+def test_a_corrected_query_has_other_words_save_in_quotes() -> None:
+    query = Query.parse('2*a Dgo, a red dgo - "a dgo" + id:7')
+    assert str(query.corrected({"dgo": "dog"})) == '2*a dog, a red dog - "a dgo" + id:7'
+    assert query.unquoted == ["a Dgo, a red dgo"]
 
 
 @pytest.mark.parametrize(

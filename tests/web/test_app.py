@@ -47,6 +47,15 @@ def test_queries_of_several_parts(client: TestClient) -> None:
     assert like["unknown_words"] == []
 
 
+def test_misspelt_words_are_corrected(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Colours, "corrections", lambda _, texts: {"bleu": "blue"}, raising=False)
+    answer = client.get("/api/v1/search", params={"q": "Bleu", "limit": 1}).json()
+    assert (answer["results"][0]["path"], answer["corrected_words"]) == ("blue.png", {"bleu": "blue"})
+    assert answer["q"] == "Bleu"
+    quoted = client.get("/api/v1/search", params={"q": '"Bleu"'}).json()
+    assert (quoted["q"], quoted["corrected_words"]) == ('"Bleu"', {})
+
+
 def test_uploads_among_other_parts(client: TestClient) -> None:
     files = [("image", ("a.png", picture("red"))), ("image", ("b.png", picture("blue")))]
 

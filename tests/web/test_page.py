@@ -105,6 +105,22 @@ def test_what_hardly_fits_is_told_and_dimmed(page) -> None:
     expect(page.locator("#status")).to_contain_text("Nothing fits “asdf” well.")
 
 
+def test_a_correction_is_told_and_taken_back(page) -> None:
+    def corrected(route) -> None:
+        words = {} if "%22" in route.request.url else {"dgo": "dog"}
+        route.fulfill(json=route.fetch().json() | {"corrected_words": words})
+
+    page.route("**/api/v1/search?**", corrected)
+    page.goto("/?q=a+dgo+-+red")
+    status = page.locator("#status")
+    expect(status).to_contain_text("Searched for “dog”, not “dgo”")
+    expect(status.get_by_role("link")).to_have_count(0)
+    ask(page, "a dgo")
+    status.get_by_role("link", name="As I typed it").click()
+    expect(page.locator("#sentence")).to_have_value('"a dgo"')
+    expect(status).not_to_contain_text("Searched for")
+
+
 @pytest.mark.slow
 def test_rows_fill_the_width_and_keep_the_shapes(page) -> None:
     page.goto("/?q=blue")

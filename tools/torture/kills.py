@@ -139,7 +139,7 @@ def train_or_go_on(corpus: Path, out: Path, cache: Path) -> None:
     from seesay.recipes.load import load_recipe
     from seesay.training.train import train
 
-    changes = ["encoders=[efficientnet-lite0]", "matcher.dim=60", "matcher.word_dim=16", "batch_size=64"]
+    changes = ["encoders=[efficientnet-lite0-int8]", "matcher.dim=60", "matcher.word_dim=16", "batch_size=64"]
     recipe = load_recipe("irmatch-s", changes=[*changes, "schedule.epochs=6"])
     train(recipe, read_corpus(corpus), out, resume=(out / "recipe.yaml").exists())
 

@@ -28,7 +28,7 @@ def operations(stage: Stage) -> Outcome:
     total = 0
     with serving(stage.folder) as (port, _):
         while stage.goes_on:
-            seed, examples = stage.draw.randrange(2**31), 5 if stage.seconds < 30 else 50
+            seed, examples = stage.draw.randrange(2**31), 5 if stage.is_brief else 50
             done = command(
                 *("-c", "from schemathesis.cli import schemathesis; schemathesis()"),
                 *("run", f"http://127.0.0.1:{port}/openapi.json", "--checks", CHECKS, "--seed", seed),
@@ -80,7 +80,7 @@ def many_requests(stage: Stage) -> Outcome:
             for thread in threads:
                 thread.join()
 
-        asked(REQUESTS // 4 // 10 if stage.seconds >= 60 else 250)
+        asked(250 if stage.is_brief else REQUESTS // 4 // 10)
         started, before, first = time.perf_counter(), memory(process), sum(counts)
         asked(REQUESTS // 4)
         rate = (sum(counts) - first) / max(time.perf_counter() - started, 1e-9)

@@ -75,6 +75,8 @@ def show_answer(answer: Answer, index: Index, query: str, as_json: bool) -> None
             print(for_screen(f"{hit.score:.3f}  {column}{shown}"))
     if answer and answer.nothing_fits:
         tell("Nothing fits: these images are the nearest, but probably none is right.")
+    for typed, meant in answer.corrected_words.items():
+        tell(f"Searched for '{meant}', not for '{typed}'; a sentence in double quotes is taken as it is.")
     if answer.unknown_words:
         words = ", ".join(f"'{word}'" for word in answer.unknown_words[:20])
         tell(f"Not known to the run, so perhaps without meaning to it: {words}.")

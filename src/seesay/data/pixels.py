@@ -158,9 +158,10 @@ def _range(image: Image.Image) -> tuple[float, float]:
     low, high = np.inf, -np.inf
     for box in _tiles(image):
         values = np.asarray(image.crop(box))
-        finite = values[np.isfinite(values)]
-        if finite.size:
-            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+        if not np.isfinite((values.min(), values.max())).all():  # seldom, and a mask is slow
+            values = values[np.isfinite(values)]
+        if values.size:
+            low, high = min(low, float(values.min())), max(high, float(values.max()))
     if low > high:
         return 0.0, 1.0
     if low >= 0:
@@ -173,8 +174,12 @@ def _eight_bits(values: NDArray[np.generic], low: float, high: float) -> NDArray
     """Convert grey, (h, w), to 8 bits, `low` black and `high` white; NaN is black, infinities the ends."""
     if values.dtype.kind == "u" and values.dtype.itemsize == 2:
         return ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    grey = np.nan_to_num(np.asarray(values, np.float64), nan=low, posinf=high, neginf=low)
-    return np.rint((grey - low) * (255.0 / ((high - low) or 1.0))).clip(0, 255).astype(np.uint8)
+    grey = values.astype(np.float64)
+    if not np.isfinite(grey).all():
+        np.nan_to_num(grey, copy=False, nan=low, posinf=high, neginf=low)
+    grey -= low
+    grey *= 255.0 / ((high - low) or 1.0)
+    return np.rint(grey, out=grey).clip(0, 255, out=grey).astype(np.uint8)
 
 
 def turned(pixels: NDArray[np.uint8], orientation: int) -> NDArray[np.uint8]:

@@ -38,6 +38,7 @@ from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
+from seesay.text.spelling import corrections
 from seesay.text.vocabulary import Vocabulary
 from seesay.text.words import unknown_words
 
@@ -352,6 +353,18 @@ class Run:
         if is_two_tower(self.facts.sentence_encoder or ""):
             return []
         return unknown_words(sentences, self.vocabulary, english=self.sentence_encoder is not None)
+
+    def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
+        """Return the words that were probably meant by misspelt ones of sentences, in lower case.
+
+        No word that is known to the run, or is English, is replaced.
+
+        >>> import seesay
+        >>> seesay.load("seesay-small").corrections(["A bicylce, a xyzzy"])
+        {'bicylce': 'bicycle'}
+        """
+        unknown = self.unknown_words(sentences)
+        return corrections(unknown, self.vocabulary, english=self.sentence_encoder is not None)
 
     def embed_features(self, features: Vectors, query: bool = False) -> Vectors:
         """Embed images given as joined features, (n, dim) from (n, d)."""

@@ -18,7 +18,15 @@ from seesay.data.images import content_key, decode, upright_size
 from seesay.encoders.detector import Detection, NamedDetector
 from seesay.errors import ImageError
 from seesay.runs.calibration import USUAL, Calibration
-from seesay.search.embedder import SHIPPED, WITH_DETECTOR, Calibrated, Embedder, KnowsWords, load_embedder
+from seesay.search.embedder import (
+    SHIPPED,
+    WITH_DETECTOR,
+    Calibrated,
+    CorrectsWords,
+    Embedder,
+    KnowsWords,
+    load_embedder,
+)
 from seesay.search.store import FILE, Store
 from seesay.text.objects import NamedObjects
 
@@ -35,7 +43,7 @@ _MIN_SIDE = 416  # pixels that a detector needs of the shorter side of a large J
 
 
 class Detecting:
-    """An embedder of a run and a detector; see `Embedder`, `KnowsWords`, `Calibrated` and `SeesObjects`.
+    """An embedder of a run and a detector; see `Embedder` and the protocols after it.
 
     Args:
         run: that embeds.
@@ -71,6 +79,10 @@ class Detecting:
     def unknown_words(self, sentences: Sequence[str]) -> list[str]:
         """Return the words that mean nothing to the run."""
         return self.run.unknown_words(sentences) if isinstance(self.run, KnowsWords) else []
+
+    def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
+        """Return the words that were probably meant by misspelt ones."""
+        return self.run.corrections(sentences) if isinstance(self.run, CorrectsWords) else {}
 
     def named(self, sentences: Sequence[str]) -> list[str]:
         """Return the names of the detector's classes that sentences name."""

@@ -59,6 +59,15 @@ class KnowsWords(Protocol):
 
 
 @runtime_checkable
+class CorrectsWords(Protocol):
+    """An embedder that can tell what misspelt words mean, so that this is searched for."""
+
+    def corrections(self, sentences: Sequence[str]) -> dict[str, str]:
+        """Return the words that were probably meant by misspelt ones of sentences, in lower case."""
+        ...
+
+
+@runtime_checkable
 class Calibrated(Protocol):
     """An embedder whose scores were fitted to probabilities; others get the usual ones."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from seesay.encoders.detector import Detection
@@ -86,21 +86,27 @@ class Answer(list[Hit]):
 
     Attributes:
         unknown_words: words of the query that mean nothing to the run, in lower case.
+        corrected_words: misspelt words of the query, and what was searched for in their place.
         end: where the next page begins; None if there are no more hits.
 
     Example:
         >>> from seesay.search import Answer
         >>> answer = Answer([], unknown_words=["xyzzy"])
-        >>> len(answer), answer.unknown_words, answer.to_dict()
-        (0, ('xyzzy',), {'results': [], 'unknown_words': ['xyzzy'], 'nothing_fits': True})
+        >>> len(answer), answer.unknown_words, answer.nothing_fits
+        (0, ('xyzzy',), True)
     """
 
     def __init__(
-        self, hits: Iterable[Hit] = (), unknown_words: Sequence[str] = (), end: Place | None = None
+        self,
+        hits: Iterable[Hit] = (),
+        unknown_words: Sequence[str] = (),
+        end: Place | None = None,
+        corrected_words: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(hits)
         self.unknown_words = tuple(unknown_words)
         self.end = end
+        self.corrected_words = dict(corrected_words or {})
 
     @property
     def nothing_fits(self) -> bool:
@@ -109,12 +115,13 @@ class Answer(list[Hit]):
 
     def with_hits(self, hits: Iterable[Hit]) -> Answer:
         """Return the answer with other hits, such as re-ranked ones."""
-        return Answer(hits, self.unknown_words, self.end)
+        return Answer(hits, self.unknown_words, self.end, self.corrected_words)
 
     def to_dict(self, roots: Sequence[Root] = ()) -> dict[str, object]:
         """Return plain values for JSON; paths are those of files if their `roots` are given."""
         return {
             "results": [hit.to_dict(roots) for hit in self],
             "unknown_words": list(self.unknown_words),
+            "corrected_words": self.corrected_words,
             "nothing_fits": self.nothing_fits,
         }

@@ -18,7 +18,15 @@ from seesay.errors import QueryError, SeesayError
 from seesay.paths import disk_errors, sole_writer
 from seesay.runs.images import read_texts
 from seesay.search.background import Gallery, unrelated_vectors
-from seesay.search.embedder import SHIPPED, Embedder, KnowsWords, SeesObjects, load_embedder
+from seesay.search.embedder import (
+    SHIPPED,
+    WITH_DETECTOR,
+    CorrectsWords,
+    Embedder,
+    KnowsWords,
+    SeesObjects,
+    load_embedder,
+)
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge
@@ -178,8 +186,20 @@ class Index:
         """
         with self._loading:
             if self._embedder is None:
+                self._check_there()
                 self._embedder = self._checked(load_embedder(self.run_name))
             return self._embedder
+
+    def _check_there(self) -> None:
+        """Raise a SeesayError that says what to do if the folder of the run, or its detector, is gone."""
+        run, _, detector = self.run_name.partition(WITH_DETECTOR)
+        options = "--run FOLDER" + (" --detector FILE" if detector else "")
+        for path in run, detector:
+            if Path(path).is_absolute() and not Path(path).exists():
+                raise SeesayError(
+                    f"{self.folder}: its vectors are of {path}, which is not there any more. If it was "
+                    f"moved, say where it is now: seesay index --out {self.folder} {options}."
+                )
 
     def set_recall(self, recall: float) -> None:
         """Choose lists of vectors by their recall@10, from the next update on.
@@ -365,9 +385,9 @@ class Index:
         asked = Query.of(query)
         own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
-        asked = self._with_vectors(asked)
+        asked, corrected = self.corrected(self._with_vectors(asked))
         if vector is None:
-            vector = self.vector(asked)
+            vector = self._vector(asked)
         found = self._nearest("image", vector, k, among, after, own)
         hits, unknown = list(found), self._unknown_words(asked)
         if hits:
@@ -377,7 +397,7 @@ class Index:
         if hits and isinstance(self.run, SeesObjects):
             objects = self.store.objects([hit.id for hit in hits], self.run.named(asked.sentences))
             hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
-        return Answer(hits, unknown, found.end)
+        return Answer(hits, unknown, found.end, corrected)
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` images most similar to an encoded image or an image file, best first.
@@ -441,10 +461,7 @@ class Index:
 
     def vector(self, query: Query) -> NDArray[np.float32]:
         """Return the vector (dim,) of a query; raise as `search` does."""
-        (found,) = self.vectors([query])
-        if isinstance(found, SeesayError):
-            raise found
-        return found
+        return self._vector(self.corrected(query)[0])
 
     def vectors(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | SeesayError]:
         """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once.
@@ -452,6 +469,22 @@ class Index:
         One part is searched for as it is. Several are the weighted sum of their unit vectors, which is
         scaled to length 1: so weights compare parts of all kinds, and scores stay cosines.
         """
+        return self._vectors([self.corrected(query)[0] for query in queries])
+
+    def corrected(self, query: Query) -> tuple[Query, dict[str, str]]:
+        """Return what is searched for, and by which words it replaces misspelt ones, in lower case."""
+        if not (query.unquoted and isinstance(self.run, CorrectsWords)):
+            return query, {}
+        found = self.run.corrections(query.unquoted)
+        return (query.corrected(found) if found else query), found
+
+    def _vector(self, query: Query) -> NDArray[np.float32]:
+        (found,) = self._vectors([query])
+        if isinstance(found, SeesayError):
+            raise found
+        return found
+
+    def _vectors(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | SeesayError]:
         texts = [text for query in queries for text in query.sentences]
         sentences = iter(finite(self.run.embed_sentences(texts, query=True)) if texts else ())
         return [self._sum(query, [next(sentences) for _ in query.sentences]) for query in queries]
@@ -471,7 +504,7 @@ class Index:
         """Return the vectors (dim,) by which the parts are judged; none of sentences, judged as one."""
         if query.is_text:
             return []
-        return [self.vector(Query((Part(part.term),))) for part in query.parts]
+        return [self._vector(Query((Part(part.term),))) for part in query.parts]
 
     def _sum(
         self, query: Query, sentences: Sequence[NDArray[np.float32]]

@@ -11,8 +11,8 @@ A hyphen inside a word, a dash and a negative number are no signs, and nothing i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeAlias
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
+from seesay.text.vocabulary import replace_words
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000
@@ -38,13 +39,14 @@ _MOST_SHOWN = 60  # characters of a query in a message
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A description of what images show."""
+    """A description of what images show; a quoted one is searched for as it is spelt."""
 
     text: str
+    quoted: bool = False
 
     def __str__(self) -> str:
-        """Return the term, in quotes if it would otherwise be read as something else."""
-        return self.text if _is_plain(self.text) else f'"{self.text}"'
+        """Return the term, in quotes if it is quoted or would otherwise be read as something else."""
+        return f'"{self.text}"' if self.quoted or not _is_plain(self.text) else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,23 @@ class Query:
         return [part.term.text for part in self.parts if isinstance(part.term, Sentence)]
 
     @property
+    def unquoted(self) -> list[str]:
+        """Those of them that are not in quotes."""
+        return [
+            part.term.text for part in self.parts if isinstance(part.term, Sentence) and not part.term.quoted
+        ]
+
+    def corrected(self, words: Mapping[str, str]) -> Query:
+        """Return the query with words of its sentences replaced, save those in quotes."""
+
+        def part_of(part: Part) -> Part:
+            if not isinstance(part.term, Sentence) or part.term.quoted:
+                return part
+            return replace(part, term=Sentence(replace_words(part.term.text, words)))
+
+        return Query(tuple(map(part_of, self.parts)))
+
+    @property
     def is_text(self) -> bool:
         """Whether all parts are sentences."""
         return len(self.sentences) == len(self.parts)
@@ -205,7 +224,7 @@ def _term(written: str) -> Term:
         text = written[1:-1].strip()
         if not text:
             raise QueryError("The sentence in quotes is empty; describe what the images show.")
-        return Sentence(text)
+        return Sentence(text, quoted=True)
     kind, _, value = written.partition(":")
     if kind == "id":
         if not re.fullmatch(r"[0-9]{1,18}", value):

@@ -98,7 +98,8 @@ class Reranker:
                 {name: store.read(contents, name) for name in names} for store in self._stores
             ]
         features = join_features(self.run.facts, stored)
-        hits = reordered(shortlist, list(keys), self._scores(features, asked.sentences)[:, 0])
+        meant, _ = index.corrected(asked)
+        hits = reordered(shortlist, list(keys), self._scores(features, meant.sentences)[:, 0])
         return Reranked(
             shortlist.with_hits(hits[:k]), len(keys), encoded, issues, time.perf_counter() - started
         )

@@ -28,6 +28,15 @@ def tokenize(text: str) -> list[str]:
     return _WORD.findall(text.lower().replace("’", "'"))
 
 
+def replace_words(text: str, others: Mapping[str, str]) -> str:
+    """Replace words of a text, given as `tokenize` returns them, by others.
+
+    >>> replace_words("A man's Dgo, jumping!", {"dgo": "dog"})
+    "A man's dog, jumping!"
+    """
+    return _WORD.sub(lambda word: others.get(word[0].lower().replace("’", "'"), word[0]), text)
+
+
 class Vocabulary:
     """Word numbers from 1; 0 stands for a word that is not in the vocabulary.
 

@@ -1,4 +1,4 @@
-"""The English words that a query may use: to name those that mean nothing to any run."""
+"""English words that a query may use: what is none of them means nothing to any run."""
 
 from __future__ import annotations
 
@@ -42,4 +42,9 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
 
 @lru_cache(maxsize=1)
 def _words() -> frozenset[str]:
-    return frozenset(gzip.decompress(_FILE.read_bytes()).decode().split("\n"))
+    return frozenset(read_words(_FILE))
+
+
+def read_words(file: Path) -> list[str]:
+    """Read a packaged list of words, one a line."""
+    return gzip.decompress(file.read_bytes()).decode().split("\n")

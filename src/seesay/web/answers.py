@@ -76,6 +76,7 @@ class _Answers(BaseModel):
             {
                 "results": list(answer),
                 "unknown_words": answer.unknown_words,
+                "corrected_words": answer.corrected_words,
                 "nothing_fits": answer.nothing_fits,
                 "milliseconds": milliseconds,
                 "reranking": reranking,
@@ -98,6 +99,9 @@ class Images(_Answers):
     next: str | None = Field(None, description="the cursor of the next page; null after the last one")
     q: str = Field("", description="the query as GET takes it; an upload is named by its hash for a while")
     unknown_words: list[str] = Field(description="words of the query that mean nothing to the run")
+    corrected_words: dict[str, str] = Field(
+        {}, description="misspelt words of the query, and what was searched for in their place"
+    )
     query: list[PartAnswer] = Field([], description="the parts of the query")
 
     def to(self, query: Query) -> Self:

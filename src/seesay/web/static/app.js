@@ -163,7 +163,8 @@ function headings(state) {
   };
 }
 
-function tell(state, { results, unknown_words: unknown, reranking, nothing_fits: nothingFits }) {
+function tell(state, answer) {
+  const { results, unknown_words: unknown, corrected_words: corrected = {}, reranking, nothing_fits: nothingFits } = answer;
   const text = state.q;
   const isLike = /^id:\d+$/.test(text ?? "");
   const facts = [];
@@ -177,7 +178,17 @@ function tell(state, { results, unknown_words: unknown, reranking, nothing_fits:
   if (unknown?.length) facts.push(t("unknown", { words: unknown.map((word) => `“${word}”`).join(", ") }));
   if (reranking) facts.push(t("reranked", { count: reranking.compared }));
   if (reranking?.left) facts.push(t("unreadableLast", { count: reranking.left }));
-  $("status").textContent = facts.join(" · ");
+  for (const [typed, meant] of Object.entries(corrected)) facts.push(t("corrected", { typed, meant }));
+  $("status").replaceChildren(facts.join(" · "), ...asTyped(state, answer));
+}
+
+// A link to the same search without corrections, where it is of a sentence and nothing else.
+function asTyped({ q, ...state }, { query: parts = [], corrected_words: corrected = {} }) {
+  if (!Object.keys(corrected).length || given?.file || parts.length !== 1 || parts[0].weight !== 1) return [];
+  const link = document.createElement("a");
+  link.href = addressOf({ ...state, q: `"${q}"`, view: null });
+  link.textContent = t("asTyped");
+  return [" · ", link];
 }
 
 // An index without photos: how to get some, or how far that is.

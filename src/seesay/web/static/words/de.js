@@ -72,6 +72,8 @@ export default {
   nothingFits: "Nichts passt gut zu „{text}“.",
   hardlyFit: "Diese passen kaum",
   unknown: "Unbekannt: {words}",
+  corrected: "Gesucht nach „{meant}“ statt „{typed}“",
+  asTyped: "Wie eingegeben",
   reranked: { one: "1 neu geordnet", other: "{count} neu geordnet" },
   unreadableLast: { one: "1 unlesbar, am Ende", other: "{count} unlesbar, am Ende" },
   alike: { one: "1 Bild", other: "{count} fast gleiche" },

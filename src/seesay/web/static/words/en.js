@@ -72,6 +72,8 @@ export default {
   nothingFits: "Nothing fits “{text}” well.",
   hardlyFit: "These hardly fit",
   unknown: "Not known: {words}",
+  corrected: "Searched for “{meant}”, not “{typed}”",
+  asTyped: "As I typed it",
   reranked: { one: "1 re-ranked", other: "{count} re-ranked" },
   unreadableLast: { one: "1 unreadable, listed last", other: "{count} unreadable, listed last" },
   alike: { one: "1 image", other: "{count} look alike" },

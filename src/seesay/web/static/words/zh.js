@@ -72,6 +72,8 @@ export default {
   nothingFits: "没有与“{text}”很匹配的照片。",
   hardlyFit: "以下几乎不匹配",
   unknown: "未知：{words}",
+  corrected: "已搜索“{meant}”，而非“{typed}”",
+  asTyped: "按原样搜索",
   reranked: { other: "已重新排序 {count} 张" },
   unreadableLast: { other: "{count} 张无法读取，排在最后" },
   alike: { other: "{count} 张近似" },

@@ -1,0 +1,66 @@
+"""Misspelt words, and the known words that were probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from string import ascii_lowercase
+
+from seesay.text.vocabulary import UNKNOWN, Vocabulary
+from seesay.text.words import is_word, read_words
+
+_FILE = Path(__file__).with_name("dictionary.txt.gz")
+_LONG = 5  # letters: a fifth of all sequences of four letters are one slip away from a word
+_MOST = 5  # misspelt words: a query with more is in another language
+
+
+def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> dict[str, str]:
+    """Return what was probably meant by those words that are misspelt.
+
+    A misspelt word is neither in the vocabulary nor in `is_word`. It is taken for a word from which one slip
+    leads to it: two letters that changed places, one too many, one missing or a wrong one. Those of the same
+    letters come first, then those of the vocabulary, then the more frequent. A short word is only taken for
+    one of the same letters, and of more than five misspelt words none is corrected.
+
+    Args:
+        words: in lower case.
+        vocabulary: the words that a run knows, most frequent first.
+        english: whether 47,000 words of an English dictionary may be meant, too.
+
+    >>> corrections(["bicylce", "bicycle", "skatebord", "xyzzy"], Vocabulary(["bicycle"]), english=True)
+    {'bicylce': 'bicycle', 'skatebord': 'skateboard'}
+    """
+    misspelt = [word for word in words if vocabulary.encode(word) == [UNKNOWN] and not is_word(word)]
+    if len(misspelt) > _MOST:
+        return {}
+    found = {word: _meant(word, vocabulary, english) for word in misspelt}
+    return {word: meant for word, meant in found.items() if meant is not None}
+
+
+def _meant(word: str, vocabulary: Vocabulary, english: bool) -> str | None:
+    ranks = _ranks() if english else {}
+    candidates = list[tuple[bool, bool, int, str]]()
+    for other in _one_slip_away(word):
+        has_others = set(other) != set(word)
+        (number,) = vocabulary.encode(other)
+        known = number != UNKNOWN
+        if (known or other in ranks) and (len(word) >= _LONG or not has_others):
+            candidates.append((has_others, not known, number if known else ranks[other], other))
+    return min(candidates)[-1] if candidates else None
+
+
+def _one_slip_away(word: str) -> Iterator[str]:
+    for i in range(len(word) + 1):
+        start, end = word[:i], word[i:]
+        yield from (f"{start}{letter}{end}" for letter in ascii_lowercase)
+        if end:
+            yield start + end[1:]
+            yield from (f"{start}{letter}{end[1:]}" for letter in ascii_lowercase)
+        if len(end) > 1:
+            yield start + end[1] + end[0] + end[2:]
+
+
+@lru_cache(maxsize=1)
+def _ranks() -> dict[str, int]:
+    return {word: rank for rank, word in enumerate(read_words(_FILE))}

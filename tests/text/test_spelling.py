@@ -1,0 +1,70 @@
+"""What is taken for what, and what is left as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from seesay.text.spelling import corrections
+from seesay.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary(["dog", "bandanna", "hat", "hut", "rigger", "skateboarding"])
+
+
+def meant(word: str, vocabulary: Vocabulary = VOCABULARY, english: bool = True) -> str | None:
+    return corrections([word], vocabulary, english).get(word)
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [
+        ("giraff", "giraffe"),
+        ("bicylce", "bicycle"),
+        ("ttoaster", "toaster"),
+        ("brocfoli", "broccoli"),
+        ("skateboqrding", "skateboarding"),
+        ("rrefrigerator", "refrigerator"),
+    ],
+)
+def test_one_slip_is_corrected(typed: str, word: str) -> None:
+    assert meant(typed) == word
+
+
+@pytest.mark.parametrize("word", ["dog", "dachshund", "london", "it's", "4x4", "a", "asda", "hundt"])
+def test_known_words_are_left(word: str) -> None:
+    assert meant(word) is None
+
+
+def test_words_of_the_same_letters_come_first() -> None:
+    assert meant("bananna") == "banana"
+
+
+def test_then_words_of_the_vocabulary_and_of_these_the_more_frequent() -> None:
+    assert (meant("zebru"), meant("riggzr")) == ("zebra", "rigger")
+    first, second = Vocabulary(["zebre", "zebro"]), Vocabulary(["zebro", "zebre"])
+    assert (meant("zebru", first), meant("zebru", second)) == ("zebre", "zebro")
+
+
+def test_short_words_are_taken_for_words_of_the_same_letters_only() -> None:
+    vocabulary = Vocabulary(["knot", "bird"])
+    assert (meant("xnot", vocabulary), meant("bixd", vocabulary)) == (None, None)
+    assert meant("knto", vocabulary) == "knot"
+
+
+def test_without_english_only_words_of_the_vocabulary_are_meant() -> None:
+    assert meant("giraff", english=False) is None
+    assert meant("bandana", english=False) is None  # an English word, though none of the vocabulary
+    assert meant("bandannna", english=False) == "bandanna"
+
+
+def test_forms_of_words_are_known_to_a_vocabulary_of_base_forms() -> None:
+    assert meant("trombonnes", Vocabulary(["trombone"], lemmas=True), english=False) == "trombones"
+
+
+def test_words_in_other_scripts_are_left() -> None:
+    assert corrections(["велосипед", "自転車自転車"], VOCABULARY, english=True) == {}
+
+
+def test_what_may_be_another_language_is_left() -> None:
+    slips = ["giraff", "bicylce", "skatebord", "scisors", "kichen", "unbrella"]
+    assert len(corrections(slips[1:], VOCABULARY, english=True)) == 5
+    assert corrections(slips, VOCABULARY, english=True) == {}
