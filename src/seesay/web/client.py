@@ -99,13 +99,15 @@ class Client:
         """Find the sentences that describe an image file, or an encoded image, best."""
         return self._post(Sentences, "/sentences", [image], limit=limit, rerank=rerank)
 
-    def newest(self, limit: int = 40, cursor: str | None = None, where: str = "") -> DatedImages:
-        """List the images, newest first, a page of them."""
-        return self._get(DatedImages, "/images", limit=limit, cursor=cursor, where=where)
+    def newest(
+        self, limit: int = 40, cursor: str | None = None, where: str = "", until: str = ""
+    ) -> DatedImages:
+        """List the images, newest first, a page of them; from `until`, such as "2019-06", backwards."""
+        return self._get(DatedImages, "/images", limit=limit, cursor=cursor, where=where, until=until)
 
-    def newest_all(self, where: str = "") -> Iterator[DatedImage]:
+    def newest_all(self, where: str = "", until: str = "") -> Iterator[DatedImage]:
         """Iterate over all images, newest first; pages are fetched as they are needed."""
-        page = self.newest(200, None, where)
+        page = self.newest(200, None, where, until)
         yield from page.results
         while page.next is not None:
             page = self.newest(200, page.next, where)

@@ -28,6 +28,13 @@ _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may c
 _MAX_ARCHIVED = 500
 _MAX_ARCHIVED_BYTES = 4 * 2**30
 _SomeId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+_Until = Annotated[
+    str,
+    Query(
+        pattern=r"^([0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?)?$",
+        description="a year, month or day, such as 2019-06: images of then and older ones",
+    ),
+]
 _UNKNOWN_TYPE = "application/octet-stream"
 # Formats that browsers show; of an MPO, several JPEGs in one file, they show the first.
 _SHOWN = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "BMP", "TIFF", "JPEG2000")
@@ -56,9 +63,12 @@ async def newest(
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
     where: Where = "",
+    until: _Until = "",
 ) -> DatedImages:
     """List the images, newest first."""
-    after = None if cursor is None else cursors.time_of(cursor)
+    after = (f"{until}~", 0) if until else None  # behind all that a time can go on with
+    if cursor is not None:
+        after = cursors.time_of(cursor)
     found = await service.run(lambda: served.index.store.newest(limit + 1, Filter.parse(where), after))
     page = found[:limit]
     following = cursors.write(page[-1].time, page[-1].id) if len(found) > limit else None

@@ -8,7 +8,7 @@ import { keep, recall } from "./kept.js";
 import { Pages } from "./pages.js";
 import { Panel, progressOf } from "./panel.js";
 import { Selection } from "./selection.js";
-import { addressOf, go, read, sameQuestion } from "./state.js";
+import { ALL, addressOf, go, read, sameQuestion } from "./state.js";
 import { Viewer } from "./viewer.js";
 import { language, t, translate } from "./words.js";
 
@@ -102,7 +102,7 @@ async function ask(state, anew) {
 
 // What answers: images by their time, near-duplicates, or a search, of which later pages need no file any more.
 function source(state) {
-  const { where, q } = state;
+  const { where, until, q } = state;
   if (state.near) {
     return async (_, signal) => {
       const { groups } = await api.duplicates(signal);
@@ -110,7 +110,7 @@ function source(state) {
       return { results, next: null };
     };
   }
-  if (!q && !given?.file) return (cursor, signal) => api.newest({ where, cursor, limit: PAGE }, signal);
+  if (!q && !given?.file) return (cursor, signal) => api.newest({ where, until, cursor, limit: PAGE }, signal);
   const query = { q, where, limit: PAGE, rerank: served.reranking ? state.rerank : null };
   if (!given?.file) return (cursor, signal) => api.search({ ...query, cursor }, signal);
   const { file } = given;
@@ -169,7 +169,7 @@ function tell(state, answer) {
   const isLike = /^id:\d+$/.test(text ?? "");
   const facts = [];
   if (results.length === 0) {
-    if (conditionsIn(state.where).length) say(t("nothingPassesFilter"), t("takeConditionAway"));
+    if (conditionsIn(state.where).length || state.until) say(t("nothingPassesFilter"), t("takeConditionAway"));
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else sayEmpty();
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
@@ -253,6 +253,7 @@ function showChips(state, parts) {
   $("chips").replaceChildren(
     ...(own.length < 2 ? [] : own.map(({ text }, i) => chip(text, () => go({ q: withoutPart(own, i) })))),
     ...(state.near ? [chip(t("showDuplicates"), () => go({ near: null }))] : []),
+    ...(state.until ? [chip(t("until", { text: state.until }), () => go({ until: null }))] : []),
     ...conditions.map((each) => chip(each, () => go({ where: conditions.filter((other) => other !== each).join(" ") || null }))),
   );
   $("chips").hidden = !$("chips").childElementCount;
@@ -270,7 +271,7 @@ async function showYears(state, mine) {
   if (mine !== pages || counts.size < 2) return;
   $("years").replaceChildren(...[...counts].map(([year, images]) => {
     const link = document.createElement("a");
-    link.href = addressOf({ index: state.index, where: `taken:${year}` });
+    link.href = addressOf({ index: state.index, until: year });
     link.textContent = year;
     link.title = t("images", { count: images });
     return link;
@@ -305,7 +306,7 @@ async function takeFile(file) {
     fail(Object.assign(new Error(t("notAnImage", { name: file.name })), { status: 422 }));
     return;
   }
-  go({ image: await files.keep(file), q: null, near: null, view: null });
+  go({ ...ALL, where: read().where, image: await files.keep(file) });
 }
 
 // What is served by the index that the address names.
@@ -329,7 +330,7 @@ function showScores(wanted) {
 
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  go({ q: $("sentence").value.trim() || null, near: null, view: null });
+  go({ q: $("sentence").value.trim() || null, near: null, until: null, view: null });
 });
 $("filter").addEventListener("submit", (event) => {
   event.preventDefault();

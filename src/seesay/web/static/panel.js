@@ -1,7 +1,7 @@
 // What is served: which index, how many images, its update, the files that could not be read, the language.
 
 import * as api from "./api.js";
-import { go, read } from "./state.js";
+import { ALL, go, read } from "./state.js";
 import { language, LANGUAGES, number, speak, t } from "./words.js";
 
 const OFTEN = 700; // milliseconds between looks at an update
@@ -27,13 +27,13 @@ export class Panel {
       this.describe();
     });
     this.choice.addEventListener("change", () => {
-      go({ index: this.choice.value, q: null, image: null, near: null, where: null, view: null });
+      go({ ...ALL, index: this.choice.value });
       dialog.close();
     });
     this.start.addEventListener("click", () => this.update());
     find("#near").addEventListener("click", () => {
       dialog.close();
-      go({ near: "1", q: null, image: null, where: null, view: null });
+      go({ ...ALL, near: "1" });
     });
     find('[data-do="close"]').addEventListener("click", () => dialog.close());
     dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());

@@ -1,8 +1,12 @@
 // What the page shows, kept in its address: so that it survives a reload, Back and Forward work, and it can be linked to.
 //   q, where, rerank, index   the question        image   the key of a dropped file (files.js)
 //   near                      near-duplicates     view    the id of the image that is shown large
+//   until                     of all photos by date, those of that year and older ones
 
-const NAMES = ["index", "q", "image", "near", "where", "rerank", "view"];
+const NAMES = ["index", "q", "image", "near", "where", "until", "rerank", "view"];
+
+// All photos by date, of which `go` asks for some.
+export const ALL = { q: null, image: null, near: null, where: null, until: null, view: null };
 
 export function read() {
   const given = new URLSearchParams(location.search);

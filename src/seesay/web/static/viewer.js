@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { scoreOf } from "./gallery.js";
 import { Pointer } from "./pointer.js";
-import { addressOf, go, leaveView, read } from "./state.js";
+import { ALL, addressOf, go, leaveView, read } from "./state.js";
 import { language, t } from "./words.js";
 import { Zoom } from "./zoom.js";
 
@@ -27,7 +27,7 @@ export class Viewer {
       previous: () => this.step(-1),
       next: () => this.step(1),
       close: () => this.leave(),
-      similar: () => go({ q: `id:${this.image.id}`, image: null, near: null, where: null, view: null }),
+      similar: () => go({ ...ALL, q: `id:${this.image.id}` }),
       details: () => this.showDetails(this.details.hidden),
       path: () => this.copy(this.image.path),
       link: () => this.copy(new URL(addressOf({ index: read().index, view: this.image.id }), location.href).href),

@@ -15,6 +15,7 @@ export default {
   filter: "Filter: taken:2019 folder:italy",
   filterHint: "Filter, etwa taken:2019 folder:italy width:>3000",
   years: "Jahre",
+  until: "bis {text}",
   gallery: "Bilder",
   selection: "Auswahl",
   scores: "Werte",

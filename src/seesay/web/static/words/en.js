@@ -15,6 +15,7 @@ export default {
   filter: "Filter: taken:2019 folder:italy",
   filterHint: "Filter, such as taken:2019 folder:italy width:>3000",
   years: "Years",
+  until: "up to {text}",
   gallery: "Images",
   selection: "Selection",
   scores: "Scores",

@@ -15,6 +15,7 @@ export default {
   filter: "筛选：taken:2019 folder:italy",
   filterHint: "筛选条件，例如 taken:2019 folder:italy width:>3000",
   years: "年份",
+  until: "截至 {text}",
   gallery: "图片",
   selection: "已选图片",
   scores: "分数",
