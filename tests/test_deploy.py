@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 import tomllib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx2 as httpx
 import pytest
 import yaml
 from packaging.requirements import Requirement
@@ -152,3 +161,75 @@ def test_a_replica_searches_its_copy_of_the_index(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", script], check=True)  # the index is still open
         with Index.open(tmp_path / "copy" / "photos.seesay", Colours(), photos, store) as replica:
             assert [hit.path for hit in replica.search("green")] == ["green.png", "red.png"]
+
+
+@pytest.mark.slow
+def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
+    validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for resource in RESOURCES.values():
+        validate.validate(resource, validate.latest_version(), strict=True)
+
+
+REPLICA = """
+import sys
+from seesay.search import Index
+from seesay.web.app import Options, serve
+from tests.search.colours import Colours
+serve(Index.open(sys.argv[1], Colours()), port=0, options=Options(ground_run="seesay-ground"))
+"""
+
+
+@contextmanager
+def replicas(folder: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[str]]]]:
+    """Starts servers, each of a copy of the index, and returns their addresses once they are ready."""
+    with ExitStack() as processes:
+
+        def start() -> tuple[str, subprocess.Popen[str]]:
+            copy = shutil.copytree(folder, folder.parent / f"copy-{uuid4().hex}")
+            command = [sys.executable, "-c", REPLICA, copy]
+            process = processes.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            processes.callback(process.kill)
+            address = process.stdout.readline().strip()
+            assert httpx.get(f"{address}/readyz").status_code == 200
+            return address, process
+
+        yield start
+
+
+@pytest.mark.slow
+def test_no_query_is_lost_while_three_replicas_are_replaced(tmp_path: Path) -> None:
+    """In the order of the manifests, whose ten seconds before the end of a replica are one here."""
+    photos = gallery(tmp_path / "photos", "red.png", "green.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+    found, over = [], threading.Event()
+
+    def ask() -> None:
+        while not over.is_set():
+            answer = httpx.get(
+                f"{random.choice(tuple(service))}/api/v1/search", params={"q": "something blue"}
+            )
+            assert answer.status_code == 200, answer.text
+            found.append(answer.json()["results"][0]["path"])
+
+    with replicas(tmp_path / "index") as start, ThreadPoolExecutor(4) as clients:
+        old = [start() for _ in range(3)]
+        service = [address for address, _ in old]
+        asking = [clients.submit(ask) for _ in range(4)]
+        with Index.open(tmp_path / "index", Colours()) as index:
+            index.update_images(gallery(photos, "blue.png"))
+        for address, process in old:
+            service.append(start()[0])
+            time.sleep(0.5)  # the service has not heard yet that the old one is about to end
+            service.remove(address)
+            time.sleep(0.5)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) in (0, -signal.SIGTERM)
+        before = len(found)
+        time.sleep(0.5)
+        over.set()
+        for each in asking:
+            each.result()
+    assert not found[0].endswith("blue.png")
+    assert all(path.endswith("blue.png") for path in found[before + 4 :])  # four were on their way
+    assert len(found) > before + 4

@@ -68,33 +68,31 @@ except SeesayError as error:
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
-def test_queries_of_several_parts_are_weighted_sums_of_unit_vectors(tmp_path: Path) -> None:
+def test_queries_of_several_parts_are_weighted_sums_of_unit_vectors(index: Index, tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "red.png", "blue.png", "red-blue.png", "green.png")
-    with Index.create(tmp_path / "index", Colours()) as index:
-        index.update_images(photos)
+    index.update_images(photos)
 
-        def found(query: str | Path | bytes) -> list[str | None]:
-            return [hit.path for hit in index.search(query)]
+    def found(query: str | Path | bytes) -> list[str | None]:
+        return [hit.path for hit in index.search(query)]
 
-        assert found("red + blue")[0] == "red-blue.png"
-        assert found("red - blue")[0] == "red.png"
-        assert found("red - blue")[-1] == "blue.png"
-        assert found("0.1*red + 3*blue")[0] == "blue.png"
-        assert found(photos / "green.png")[0] == found(picture("green"))[0] == "green.png"
-        assert found(f"image:{photos / 'red.png'} + blue")[0] == "red-blue.png"
-        best = index.search("red + blue")[0]
-        assert best.score == pytest.approx(1, abs=1e-3)
-        assert best.id not in [hit.id for hit in index.search(f"id:{best.id} + red", k=3)]
-        assert len(index.search(f"id:{best.id} + red", k=3)) == 3
-        assert index.search("2*red") == index.search("red")
-        for wrong, told in (
-            ("red - 1*red", "cancel"),
-            ("id:99", "no such image"),
-            ("x.jpg", "cannot be read"),
-        ):
-            with pytest.raises(SeesayError, match=told):
-                index.search(wrong)
+    assert found("red + blue")[0] == "red-blue.png"
+    assert found("red - blue")[0] == "red.png"
+    assert found("red - blue")[-1] == "blue.png"
+    assert found("0.1*red + 3*blue")[0] == "blue.png"
+    assert found(photos / "green.png")[0] == found(picture("green"))[0] == "green.png"
+    assert found(f"image:{photos / 'red.png'} + blue")[0] == "red-blue.png"
+    best = index.search("red + blue")[0]
+    assert best.score == pytest.approx(1, abs=1e-3)
+    assert best.id not in [hit.id for hit in index.search(f"id:{best.id} + red", k=3)]
+    assert len(index.search(f"id:{best.id} + red", k=3)) == 3
+    assert index.search("2*red") == index.search("red")
+    for wrong, told in (
+        ("red - 1*red", "cancel"),
+        ("id:99", "no such image"),
+        ("x.jpg", "cannot be read"),
+    ):
+        with pytest.raises(SeesayError, match=told):
+            index.search(wrong)
 
 
 def test_files_of_other_kinds_are_counted(tmp_path: Path) -> None:
@@ -164,6 +162,7 @@ def test_misspelt_words_are_corrected_and_told(tmp_path: Path) -> None:
         assert index.search(tmp_path / "photos" / "red.png").corrected_words == {}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="drops the capabilities of root")
 def test_an_index_that_nobody_can_write_is_searched(index: Index, photos: Path, tmp_path: Path) -> None:
     index.update_images(photos)
     index.close()
@@ -580,25 +579,24 @@ def test_a_closed_index_says_so(index: Index) -> None:
             use()
 
 
-def test_pages_follow_each_other_without_end(tmp_path: Path) -> None:
+def test_pages_follow_each_other_without_end(index: Index, tmp_path: Path) -> None:
     names = [f"{colour}-{other} {i}.png" for i, (colour, other) in enumerate(product(RGB, RGB))]
-    with Index.create(tmp_path / "index", Colours()) as index:
-        photos = tmp_path / "photos"
-        photos.mkdir()
-        for name in names:
-            (photos / name).write_bytes(picture(*name.split()[0].split("-")))
-        index.update_images(photos)
-        everything = [hit.id for hit in index.search("red", 100)]
-        page, pages = index.search("red", 7), []
-        while pages.append(page) or page.end is not None:
-            page = index.search("red", 7, after=page.end)
-        assert [hit.id for page in pages for hit in page] == everything
-        assert [len(page) for page in pages] == [7] * 5 + [1]
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name in names:
+        (photos / name).write_bytes(picture(*name.split()[0].split("-")))
+    index.update_images(photos)
+    everything = [hit.id for hit in index.search("red", 100)]
+    page, pages = index.search("red", 7), []
+    while pages.append(page) or page.end is not None:
+        page = index.search("red", 7, after=page.end)
+    assert [hit.id for page in pages for hit in page] == everything
+    assert [len(page) for page in pages] == [7] * 5 + [1]
 
-        first = index.search("red", 7)
-        (photos / "red 99.png").write_bytes(picture("red", size=(70, 40)))  # comes before the second page
-        index.update_images(photos)
-        assert [hit.id for hit in index.search("red", 7, after=first.end)] == everything[7:14]
+    first = index.search("red", 7)
+    (photos / "red 99.png").write_bytes(picture("red", size=(70, 40)))  # comes before the second page
+    index.update_images(photos)
+    assert [hit.id for hit in index.search("red", 7, after=first.end)] == everything[7:14]
 
 
 def test_the_page_of_an_image_of_the_index_is_without_it(index: Index, photos: Path) -> None:

@@ -14,6 +14,7 @@ from seesay.search.duplicates import near_duplicates
 from seesay.search.thumbnails import sheet
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
+from tests.search.stores import STORES, address
 from tests.search.test_watch import waited
 
 
@@ -27,9 +28,15 @@ def scans(tmp_path: Path) -> Path:
     return gallery(tmp_path / "scans", "red.png", "green.png")
 
 
+@pytest.fixture(params=STORES)
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a store of vectors."""
+    return address(request.param, tmp_path)
+
+
 @pytest.fixture
-def index(tmp_path: Path, photos: Path, scans: Path):
-    with Index.create(tmp_path / "index", Colours()) as made:
+def index(tmp_path: Path, photos: Path, scans: Path, where: str):
+    with Index.create(tmp_path / "index", Colours(), where) as made:
         made.update_images([photos, scans])
         yield made
 
@@ -67,11 +74,11 @@ def test_a_filter_by_folder_takes_the_name_of_a_folder(index: Index) -> None:
 
 
 def test_a_folder_that_joins_later_gives_the_first_its_name(
-    tmp_path: Path, photos: Path, scans: Path
+    tmp_path: Path, photos: Path, scans: Path, where: str
 ) -> None:
     matcher = Colours()
     gallery(photos, "photos/red-blue.png")  # its new path is photos/photos/red-blue.png
-    with Index.create(tmp_path / "index", matcher) as index:
+    with Index.create(tmp_path / "index", matcher, where) as index:
         (photos / "broken.png").write_bytes(b"no image")
         index.update_images(photos)
         before = {hit.path: hit.id for hit in index.search("red")}
@@ -164,6 +171,7 @@ def test_a_folder_in_another_one_is_refused(index: Index, photos: Path, tmp_path
     assert index.update_images([photos, photos / "trip" / ".."]).unchanged == 2
 
 
+@pytest.mark.parametrize("where", ["embedded"], indirect=True)
 def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
     index: Index, photos: Path, scans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +197,7 @@ def test_an_index_made_elsewhere_has_all_its_folders_confirmed(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["embedded"], indirect=True)
 def test_all_folders_are_watched_and_one_that_comes_back(index: Index, photos: Path, scans: Path) -> None:
     told, stop = [], threading.Event()
     thread = threading.Thread(target=follow, args=(index, told.append, stop))
