@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search import store as schema
+from seesay.search import sqlite_file
 from seesay.search.filters import Filter
 from seesay.search.store import Store
 
@@ -172,9 +172,9 @@ def test_a_damaged_file_says_so(store: Store) -> None:
 def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:
     put(store, "a.jpg")
     store.close()
-    steps = (*schema.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))
+    steps = (*sqlite_file.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", steps)
+        patch.setattr(sqlite_file, "MIGRATIONS", steps)
         newer = Store.open(store.path)
         assert newer._connection.execute("SELECT stars FROM items").fetchall() == [(3,)]
         assert newer.count("image") == 1

@@ -17,7 +17,8 @@ from seesay.search.filters import Filter
 from seesay.search.hits import Place
 from seesay.search.lists_file import is_mapped, read_lists, to_memory, write_lists
 from seesay.search.quantise import REFINED, VECTORS, Lists, lists_of_recall, make_lists, refined
-from seesay.search.store import Changes, Kind, Store
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Changes, Store
 from seesay.search.stores.base import Queries, next_page
 
 EXACT_UP_TO = 50_000

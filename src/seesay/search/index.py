@@ -35,7 +35,8 @@ from seesay.search.quantise import check_recall
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
-from seesay.search.store import FILE, Item, Kind, Store
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import open_vectors
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images

@@ -12,8 +12,9 @@ from seesay.data.suffixes import IMAGE_SUFFIXES, unread_lines
 from seesay.errors import SeesayError
 from seesay.search.roots import Root, holding, named
 from seesay.search.seal import seal
-from seesay.search.store import Store, Writer
+from seesay.search.store import Store
 from seesay.search.walk import Walk, walk
+from seesay.search.writer import Writer
 
 
 @dataclass

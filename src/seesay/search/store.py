@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,94 +22,18 @@ from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 from seesay.search.roots import Root
 from seesay.search.seal import seal
-
-Kind = Literal["image", "sentence"]
+from seesay.search.sqlite_file import (
+    Kind,
+    create_database,
+    database_exists,
+    file_errors,
+    open_database,
+    transaction,
+)
+from seesay.search.writer import Writer
 
 FILE = "index.sqlite"  # in an index's folder
 _ROWS = 65_536  # vectors that are read at a time
-
-# "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
-APPLICATION_ID = 0x73656573
-
-# To the times of `Dated`. Also a step below, so as little to be edited as these.
-_SET_TIMES = """UPDATE items SET time = (SELECT CASE WHEN COALESCE(taken, '') = ''
-    THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
-    FROM vectors WHERE vectors.id = items.vector) WHERE kind = 'image'"""
-
-# Step n brings a file from version n to n + 1. Never edit a step that was released: append one.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        "INSERT INTO meta VALUES ('generation', '0')",
-        # A vector belongs to a content, so that identical files are embedded once.
-        """CREATE TABLE vectors (
-            id INTEGER PRIMARY KEY,
-            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
-            key TEXT NOT NULL,
-            width INTEGER,
-            height INTEGER,
-            data BLOB NOT NULL,
-            UNIQUE (kind, key)
-        )""",
-        # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image.
-        """CREATE TABLE items (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
-            vector INTEGER NOT NULL REFERENCES vectors (id),
-            path TEXT UNIQUE,
-            text TEXT UNIQUE,
-            mtime_ns INTEGER,
-            size INTEGER,
-            added REAL NOT NULL,
-            generation INTEGER NOT NULL,
-            CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
-        )""",
-        "CREATE INDEX items_by_vector ON items (vector)",
-        "CREATE INDEX items_by_generation ON items (kind, generation)",
-        # Files that could not be used are listed on every update, and decoded again only when they change.
-        """CREATE TABLE skipped (
-            path TEXT PRIMARY KEY,
-            mtime_ns INTEGER NOT NULL,
-            size INTEGER NOT NULL,
-            reason TEXT NOT NULL
-        ) WITHOUT ROWID""",
-    ),
-    # When a photo was taken, "2019-06-30T12:00:00"; empty if it does not say, NULL until it is looked at.
-    ("ALTER TABLE vectors ADD COLUMN taken TEXT",),
-    # What a detector saw in an image: boxes in pixels of the upright image.
-    (
-        """CREATE TABLE objects (
-            vector INTEGER NOT NULL REFERENCES vectors (id) ON DELETE CASCADE,
-            name TEXT NOT NULL,
-            x1 REAL NOT NULL,
-            y1 REAL NOT NULL,
-            x2 REAL NOT NULL,
-            y2 REAL NOT NULL,
-            confidence REAL NOT NULL
-        )""",
-        "CREATE INDEX objects_by_vector ON objects (vector)",
-    ),
-    # An index may be of several folders; files of other kinds are counted for each.
-    (
-        """CREATE TABLE roots (
-            name TEXT PRIMARY KEY,
-            folder TEXT NOT NULL UNIQUE,
-            seal TEXT NOT NULL,
-            not_read TEXT NOT NULL
-        ) WITHOUT ROWID""",
-        """INSERT INTO roots SELECT '', value,
-            COALESCE((SELECT value FROM meta WHERE key = 'seal'), ''),
-            COALESCE((SELECT value FROM meta WHERE key = 'not_read'), '{}')
-            FROM meta WHERE key = 'root'""",
-        "DELETE FROM meta WHERE key IN ('root', 'seal', 'not_read')",
-    ),
-    # A page of the newest images is read in order, however many there are.
-    (
-        "ALTER TABLE items ADD COLUMN time TEXT",
-        _SET_TIMES,
-        "CREATE INDEX items_by_time ON items (kind, time)",
-    ),
-)
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
     items.mtime_ns, items.size FROM items JOIN vectors ON vectors.id = items.vector"""
@@ -182,10 +104,7 @@ class Store:
         self.path = path
         self._connection = connection
         self._lock = threading.RLock()
-        with _file_errors(path):
-            if not _is_read_only(path):
-                connection.execute("PRAGMA journal_mode = WAL")  # readers go on while a writer writes
-                connection.execute("PRAGMA synchronous = NORMAL")
+        with file_errors(path):
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
             self.meta = dict[str, str](rows.fetchall())
         try:
@@ -198,13 +117,7 @@ class Store:
     @staticmethod
     def exists(path: Path) -> bool:
         """Return whether there is a store; an empty SQLite file, left by a kill, is none."""
-        if not path.is_file():
-            return False
-        try:
-            with closing(_connect(path)) as connection:
-                return not _is_empty(connection)
-        except sqlite3.DatabaseError:
-            return True
+        return database_exists(path)
 
     @classmethod
     def create(cls, path: Path, embedder: str, fingerprint: str, dim: int, vectors: str = "") -> Store:
@@ -217,15 +130,7 @@ class Store:
         meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
         if vectors:
             meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
-        with _file_errors(path):
-            connection = _connect(path)
-            if not _is_empty(connection):
-                raise SeesayError(f"{path}: already exists; open it, or delete it first.")
-            with _transaction(connection):  # a kill leaves an index or an empty file, nothing between
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                _migrate(connection, since=0)
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
-        return cls(connection, path)
+        return cls(create_database(path, meta), path)
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -234,24 +139,7 @@ class Store:
         Raises:
             SeesayError: no such file, not an index, damaged, or made by a newer seesay.
         """
-        if not path.is_file():
-            raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
-        with _file_errors(path):
-            connection = _connect(path)
-            if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-                raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > len(MIGRATIONS):
-                raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
-            if version < len(MIGRATIONS):
-                if _is_read_only(path):
-                    raise SeesayError(
-                        f"{path}: made by an older seesay, and cannot be brought up to date without "
-                        "writing to it; have its owner open it, or copy its folder to one of your own."
-                    )
-                with _transaction(connection):
-                    _migrate(connection, since=version)
-        return cls(connection, path)
+        return cls(open_database(path), path)
 
     def close(self) -> None:
         """Close the file, once other threads have finished what they read or write."""
@@ -261,12 +149,12 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Writer]:
         """Write in one transaction, which makes the next generation."""
-        with self._lock, _file_errors(self.path), _transaction(self._connection):
+        with self._lock, file_errors(self.path), transaction(self._connection):
             yield Writer(self._connection, self._generation() + 1)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _file_errors(self.path):
+        with self._lock, file_errors(self.path):
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
@@ -278,7 +166,7 @@ class Store:
 
     def generation(self) -> int:
         """Return the number of write transactions so far."""
-        with self._lock, _file_errors(self.path):
+        with self._lock, file_errors(self.path):
             return self._generation()
 
     def roots(self) -> list[Root]:
@@ -485,224 +373,6 @@ def _column(rows: sqlite3.Cursor) -> NDArray[np.int64]:
     return np.fromiter((value for (value,) in rows), np.int64)
 
 
-class Writer:
-    """Writes within the transaction of `Store.write`."""
-
-    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
-        self._connection = connection
-        self._generation = generation
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
-
-    def put_root(self, root: Root) -> None:
-        """Add a folder, or say where the one of that name is now."""
-        self._connection.execute(
-            """INSERT INTO roots VALUES (?, ?, ?, '{}')
-            ON CONFLICT (name) DO UPDATE SET folder = excluded.folder, seal = excluded.seal""",
-            (root.name, str(root.folder), root.seal),
-        )
-
-    def name_root(self, name: str) -> None:
-        """Give the folder that the index is of alone a name, with which the paths of its images begin."""
-        self._connection.execute("UPDATE roots SET name = ? WHERE name = ''", (name,))
-        # In two steps: a new path may be the former one of another image, and no path begins with a slash.
-        for table, also in (("items", f", generation = {self._generation}"), ("skipped", "")):
-            new = f"UPDATE {table} SET path = '/' || ? || '/' || path{also} WHERE path IS NOT NULL"
-            self._connection.execute(new, (name,))
-            self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
-
-    def delete_root(self, root: Root) -> int:
-        """Delete a folder with all its items, and return how many these were."""
-        prefix = root.path("")
-        for table in ("skipped", "items"):  # the items last, to be counted
-            rows = f"DELETE FROM {table} WHERE substr(path, 1, ?) = ?"
-            deleted = self._connection.execute(rows, (len(prefix), prefix)).rowcount
-        self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
-        return deleted
-
-    def set_embedder(self, name: str) -> None:
-        """Store the name or folder that the run of the vectors has now."""
-        self._connection.execute("UPDATE meta SET value = ? WHERE key = 'embedder'", (name,))
-
-    def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
-        """Set the number of files of each kind in a folder that is not read."""
-        row = (json.dumps(counts), root.name)
-        self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
-
-    def set_background(self, text: str) -> None:
-        """Store what is known of the images as a gallery, see `seesay.search.background`."""
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
-
-    def set_recall(self, recall: float) -> None:
-        """Store the recall@10 that lists of vectors are made for, see `seesay.search.quantise`."""
-        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('recall', ?)", (repr(recall),))
-
-    def put_vector(
-        self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None
-    ) -> None:
-        """Add the vector (dim,) of a content, with (width, height) for an image."""
-        width, height = size or (None, None)
-        self._connection.execute(
-            "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
-            (kind, key, width, height, vector.astype(np.float16).tobytes()),
-        )
-
-    def put_objects(self, key: str, objects: Iterable[Detection]) -> None:
-        """Add what a detector saw in the image of that content, whose vector must be there."""
-        self._connection.executemany(
-            """INSERT INTO objects SELECT id, ?, ?, ?, ?, ?, ? FROM vectors
-            WHERE kind = 'image' AND key = ?""",
-            [(each.name, *each.box, each.confidence, key) for each in objects],
-        )
-
-    def set_time(self, key: str, taken: str) -> None:
-        """Set when the photo of that content was taken, as `taken_at` tells."""
-        self._connection.execute(
-            "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
-        )
-        self._connection.execute(
-            """UPDATE items SET generation = ?
-            WHERE vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)""",
-            (self._generation, key),
-        )
-        self._date("vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)", key)
-
-    def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
-        """Add or change the image at a path, which keeps its id; its content's vector must be there."""
-        self._connection.execute(
-            """INSERT INTO items (kind, vector, path, mtime_ns, size, added, generation)
-            VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?)
-            ON CONFLICT (path) DO UPDATE SET vector = excluded.vector, mtime_ns = excluded.mtime_ns,
-                size = excluded.size, generation = excluded.generation""",
-            (key, path, mtime_ns, size, time.time(), self._generation),
-        )
-        self._date("path = ?", path)
-        self.forget_skipped([path])
-
-    def _date(self, which: str, value: str | int) -> None:
-        """Set the times of images whose file or photo has changed."""
-        self._connection.execute(f"{_SET_TIMES} AND {which}", (value,))
-
-    def put_sentence(self, text: str, key: str) -> None:
-        """Add a sentence, whose vector must be there."""
-        self._connection.execute(
-            """INSERT OR IGNORE INTO items (kind, vector, text, added, generation)
-            VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)""",
-            (key, text, time.time(), self._generation),
-        )
-
-    def place(self, id_: int, path: str, mtime_ns: int, size: int) -> None:
-        """Move an item to another path or modification time; its vector and id stay."""
-        self._connection.execute(
-            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, generation = ? WHERE id = ?",
-            (path, mtime_ns, size, self._generation, id_),
-        )
-        self._date("id = ?", id_)
-        self.forget_skipped([path])
-
-    def put_skipped(self, path: str, mtime_ns: int, size: int, reason: str) -> None:
-        """Record a file that cannot be used, and delete its former item."""
-        self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
-        self._connection.execute(
-            "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?)", (path, mtime_ns, size, reason)
-        )
-
-    def forget_skipped(self, paths: Iterable[str]) -> None:
-        """Delete the records of unusable files that are gone or usable again."""
-        self._connection.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in paths])
-
-    def delete(self, ids: Iterable[int]) -> None:
-        """Delete items."""
-        self._connection.executemany("DELETE FROM items WHERE id = ?", [(id_,) for id_ in ids])
-
-    def drop_orphans(self) -> list[str]:
-        """Delete vectors that no item uses, and return the content keys of the images among them."""
-        orphans = self._connection.execute(
-            "SELECT id, kind, key FROM vectors WHERE id NOT IN (SELECT vector FROM items)"
-        ).fetchall()
-        self._connection.executemany("DELETE FROM vectors WHERE id = ?", [(row[0],) for row in orphans])
-        return [key for _, kind, key in orphans if kind == "image"]
-
-
-@contextmanager
-def _file_errors(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors about the file into a message for the user."""
-    try:
-        yield
-    except sqlite3.OperationalError as error:
-        reason = str(error)
-        if "locked" in reason:
-            raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
-        if "full" in reason:
-            raise SeesayError(
-                f"{path}: the disk is full; free some space and run the same command again. What was "
-                "finished is kept."
-            ) from error
-        if ("unable to open" in reason or "readonly" in reason) and _is_read_only(path):
-            raise SeesayError(
-                f"{path}: cannot be read without writing beside it, since others may write to it; copy its "
-                "folder to one of your own, or have its owner open it first."
-            ) from error
-        raise SeesayError(
-            f"{path}: cannot be used ({reason}); check the disk and its permissions."
-        ) from error
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
-            raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
-        raise SeesayError(
-            f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
-        ) from error
-
-
-def _is_read_only(path: Path) -> bool:
-    """Whether an index exists that this process cannot write to."""
-    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
-
-
-def _is_immutable(path: Path) -> bool:
-    """Whether nobody has left changes beside an index, in SQLite's log, and nobody can make such a log."""
-    if any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm")):
-        return False
-    if hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY:
-        return True
-    return not path.parent.stat().st_mode & 0o222
-
-
-def _connect(path: Path) -> sqlite3.Connection:
-    """A connection with explicit transactions, usable from any thread under its owner's lock."""
-    path = path.resolve()
-    # SQLite writes beside a file that it only reads, unless it is promised that the file never changes.
-    mode = "" if not _is_read_only(path) else "?mode=ro" + ("&immutable=1" if _is_immutable(path) else "")
-    connection = sqlite3.connect(
-        path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
-    )
-    connection.execute("PRAGMA foreign_keys = ON")
-    return connection
-
-
 def _as_json(ids: Sequence[int]) -> str:
     """Write ids as one parameter of a query, of which SQLite takes at most 32,766."""
     return json.dumps([int(id_) for id_ in ids])
-
-
-def _is_empty(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit what is done inside, or roll all of it back."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _migrate(connection: sqlite3.Connection, since: int) -> None:
-    for step in MIGRATIONS[since:]:
-        for statement in step:
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

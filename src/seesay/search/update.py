@@ -17,9 +17,10 @@ from seesay.data.remote import is_remote, path_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder, SeesObjects
 from seesay.search.look import Look
-from seesay.search.store import Item, Store, Writer
+from seesay.search.store import Item, Store
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.walk import FoundFile
+from seesay.search.writer import Writer
 
 Progress = Callable[[int, int], None]
 """Called with the number of files or sentences done, and of all to do."""

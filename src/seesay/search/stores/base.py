@@ -14,7 +14,8 @@ from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.registry import Registry
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.store import Kind, Store
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Store
 
 Found = tuple[NDArray[np.int64], NDArray[np.float32]]
 Queries = Callable[[], NDArray[np.float32]]

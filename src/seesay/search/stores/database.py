@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 from seesay.search.hits import Place
-from seesay.search.store import Facts, Kind, Store
+from seesay.search.sqlite_file import Kind
+from seesay.search.store import Facts, Store
 from seesay.search.stores.base import Found, next_page
 
 

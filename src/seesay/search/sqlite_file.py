@@ -1,0 +1,240 @@
+"""The SQLite file of an index: its schema, connections and transactions, and what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Literal
+
+from seesay.errors import SeesayError
+
+Kind = Literal["image", "sentence"]
+
+# "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
+APPLICATION_ID = 0x73656573
+
+# To the times of `Dated`. Also a step below, so as little to be edited as these.
+SET_TIMES = """UPDATE items SET time = (SELECT CASE WHEN COALESCE(taken, '') = ''
+    THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
+    FROM vectors WHERE vectors.id = items.vector) WHERE kind = 'image'"""
+
+# Step n brings a file from version n to n + 1. Never edit a step that was released: append one.
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        "INSERT INTO meta VALUES ('generation', '0')",
+        # A vector belongs to a content, so that identical files are embedded once.
+        """CREATE TABLE vectors (
+            id INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
+            key TEXT NOT NULL,
+            width INTEGER,
+            height INTEGER,
+            data BLOB NOT NULL,
+            UNIQUE (kind, key)
+        )""",
+        # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image.
+        """CREATE TABLE items (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
+            vector INTEGER NOT NULL REFERENCES vectors (id),
+            path TEXT UNIQUE,
+            text TEXT UNIQUE,
+            mtime_ns INTEGER,
+            size INTEGER,
+            added REAL NOT NULL,
+            generation INTEGER NOT NULL,
+            CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
+        )""",
+        "CREATE INDEX items_by_vector ON items (vector)",
+        "CREATE INDEX items_by_generation ON items (kind, generation)",
+        # Files that could not be used are listed on every update, and decoded again only when they change.
+        """CREATE TABLE skipped (
+            path TEXT PRIMARY KEY,
+            mtime_ns INTEGER NOT NULL,
+            size INTEGER NOT NULL,
+            reason TEXT NOT NULL
+        ) WITHOUT ROWID""",
+    ),
+    # When a photo was taken, "2019-06-30T12:00:00"; empty if it does not say, NULL until it is looked at.
+    ("ALTER TABLE vectors ADD COLUMN taken TEXT",),
+    # What a detector saw in an image: boxes in pixels of the upright image.
+    (
+        """CREATE TABLE objects (
+            vector INTEGER NOT NULL REFERENCES vectors (id) ON DELETE CASCADE,
+            name TEXT NOT NULL,
+            x1 REAL NOT NULL,
+            y1 REAL NOT NULL,
+            x2 REAL NOT NULL,
+            y2 REAL NOT NULL,
+            confidence REAL NOT NULL
+        )""",
+        "CREATE INDEX objects_by_vector ON objects (vector)",
+    ),
+    # An index may be of several folders; files of other kinds are counted for each.
+    (
+        """CREATE TABLE roots (
+            name TEXT PRIMARY KEY,
+            folder TEXT NOT NULL UNIQUE,
+            seal TEXT NOT NULL,
+            not_read TEXT NOT NULL
+        ) WITHOUT ROWID""",
+        """INSERT INTO roots SELECT '', value,
+            COALESCE((SELECT value FROM meta WHERE key = 'seal'), ''),
+            COALESCE((SELECT value FROM meta WHERE key = 'not_read'), '{}')
+            FROM meta WHERE key = 'root'""",
+        "DELETE FROM meta WHERE key IN ('root', 'seal', 'not_read')",
+    ),
+    # A page of the newest images is read in order, however many there are.
+    (
+        "ALTER TABLE items ADD COLUMN time TEXT",
+        SET_TIMES,
+        "CREATE INDEX items_by_time ON items (kind, time)",
+    ),
+)
+
+
+def database_exists(path: Path) -> bool:
+    """Return whether there is an index, or anything; an empty SQLite file, left by a kill, is nothing."""
+    if not path.is_file():
+        return False
+    try:
+        with closing(_connect(path)) as connection:
+            return not _is_empty(connection)
+    except sqlite3.DatabaseError:
+        return True
+
+
+def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
+    """Create the file of an empty index, which holds what is said in `meta`.
+
+    Raises:
+        SeesayError: there is one already, or the file cannot be written.
+    """
+    with file_errors(path):
+        connection = _connect(path)
+        if not _is_empty(connection):
+            raise SeesayError(f"{path}: already exists; open it, or delete it first.")
+        with transaction(connection):  # a kill leaves an index or an empty file, nothing between
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            _migrate(connection, since=0)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+        _use_log(connection)
+    return connection
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open the file of an index, and migrate it from an earlier version.
+
+    Raises:
+        SeesayError: no such file, not an index, damaged, or made by a newer seesay.
+    """
+    if not path.is_file():
+        raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
+    with file_errors(path):
+        connection = _connect(path)
+        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+            raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
+        if version < len(MIGRATIONS):
+            if _is_read_only(path):
+                raise SeesayError(
+                    f"{path}: made by an older seesay, and cannot be brought up to date without "
+                    "writing to it; have its owner open it, or copy its folder to one of your own."
+                )
+            with transaction(connection):
+                _migrate(connection, since=version)
+        if not _is_read_only(path):
+            _use_log(connection)
+    return connection
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about the file into a message for the user."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        reason = str(error)
+        if "locked" in reason:
+            raise SeesayError(f"{path}: another process is writing to it; try again later.") from error
+        if "full" in reason:
+            raise SeesayError(
+                f"{path}: the disk is full; free some space and run the same command again. What was "
+                "finished is kept."
+            ) from error
+        if ("unable to open" in reason or "readonly" in reason) and _is_read_only(path):
+            raise SeesayError(
+                f"{path}: cannot be read without writing beside it, since others may write to it; copy its "
+                "folder to one of your own, or have its owner open it first."
+            ) from error
+        raise SeesayError(
+            f"{path}: cannot be used ({reason}); check the disk and its permissions."
+        ) from error
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
+            raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
+        raise SeesayError(
+            f"{path}: not a seesay index, or damaged ({error}); delete its folder and index again."
+        ) from error
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether an index exists that this process cannot write to."""
+    return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _is_immutable(path: Path) -> bool:
+    """Whether nobody has left changes beside an index, in SQLite's log, and nobody can make such a log."""
+    if any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-shm")):
+        return False
+    if hasattr(os, "statvfs") and os.statvfs(path).f_flag & os.ST_RDONLY:
+        return True
+    return not path.parent.stat().st_mode & 0o222
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """A connection with explicit transactions, usable from any thread under its owner's lock."""
+    path = path.resolve()
+    # SQLite writes beside a file that it only reads, unless it is promised that the file never changes.
+    mode = "" if not _is_read_only(path) else "?mode=ro" + ("&immutable=1" if _is_immutable(path) else "")
+    connection = sqlite3.connect(
+        path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Let readers go on while a writer writes."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what is done inside, or roll all of it back."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _migrate(connection: sqlite3.Connection, since: int) -> None:
+    for step in MIGRATIONS[since:]:
+        for statement in step:
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

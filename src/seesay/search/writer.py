@@ -1,0 +1,153 @@
+"""Changes of the items of an index and their vectors."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.encoders.detector import Detection
+from seesay.search.roots import Root
+from seesay.search.sqlite_file import SET_TIMES, Kind
+
+
+class Writer:
+    """Writes within the transaction of `Store.write`."""
+
+    def __init__(self, connection: sqlite3.Connection, generation: int) -> None:
+        self._connection = connection
+        self._generation = generation
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(generation),))
+
+    def put_root(self, root: Root) -> None:
+        """Add a folder, or say where the one of that name is now."""
+        self._connection.execute(
+            """INSERT INTO roots VALUES (?, ?, ?, '{}')
+            ON CONFLICT (name) DO UPDATE SET folder = excluded.folder, seal = excluded.seal""",
+            (root.name, str(root.folder), root.seal),
+        )
+
+    def name_root(self, name: str) -> None:
+        """Give the folder that the index is of alone a name, with which the paths of its images begin."""
+        self._connection.execute("UPDATE roots SET name = ? WHERE name = ''", (name,))
+        # In two steps: a new path may be the former one of another image, and no path begins with a slash.
+        for table, also in (("items", f", generation = {self._generation}"), ("skipped", "")):
+            new = f"UPDATE {table} SET path = '/' || ? || '/' || path{also} WHERE path IS NOT NULL"
+            self._connection.execute(new, (name,))
+            self._connection.execute(f"UPDATE {table} SET path = substr(path, 2) WHERE path IS NOT NULL")
+
+    def delete_root(self, root: Root) -> int:
+        """Delete a folder with all its items, and return how many these were."""
+        prefix = root.path("")
+        for table in ("skipped", "items"):  # the items last, to be counted
+            rows = f"DELETE FROM {table} WHERE substr(path, 1, ?) = ?"
+            deleted = self._connection.execute(rows, (len(prefix), prefix)).rowcount
+        self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
+        return deleted
+
+    def set_embedder(self, name: str) -> None:
+        """Store the name or folder that the run of the vectors has now."""
+        self._connection.execute("UPDATE meta SET value = ? WHERE key = 'embedder'", (name,))
+
+    def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
+        """Set the number of files of each kind in a folder that is not read."""
+        row = (json.dumps(counts), root.name)
+        self._connection.execute("UPDATE roots SET not_read = ? WHERE name = ?", row)
+
+    def set_background(self, text: str) -> None:
+        """Store what is known of the images as a gallery, see `seesay.search.background`."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('background', ?)", (text,))
+
+    def set_recall(self, recall: float) -> None:
+        """Store the recall@10 that lists of vectors are made for, see `seesay.search.quantise`."""
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('recall', ?)", (repr(recall),))
+
+    def put_vector(
+        self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None
+    ) -> None:
+        """Add the vector (dim,) of a content, with (width, height) for an image."""
+        width, height = size or (None, None)
+        self._connection.execute(
+            "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
+            (kind, key, width, height, vector.astype(np.float16).tobytes()),
+        )
+
+    def put_objects(self, key: str, objects: Iterable[Detection]) -> None:
+        """Add what a detector saw in the image of that content, whose vector must be there."""
+        self._connection.executemany(
+            """INSERT INTO objects SELECT id, ?, ?, ?, ?, ?, ? FROM vectors
+            WHERE kind = 'image' AND key = ?""",
+            [(each.name, *each.box, each.confidence, key) for each in objects],
+        )
+
+    def set_time(self, key: str, taken: str) -> None:
+        """Set when the photo of that content was taken, as `taken_at` tells."""
+        self._connection.execute(
+            "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
+        )
+        self._connection.execute(
+            """UPDATE items SET generation = ?
+            WHERE vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)""",
+            (self._generation, key),
+        )
+        self._date("vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)", key)
+
+    def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
+        """Add or change the image at a path, which keeps its id; its content's vector must be there."""
+        self._connection.execute(
+            """INSERT INTO items (kind, vector, path, mtime_ns, size, added, generation)
+            VALUES ('image', (SELECT id FROM vectors WHERE kind = 'image' AND key = ?), ?, ?, ?, ?, ?)
+            ON CONFLICT (path) DO UPDATE SET vector = excluded.vector, mtime_ns = excluded.mtime_ns,
+                size = excluded.size, generation = excluded.generation""",
+            (key, path, mtime_ns, size, time.time(), self._generation),
+        )
+        self._date("path = ?", path)
+        self.forget_skipped([path])
+
+    def _date(self, which: str, value: str | int) -> None:
+        """Set the times of images whose file or photo has changed."""
+        self._connection.execute(f"{SET_TIMES} AND {which}", (value,))
+
+    def put_sentence(self, text: str, key: str) -> None:
+        """Add a sentence, whose vector must be there."""
+        self._connection.execute(
+            """INSERT OR IGNORE INTO items (kind, vector, text, added, generation)
+            VALUES ('sentence', (SELECT id FROM vectors WHERE kind = 'sentence' AND key = ?), ?, ?, ?)""",
+            (key, text, time.time(), self._generation),
+        )
+
+    def place(self, id_: int, path: str, mtime_ns: int, size: int) -> None:
+        """Move an item to another path or modification time; its vector and id stay."""
+        self._connection.execute(
+            "UPDATE items SET path = ?, mtime_ns = ?, size = ?, generation = ? WHERE id = ?",
+            (path, mtime_ns, size, self._generation, id_),
+        )
+        self._date("id = ?", id_)
+        self.forget_skipped([path])
+
+    def put_skipped(self, path: str, mtime_ns: int, size: int, reason: str) -> None:
+        """Record a file that cannot be used, and delete its former item."""
+        self._connection.execute("DELETE FROM items WHERE path = ?", (path,))
+        self._connection.execute(
+            "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?)", (path, mtime_ns, size, reason)
+        )
+
+    def forget_skipped(self, paths: Iterable[str]) -> None:
+        """Delete the records of unusable files that are gone or usable again."""
+        self._connection.executemany("DELETE FROM skipped WHERE path = ?", [(path,) for path in paths])
+
+    def delete(self, ids: Iterable[int]) -> None:
+        """Delete items."""
+        self._connection.executemany("DELETE FROM items WHERE id = ?", [(id_,) for id_ in ids])
+
+    def drop_orphans(self) -> list[str]:
+        """Delete vectors that no item uses, and return the content keys of the images among them."""
+        orphans = self._connection.execute(
+            "SELECT id, kind, key FROM vectors WHERE id NOT IN (SELECT vector FROM items)"
+        ).fetchall()
+        self._connection.executemany("DELETE FROM vectors WHERE id = ?", [(row[0],) for row in orphans])
+        return [key for _, kind, key in orphans if kind == "image"]
