@@ -12,9 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import FileSource
 from seesay.data.remote import is_folder, is_remote, path_of
-from seesay.errors import QueryError, SeesayError
+from seesay.errors import SeesayError
 from seesay.paths import disk_errors, sole_writer
 from seesay.runs.images import read_texts
 from seesay.search.background import Gallery, unrelated_vectors
@@ -32,17 +31,15 @@ from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge
 from seesay.search.look import Look, look
 from seesay.search.quantise import check_recall
-from seesay.search.query import Embedded, Image, Indexed, Part, Query
+from seesay.search.query import Indexed, Query
+from seesay.search.query_vectors import embed_image, vector_of, vectors_of, vectors_of_parts, with_images
 from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
 from seesay.search.stores import open_vectors
 from seesay.search.thumbnails import Thumbnails
-from seesay.search.update import Progress, UpdateReport, add_sentences, finite, update_images
-
-_TINY = 1e-12
-_CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
+from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
 
 class Index:
@@ -386,13 +383,14 @@ class Index:
         asked = Query.of(query)
         own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
         among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
-        asked, corrected = self.corrected(self._with_vectors(asked))
+        asked, corrected = self.corrected(with_images(asked, self.run))
         if vector is None:
-            vector = self._vector(asked)
+            vector = vector_of(asked, self.run, self.store)
         found = self._nearest("image", vector, k, among, after, own)
         hits, unknown = list(found), self._unknown_words(asked)
         if hits:
-            rows = [vector] if len(asked.parts) == 1 else self._rows(asked)
+            several = len(asked.parts) > 1
+            rows = vectors_of_parts(asked, self.run, self.store) if several else [vector]
             chances = self._judge.probabilities(hits, asked, rows, vector, self.run, unknown)
             hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if hits and isinstance(self.run, SeesObjects):
@@ -452,25 +450,15 @@ class Index:
         Raises:
             ImageError: the image cannot be read or decoded.
         """
-        name = "the image" if isinstance(image, bytes) else str(image)
-        data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
-        vectors, (error,) = self.run.embed_image_files([data], [name], query)
-        if error is not None:
-            raise error
-        row: NDArray[np.float32] = finite(vectors)[0]
-        return row
+        return embed_image(self.run, image, query)
 
     def vector(self, query: Query) -> NDArray[np.float32]:
         """Return the vector (dim,) of a query; raise as `search` does."""
-        return self._vector(self.corrected(query)[0])
+        return vector_of(self.corrected(query)[0], self.run, self.store)
 
     def vectors(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | SeesayError]:
-        """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once.
-
-        One part is searched for as it is. Several are the weighted sum of their unit vectors, which is
-        scaled to length 1: so weights compare parts of all kinds, and scores stay cosines.
-        """
-        return self._vectors([self.corrected(query)[0] for query in queries])
+        """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once."""
+        return vectors_of([self.corrected(query)[0] for query in queries], self.run, self.store)
 
     def corrected(self, query: Query) -> tuple[Query, dict[str, str]]:
         """Return what is searched for, and by which words it replaces misspelt ones, in lower case."""
@@ -478,65 +466,6 @@ class Index:
             return query, {}
         found = self.run.corrections(query.unquoted)
         return (query.corrected(found) if found else query), found
-
-    def _vector(self, query: Query) -> NDArray[np.float32]:
-        (found,) = self._vectors([query])
-        if isinstance(found, SeesayError):
-            raise found
-        return found
-
-    def _vectors(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | SeesayError]:
-        texts = [text for query in queries for text in query.sentences]
-        sentences = iter(finite(self.run.embed_sentences(texts, query=True)) if texts else ())
-        return [self._sum(query, [next(sentences) for _ in query.sentences]) for query in queries]
-
-    def _with_vectors(self, query: Query) -> Query:
-        """Return the query with the vectors of its image files, so that each is encoded once."""
-        return Query(
-            tuple(
-                replace(part, term=Embedded(str(part.term), self.embed_image(part.term.source)))
-                if isinstance(part.term, Image)
-                else part
-                for part in query.parts
-            )
-        )
-
-    def _rows(self, query: Query) -> list[NDArray[np.float32]]:
-        """Return the vectors (dim,) by which the parts are judged; none of sentences, judged as one."""
-        if query.is_text:
-            return []
-        return [self._vector(Query((Part(part.term),))) for part in query.parts]
-
-    def _sum(
-        self, query: Query, sentences: Sequence[NDArray[np.float32]]
-    ) -> NDArray[np.float32] | SeesayError:
-        try:
-            remaining = iter(sentences)
-            rows = [self._row(part, remaining) for part in query.parts]
-        except SeesayError as error:
-            return error
-        if len(rows) == 1:
-            return rows[0]
-        total = np.zeros(self.run.dim, np.float32)
-        for part, row in zip(query.parts, rows, strict=True):
-            total += part.weight * row / max(float(np.linalg.norm(row)), _TINY)
-        length = float(np.linalg.norm(total))
-        if length < _CANCELLED * sum(abs(part.weight) for part in query.parts):
-            return QueryError("The parts of the query cancel each other out; change their weights.")
-        unit: NDArray[np.float32] = total / np.float32(length)
-        return unit
-
-    def _row(self, part: Part, sentences: Iterator[NDArray[np.float32]]) -> NDArray[np.float32]:
-        if isinstance(part.term, Embedded):
-            return part.term.vector
-        if isinstance(part.term, Image):
-            return self.embed_image(part.term.source)
-        if isinstance(part.term, Indexed):
-            row = self.store.vector(part.term.id)
-            if row is None:
-                raise QueryError(f"{part.term}: no such image in the index; search for its id again.")
-            return row
-        return next(sentences)
 
     def _unknown_words(self, query: Query) -> list[str]:
         if not (query.sentences and isinstance(self.run, KnowsWords)):

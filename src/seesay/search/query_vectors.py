@@ -1,0 +1,113 @@
+"""From queries to the vectors that they are searched by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.data.images import FileSource
+from seesay.errors import QueryError, SeesayError
+from seesay.search.embedder import Embedder
+from seesay.search.query import Embedded, Image, Indexed, Part, Query
+from seesay.search.store import Store
+from seesay.search.update import finite
+
+_TINY = 1e-12
+_CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-precision vectors
+
+Vector = NDArray[np.float32]
+
+
+def embed_image(run: Embedder, image: bytes | str | Path, query: bool = False) -> Vector:
+    """Return the vector (dim,) of an encoded image or an image file; as a query's for sentences if so.
+
+    Raises:
+        ImageError: the image cannot be read or decoded.
+    """
+    name = "the image" if isinstance(image, bytes) else str(image)
+    data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
+    vectors, (error,) = run.embed_image_files([data], [name], query)
+    if error is not None:
+        raise error
+    row: Vector = finite(vectors)[0]
+    return row
+
+
+def with_images(query: Query, run: Embedder) -> Query:
+    """Return the query with the vectors of its image files, so that each is encoded once."""
+    return Query(
+        tuple(
+            replace(part, term=Embedded(str(part.term), embed_image(run, part.term.source)))
+            if isinstance(part.term, Image)
+            else part
+            for part in query.parts
+        )
+    )
+
+
+def vectors_of(queries: Sequence[Query], run: Embedder, store: Store) -> list[Vector | SeesayError]:
+    """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once.
+
+    One part is searched for as it is. Several are the weighted sum of their unit vectors, which is scaled to
+    length 1: so weights compare parts of all kinds, and scores stay cosines.
+
+    Args:
+        queries: to embed.
+        run: that embeds.
+        store: of the images that queries name by their ids.
+    """
+    texts = [text for query in queries for text in query.sentences]
+    sentences = iter(finite(run.embed_sentences(texts, query=True)) if texts else ())
+    found: list[Vector | SeesayError] = []
+    for query in queries:
+        own = iter([next(sentences) for _ in query.sentences])  # taken, whatever becomes of the others
+        try:
+            found.append(_sum(query, [_row(part, own, run, store) for part in query.parts]))
+        except SeesayError as error:
+            found.append(error)
+    return found
+
+
+def vector_of(query: Query, run: Embedder, store: Store) -> Vector:
+    """Return the vector (dim,) of a query; raise why it has none."""
+    (found,) = vectors_of([query], run, store)
+    if isinstance(found, SeesayError):
+        raise found
+    return found
+
+
+def vectors_of_parts(query: Query, run: Embedder, store: Store) -> list[Vector]:
+    """Return the vectors (dim,) by which the parts are judged; none of sentences, judged as one."""
+    if query.is_text:
+        return []
+    return [vector_of(Query((Part(part.term),)), run, store) for part in query.parts]
+
+
+def _sum(query: Query, rows: Sequence[Vector]) -> Vector:
+    if len(rows) == 1:
+        return rows[0]
+    total = np.zeros_like(rows[0])
+    for part, row in zip(query.parts, rows, strict=True):
+        total += part.weight * row / max(float(np.linalg.norm(row)), _TINY)
+    length = float(np.linalg.norm(total))
+    if length < _CANCELLED * sum(abs(part.weight) for part in query.parts):
+        raise QueryError("The parts of the query cancel each other out; change their weights.")
+    unit: Vector = total / np.float32(length)
+    return unit
+
+
+def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -> Vector:
+    if isinstance(part.term, Embedded):
+        return part.term.vector
+    if isinstance(part.term, Image):
+        return embed_image(run, part.term.source)
+    if isinstance(part.term, Indexed):
+        row = store.vector(part.term.id)
+        if row is None:
+            raise QueryError(f"{part.term}: no such image in the index; search for its id again.")
+        return row
+    return next(sentences)
