@@ -75,6 +75,16 @@ def test_a_shortlist_is_the_indexs_best_and_never_shorter_than_k(index: Index, r
     assert reranker.search(index, TEXT, 7).compared == 7
 
 
+def test_what_a_misspelt_sentence_means_is_reranked(
+    index: Index, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meant = Reranker(run).search(index, TEXT, 5)
+    monkeypatch.setattr(Colours, "corrections", lambda _, texts: {"circcle": "circle"}, raising=False)
+    found = Reranker(run).search(index, TEXT.replace("circle", "circcle"), 5)
+    assert found.hits == meant.hits
+    assert found.hits.corrected_words == {"circcle": "circle"}
+
+
 def test_features_are_computed_once_and_found_by_the_next(index: Index, run: Run) -> None:
     first = Reranker(run, shortlist=5)
     other = Reranker(run)
