@@ -17,7 +17,8 @@ def unit(count: int, seed: int = 0) -> NDArray[np.float32]:
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("seesay.search.store._ROWS", 128)  # vectors come in several parts
     made = Store.create(tmp_path / "index.sqlite", "noise", "1", DIM)
     yield made
     made.close()
@@ -107,6 +108,25 @@ def test_additions_changes_and_removals_are_taken_up(store, tmp_path, count) -> 
     assert near.generation == store.generation()
     for query in unit(5, seed=4):
         assert_exact(near, store, query)
+
+
+@pytest.mark.parametrize("count", [300, 900])
+def test_what_is_deleted_while_vectors_are_read_is_not_found(
+    store: Store, tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, unit(count))
+    before = store.changes("image")
+    with store.write() as writer:
+        writer.delete([5, 250])
+    near = neighbours(store, tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "changes", lambda kind, since: before)
+        near.refresh()
+    for _ in range(2):
+        ids, scores = near.search(unit(1, seed=1)[0], count)
+        assert sorted(ids.tolist()) == sorted({*range(1, count + 1)} - {5, 250})
+        assert np.isfinite(scores).all()
+        near.refresh()
 
 
 def test_lists_are_cached_and_the_cache_is_brought_up_to_date(store, tmp_path) -> None:
