@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search import sqlite_file
 from seesay.search.filters import Filter
 from seesay.search.store import Store
 
@@ -144,19 +143,6 @@ def test_a_kill_in_the_middle_loses_no_finished_batch(store: Store, delay: float
     again.close()
 
 
-def test_not_an_index(tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="no index there"):
-        Store.open(tmp_path / "index.sqlite")
-    (tmp_path / "text").write_text("This is some text, and by no means a database of any kind. " * 50)
-    with pytest.raises(SeesayError, match="not a seesay index"):
-        Store.open(tmp_path / "text")
-    with sqlite3.connect(tmp_path / "other") as other:
-        other.execute("CREATE TABLE meta (key, value)")
-    other.close()
-    with pytest.raises(SeesayError, match="not a seesay index"):
-        Store.open(tmp_path / "other")
-
-
 def test_a_damaged_file_says_so(store: Store) -> None:
     for i in range(5):
         put(store, *(f"{i}-{j}.jpg" for j in range(200)))
@@ -167,20 +153,6 @@ def test_a_damaged_file_says_so(store: Store) -> None:
     store.path.write_bytes(data)
     with pytest.raises(SeesayError, match=r"damaged.*index again"):
         Store.open(store.path).items()
-
-
-def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:
-    put(store, "a.jpg")
-    store.close()
-    steps = (*sqlite_file.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite_file, "MIGRATIONS", steps)
-        newer = Store.open(store.path)
-        assert newer._connection.execute("SELECT stars FROM items").fetchall() == [(3,)]
-        assert newer.count("image") == 1
-        newer.close()
-    with pytest.raises(SeesayError, match="newer seesay"):
-        Store.open(store.path)
 
 
 def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Store) -> None:
@@ -198,21 +170,6 @@ def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Sto
     assert store.months(Filter.parse("taken:2019")) == {"2019-06": 2}
 
 
-def test_images_of_an_index_of_an_earlier_version_have_their_times(store: Store) -> None:
-    put(store, "a.jpg", "b.jpg")
-    with store.write() as writer:
-        writer.set_time("key of b.jpg", "2019-06-30T12:00:00")
-    before = store.newest(9)
-    store._connection.execute("DROP INDEX items_by_time")
-    store._connection.execute("ALTER TABLE items DROP COLUMN time")
-    store._connection.execute("PRAGMA user_version = 4")
-    store.close()
-    again = Store.open(store.path)
-    assert again.newest(9) == before
-    assert [each.time for each in before] == ["2019-06-30T12:00:00", "1970-01-01T00:00:00"]
-    again.close()
-
-
 @pytest.mark.parametrize("where", [None, Filter.parse("taken:2019 folder:italy")])
 @pytest.mark.parametrize("after", [None, ("2019-06-30T12:00:00", 7)])
 def test_a_page_of_the_newest_images_sorts_nothing(
@@ -226,16 +183,6 @@ def test_a_page_of_the_newest_images_sorts_nothing(
     plan = [row[-1] for row in store._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
     assert "items_by_time" in plan[0]
     assert not any("TEMP B-TREE" in step for step in plan)
-
-
-def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:
-    path = tmp_path / "index.sqlite"
-    path.touch()
-    assert not Store.exists(path)
-    Store.create(path, "colours", "1", 4).close()
-    assert Store.exists(path)
-    with pytest.raises(SeesayError, match="already exists"):
-        Store.create(path, "colours", "1", 4)
 
 
 def test_an_index_without_its_width_is_damaged(store: Store) -> None:

@@ -1,0 +1,70 @@
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.search import sqlite_file
+from seesay.search.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path):
+    """Two images, of which one says when it was taken."""
+    made = Store.create(tmp_path / "index.sqlite", "colours", "1", 4)
+    with made.write() as writer:
+        for name, taken in (("a", ""), ("b", "2019-06-30T12:00:00")):
+            writer.put_vector("image", name, np.ones(4, np.float32), (30, 20))
+            writer.set_time(name, taken)
+            writer.put_image(f"{name}.jpg", name, 7, 9)
+    yield made
+    made.close()
+
+
+def test_not_an_index(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="no index there"):
+        Store.open(tmp_path / "index.sqlite")
+    (tmp_path / "text").write_text("This is some text, and by no means a database of any kind. " * 50)
+    with pytest.raises(SeesayError, match="not a seesay index"):
+        Store.open(tmp_path / "text")
+    with sqlite3.connect(tmp_path / "other") as other:
+        other.execute("CREATE TABLE meta (key, value)")
+    other.close()
+    with pytest.raises(SeesayError, match="not a seesay index"):
+        Store.open(tmp_path / "other")
+
+
+def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:
+    store.close()
+    steps = (*sqlite_file.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_file, "MIGRATIONS", steps)
+        newer = Store.open(store.path)
+        assert newer._connection.execute("SELECT stars FROM items").fetchall() == [(3,), (3,)]
+        assert newer.count("image") == 2
+        newer.close()
+    with pytest.raises(SeesayError, match="newer seesay"):
+        Store.open(store.path)
+
+
+def test_images_of_an_index_of_an_earlier_version_have_their_times(store: Store) -> None:
+    before = store.newest(9)
+    store._connection.execute("DROP INDEX items_by_time")
+    store._connection.execute("ALTER TABLE items DROP COLUMN time")
+    store._connection.execute("PRAGMA user_version = 4")
+    store.close()
+    again = Store.open(store.path)
+    assert again.newest(9) == before
+    assert [each.time for each in before] == ["2019-06-30T12:00:00", "1970-01-01T00:00:00"]
+    again.close()
+
+
+def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "index.sqlite"
+    path.touch()
+    assert not Store.exists(path)
+    Store.create(path, "colours", "1", 4).close()
+    assert Store.exists(path)
+    with pytest.raises(SeesayError, match="already exists"):
+        Store.create(path, "colours", "1", 4)
