@@ -43,7 +43,7 @@ WAYS = {
 # What stops working first, by the number of images, and what one does about it.
 BREAKS = {
     10**6: "nothing: one process",
-    10**7: "building in memory takes minutes; a second process searches meanwhile",
+    10**7: "lists of vectors fill a small machine's memory: `--recall`",
     10**8: "an eighth of the lists is too many to read: fewer probes, or Qdrant's graph",
     10**9: "the vectors fill no machine's memory: shards of a database, vectors of 8 bits or fewer on disk",
     10**10: "one SQLite file of paths and facts: an index a shard, and queries sent to all",
@@ -204,14 +204,12 @@ def _recorded() -> list[dict[str, Any]]:
 
 
 def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]:
-    """Compute what so many images take, in proportion to the largest size that was measured."""
-    largest = max(rows, key=lambda row: int(row["vectors"]))
-    encoders = [row for row in _recorded() if row["benchmark"] == "int8"]
-    (image_ms,) = (row["int8 ms"] for row in encoders if row["encoder"].startswith("all images'"))
-    count = largest["vectors"]
+    """Compute what so many images take, in proportion to the largest lists of vectors that were measured."""
+    largest = max((row for row in rows if row["store"] == "embedded"), key=lambda row: int(row["vectors"]))
+    image_ms = _encoding_ms()
     planned = []
     for images, breaks in BREAKS.items():
-        share = images / count
+        share = images / largest["vectors"]
         core_hours = images * image_ms / 3.6e6
         memory = largest["peak MiB"] * share * 2**20 / 1e9
         planned.append(
@@ -228,6 +226,18 @@ def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]
             }
         )
     return planned
+
+
+def _encoding_ms() -> float:
+    """Milliseconds of a core for an image by a worker of Ray: those of the command, and what Ray adds."""
+    recorded = _recorded()
+    (image_ms,) = (
+        row["int8 ms"]
+        for row in recorded
+        if row["benchmark"] == "int8" and row["encoder"].startswith("all images'")
+    )
+    rates = {row["way"]: row["images/s once it runs"] for row in recorded if row["benchmark"] == "cluster"}
+    return float(image_ms * rates["without Ray, 2 cores"] / rates["Ray, 2 workers"])
 
 
 def _short(number: float) -> float:
