@@ -13,6 +13,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
@@ -29,7 +30,7 @@ from seesay.losses.ranking import SoftMarginLoss
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs
 from seesay.recipes.load import load_recipe
-from seesay.training.fine_tune import FromPixels
+from seesay.training.from_pixels import FromPixels
 
 NETWORK, WORDS, BATCH = "efficientnet-lite0", 2900, 128
 PARTS = (8, 32, 128)  # images at a time
@@ -40,9 +41,9 @@ MOST_OVER_WHOLE, MOST_DIFFERENCE = 1.6, 1e-3  # in time, of the largest gradient
 class EncodedOnce(FromPixels):
     """The whole batch, with all its activations in memory."""
 
-    def features(self, pixels: Tensor) -> Tensor:
+    def forward(self, inputs: Sequence[Tensor]) -> Tensor:
         """Return the features as the base class does, without recomputation."""
-        return self._part(pixels)
+        return self._part(*inputs)
 
 
 def step(at_once: int) -> tuple[dict[str, float], np.ndarray[Any, np.dtype[np.float32]]]:
@@ -57,11 +58,12 @@ def step(at_once: int) -> tuple[dict[str, float], np.ndarray[Any, np.dtype[np.fl
         words = torch.randint(1, WORDS, (int(lengths.sum()),), generator=draw)
         sentences = Sentences(words, lengths, torch.zeros(BATCH, 0))
         started = time.process_time()
-        SoftMarginLoss(0.2, 1)(module(pixels, sentences), torch.arange(BATCH)).backward()
+        scores = module.matcher(module([pixels]), sentences)
+        SoftMarginLoss(0.2, 1)(scores, torch.arange(BATCH)).backward()
         spent = time.process_time() - started
         grown = peak_mib() - before
         floor = 3 * BATCH * flops(load_lite(NETWORK), pixels[:1]) / _rate()
-    gradient = next(each.grad for each in module.network.parameters() if each.grad is not None)
+    gradient = next(each.grad for each in module.networks.parameters() if each.grad is not None)
     return {"s": spent, "floor s": floor, "MiB": grown}, gradient.numpy()
 
 
@@ -71,7 +73,7 @@ def _module(at_once: int) -> FromPixels:
     network: PixelsToFeatures = load_lite(NETWORK)
     kind = FromPixels if at_once else EncodedOnce
     matcher = settings.build(MatcherInputs((LITE[NETWORK].dim,), WORDS))
-    return kind(network, matcher, ("pooled",), at_once or BATCH).train()
+    return kind([network], matcher, ("pooled",), at_once or BATCH).train()
 
 
 def _rate() -> float:

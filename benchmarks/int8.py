@@ -1,10 +1,11 @@
 """The shipped encoders, which have 8 bits, compared with the same networks in 32.
 
 Speed on one core, of each network alone and of all image encoders from a JPEG; how close the features are;
-and the recall of the shipped weights, whose matcher was trained on features of 8 bits and stays the same,
-with each of them. Of another split than val only the recall is measured. Needs a captioned corpus:
+and the recall of the shipped weights with each of them. Of another split than val only the recall is
+measured. Needs a captioned corpus, and the run of `seesay train seesay-small` that was shipped, which has its
+networks in 32 bits:
 
-    python -m benchmarks.int8 [--data shared/flickr8k] [--split val]
+    python -m benchmarks.int8 [--data shared/flickr8k] [--split val] [--run runs/seesay-small]
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.encoding import best_of_turns, enlarged, jpegs, one_core
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
+from seesay.encoders import untuned
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE
 from seesay.encoders.images.encode import SHARED_SIDE
@@ -96,8 +98,8 @@ class Encoders:
             self.features({n: np.stack([resize(p, side, side) for p in pixels]) for n, side in sides.items()})
 
 
-def in_32_bits(names: Sequence[str]) -> Encoders:
-    """Export the networks and open them."""
+def in_32_bits(tuned: dict[str, str]) -> Encoders:
+    """Export the networks, which a run has tuned and calls by these names, and open them."""
     with TemporaryDirectory() as folder:
         path = Path(folder, "network.onnx")
 
@@ -105,7 +107,7 @@ def in_32_bits(names: Sequence[str]) -> Encoders:
             onnx.save(model, path)
             return onnx_session(path, threads=1)
 
-        networks = {name: opened(export_lite(name, with_maps=False)) for name in names}
+        networks = {name: opened(export_lite(of_run, with_maps=False)) for name, of_run in tuned.items()}
         return Encoders(networks, opened(export_minilm()))
 
 
@@ -179,15 +181,18 @@ def recalls(run: Run, corpus: Corpus, full: Encoded, eight: Encoded) -> list[dic
 def main() -> int:
     parser = arguments(__doc__ or "", data="a captioned corpus")
     parser.add_argument("--split", default="val", help="whose images and sentences are encoded")
+    parser.add_argument("--run", type=Path, default=Path("runs/seesay-small"), help="the run that was shipped")
     options = parser.parse_args()
-    if not options.data.exists():
-        print(f"{options.data}: no corpus there, nothing measured; name one with --data.", file=sys.stderr)
-        return 0
+    for path, option in ((options.data, "--data"), (options.run, "--run")):
+        if not path.exists():
+            print(f"{path}: not there, nothing measured; name another with {option}.", file=sys.stderr)
+            return 0
     run = Run.load("seesay-small")
     corpus = read_corpus(options.data).split(options.split)
+    tuned = {untuned(name): name for name in Run.load(str(options.run), "cpu").recipe.encoders}
     names = [name.removesuffix(EIGHT_BITS) for name in run.recipe.encoders]
     tokenizer = Tokenizer.from_file(str(FOLDER / TOKENIZER))
-    encoders = in_32_bits(names), in_8_bits(names)
+    encoders = in_32_bits(tuned), in_8_bits(names)
     images, texts = {name: squares(corpus, LITE[name].size) for name in names}, corpus.texts()
     full, eight = (Encoded(e.features(images), run_minilm(e.minilm, tokenizer, texts)) for e in encoders)
     found = recalls(run, corpus, full, eight)

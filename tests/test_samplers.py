@@ -72,3 +72,29 @@ def test_second_sentences_are_drawn_from_all_others() -> None:
         for image, sentence in zip(images[2:], sentences[2:], strict=True)
     }
     assert drawn == {(int(owner), sentence) for sentence, owner in enumerate(owners)}
+
+
+@given(OWNERS, st.integers(2, 20), st.integers(0, 5))
+def test_images_come_once_with_all_their_sentences(owners, batch: int, seed: int) -> None:
+    batches = list(SAMPLERS["images"](owners, batch, seed, 1))
+    most = np.bincount(owners).max()
+    seen: list[int] = []
+    for images, sentences in batches:
+        np.testing.assert_array_equal(images, owners[sentences])
+        assert len(set(images)) > 1
+        assert len(sentences) < batch + most
+        for image in set(images):
+            assert set(np.flatnonzero(owners == image)) <= set(sentences)
+        seen += sentences.tolist()
+    assert len(set(seen)) == len(seen)
+    left = set(np.delete(owners, seen))  # images that were alone in their batch
+    assert not left & set(owners[seen])
+
+
+def test_the_order_of_images_differs_from_epoch_to_epoch() -> None:
+    owners = np.repeat(np.arange(100), 5)
+    first, again, second = (
+        [set(images) for images, _ in SAMPLERS["images"](owners, 50, 1, epoch)] for epoch in (1, 1, 2)
+    )
+    assert first == again != second
+    assert len(first) == 10

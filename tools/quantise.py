@@ -1,14 +1,16 @@
-"""Write the encoders that seesay ships: the packaged networks in 8 bits, as ONNX files.
+"""Write the encoders that seesay ships, in 8 bits, as ONNX files: the networks that a run has tuned, and MiniLM.
 
-python -m tools.quantise [DATA] [FOLDER]
+python -m tools.quantise RUN [DATA] [FOLDER]
 
-DATA is a captioned corpus, ../shared/flickr8k by default, whose train split calibrates them; FOLDER is
-src/seesay/weights/encoders by default. This runs once, for a release: it needs PyTorch and the packages of
-the networks, the files that it writes need ONNX Runtime. The same packages and data give the same bytes.
+RUN is a run of seesay-small. DATA is a captioned corpus, ../shared/flickr8k by default, whose train split
+calibrates them; FOLDER is src/seesay/weights/encoders by default. This runs once, for a release: it needs
+PyTorch and the packages of the networks, the files that it writes need ONNX Runtime. The same run, packages
+and data give the same bytes; their hashes are to be written into `seesay.encoders.images.efficientnet`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from pathlib import Path
@@ -19,11 +21,12 @@ from tokenizers import Tokenizer
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
-from seesay.encoders import package_folder
+from seesay.encoders import package_folder, untuned
 from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH
+from seesay.runs.run import Run
 from tools.quantise_cnn import export_lite, quantise_lite
 from tools.quantise_minilm import export_minilm, quantise_minilm
 
@@ -60,16 +63,17 @@ def write_tokenizer(target: Path) -> Tokenizer:
 def main() -> int:
     """Write all files, and print their sizes."""
     given = [Path(each) for each in sys.argv[1:]]
-    data, folder = (*given, *(DATA, FOLDER)[len(given) :])
+    run, data, folder = (*given, *(DATA, FOLDER)[len(given) - 1 :])
     corpus = read_corpus(data)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, lite in LITE.items():
-        model = export_lite(name, with_maps=name == WITH_MAPS)
-        quantise_lite(model, squares(corpus, lite.size), folder / f"{name}.onnx")
+    for tuned in Run.load(str(run), "cpu").recipe.encoders:
+        name = untuned(tuned)
+        model = export_lite(tuned, with_maps=name == WITH_MAPS)
+        quantise_lite(model, squares(corpus, LITE[name].size), folder / f"{name}.onnx")
     tokenizer = write_tokenizer(folder / TOKENIZER)
     quantise_minilm(export_minilm(), tokenizer, texts(corpus), folder / "minilm.onnx")
     for path in sorted(folder.glob("*.*n*")):
-        print(f"{path}: {path.stat().st_size / 1e6:.2f} MB")
+        print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
     return 0
 
 

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.networks.lite import PixelsToMaps, load_lite
+from seesay.encoders.networks.lite import first_stages, last_blocks, load_lite
 from tools.onnx_graph import OPSET, Floats, GraphWriter, constants_of, eight_bits, session_with_outputs
 
 SAMPLES = 500  # values of a tensor that are kept of each image
@@ -42,28 +42,44 @@ INPUT = "pixels/first"  # the pixels, channels first
 
 
 class _Whole(nn.Module):
-    """Pixels to pooled features and logits and, for the regions of an image, to the maps before them."""
+    """Pixels to pooled features and logits and, for the regions of an image, to maps.
 
-    def __init__(self, network: nn.Module, with_maps: bool) -> None:
+    The maps are those of the packaged network: if the network was tuned, it was from stride 16 on, and both
+    share the stages before.
+    """
+
+    def __init__(self, network: nn.Module, packaged: nn.Module | None) -> None:
         super().__init__()
-        self.maps, self.network, self.with_maps = PixelsToMaps(network), network, with_maps
+        self.network, self.packaged = network, packaged
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         network: Any = self.network
-        fine, coarse = self.maps(pixels)
-        head = network._swish(network._bn1(network._conv_head(coarse.permute(0, 3, 1, 2))))
-        pooled = head.mean(dim=(2, 3))
+        fine = first_stages(network, pixels)
+        own = _behind(network, fine)
+        pooled = network._swish(network._bn1(network._conv_head(own))).mean(dim=(2, 3))
         found = pooled, network._fc(pooled)
-        return (*found, fine, coarse) if self.with_maps else found
+        if self.packaged is None:
+            return found
+        coarse = own if self.packaged is network else _behind(self.packaged, fine)
+        return (*found, fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1))
+
+
+def _behind(network: nn.Module, maps: Tensor) -> Tensor:
+    for block in last_blocks(network):
+        maps = block(maps)
+    return maps
 
 
 def export_lite(name: str, with_maps: bool) -> Any:
-    """Export a packaged network in 32 bits, padding and normalisation folded into its convolutions.
+    """Export a packaged or tuned network in 32 bits, padding and normalisation folded into its convolutions.
 
-    With `with_maps` it also returns the maps of stride 16 and 32, and takes squares of any side that 32
-    divides.
+    With `with_maps` it also returns the packaged network's maps of stride 16 and 32, and takes squares of any
+    side that 32 divides.
     """
-    side = LITE[name].size
+    packaged, _, tuned = name.partition("@")
+    side = LITE[packaged].size
+    network = load_lite(name).network
+    of_maps = (load_lite(packaged).network if tuned else network) if with_maps else None
     axes = {each: {0: "n"} for each in ("pixels", "pooled", "logits")}
     if with_maps:
         axes |= {"fine": {0: "n", 1: "h16", 2: "w16"}, "coarse": {0: "n", 1: "h32", 2: "w32"}}
@@ -72,7 +88,7 @@ def export_lite(name: str, with_maps: bool) -> Any:
         warnings.simplefilter("ignore")
         traced, folded = Path(folder, "traced.onnx"), Path(folder, "folded.onnx")
         torch.onnx.export(
-            _Whole(load_lite(name).network, with_maps).eval(),
+            _Whole(network, of_maps).eval(),
             (torch.zeros(1, side, side, 3, dtype=torch.uint8),),
             str(traced),
             input_names=["pixels"],

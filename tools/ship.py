@@ -1,6 +1,8 @@
 """Put a trained run into the package as shipped weights, in half precision, with its export to ONNX.
 
 python tools/ship.py runs/seesay-small src/seesay/weights/seesay-small
+
+Encoders that the run has tuned are named as the files in 8 bits that `tools.quantise` makes of them.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from pathlib import Path
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from seesay.encoders import untuned
+from seesay.encoders.images.efficientnet import EIGHT_BITS
+from seesay.recipes.load import dump_recipe, read_recipe
 from seesay.runs.export import export_run
 from seesay.runs.run import Run
 
@@ -24,8 +29,11 @@ def ship(run: Path, target: Path) -> int:
     with safe_open(run / "weights.safetensors", "pt") as file:
         weights = {key: file.get_tensor(key).half() for key in file.keys()}  # noqa: SIM118
         save_file(weights, target / "weights.safetensors", file.metadata())
-    for name in ("recipe.yaml", "vocabulary.json"):
-        shutil.copyfile(run / name, target / name)
+    shutil.copyfile(run / "vocabulary.json", target / "vocabulary.json")
+    recipe = read_recipe(run / "recipe.yaml")
+    encoders = tuple(each if untuned(each) == each else untuned(each) + EIGHT_BITS for each in recipe.encoders)
+    text = dump_recipe(recipe.model_copy(update={"encoders": encoders}))
+    (target / "recipe.yaml").write_text(text, encoding="utf-8")
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():
         path.chmod(0o644)

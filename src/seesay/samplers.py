@@ -104,6 +104,24 @@ def neighbourhood(
             yield image_of_sentence[sentences], sentences
 
 
+@register_sampler("images")
+def images(
+    image_of_sentence: Positions, batch_size: int, seed: int, epoch: int
+) -> Iterator[tuple[Positions, Positions]]:
+    """Yield every image once, with all its sentences, in batches of about `batch_size` pairs.
+
+    Where an image is encoded at each step, this is the cheapest order: once an epoch, not once a sentence.
+    """
+    order = np.random.default_rng([seed, epoch]).permutation(int(image_of_sentence.max(initial=0)) + 1)
+    rank = order[image_of_sentence]
+    dealt = np.argsort(rank, kind="stable")
+    # A batch ends before the image that the pair behind it belongs to.
+    ends = np.unique(np.searchsorted(rank[dealt], rank[dealt][batch_size::batch_size]))
+    for sentences in np.split(dealt, ends):
+        if len(sentences) and _has_negatives(image_of_sentence[sentences]):
+            yield image_of_sentence[sentences], sentences
+
+
 def _has_negatives(images: Positions) -> bool:
     """Whether a batch has two images or more; one alone has no negatives and cannot be batch-normalised."""
     return len(np.unique(images)) > 1

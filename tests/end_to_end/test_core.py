@@ -103,7 +103,7 @@ def bundle(scenes: Path) -> Path:
     changes = ["encoders=[efficientnet-lite0:ten]", "sentence_encoder=minilm", "schedule.epochs=1"]
     changes += ["matcher.dim=20", "matcher.hidden=16", "batch_size=10", "class_pairs=0"]
     options = [part for change in changes for part in ("--set", change)]
-    seesay("train", "seesay-small", "--data", scenes, "--out", trained, *options)
+    seesay("train", "projection", "--data", scenes, "--out", trained, *options)
     seesay("export", trained, "--out", out)
     return out
 

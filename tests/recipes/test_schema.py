@@ -107,6 +107,6 @@ def test_what_does_not_fit_is_refused_with_its_key(change: str, message: str) ->
 
 def test_class_pairs_need_logits_and_no_teacher() -> None:
     with pytest.raises(SeesayError, match="set arrays: \\[pooled, logits\\], or class_pairs: 0"):
-        load_recipe("seesay-small", "flickr8k", ["arrays=[pooled]"])
+        load_recipe("projection", "flickr8k", ["arrays=[pooled]"])
     with pytest.raises(SeesayError, match="a teacher has no scores for images of classes"):
-        load_recipe("seesay-small", "flickr8k", ["loss={kind: distillation, teacher: a, scale: 30.0}"])
+        load_recipe("projection", "flickr8k", ["loss={kind: distillation, teacher: a, scale: 30.0}"])

@@ -32,7 +32,7 @@ def run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "matcher.hidden=16",
         "class_pairs=0",
     ]
-    train(load_recipe("seesay-small", "scenes", changes), read_corpus(scenes), folder)
+    train(load_recipe("projection", "scenes", changes), read_corpus(scenes), folder)
     return folder
 
 

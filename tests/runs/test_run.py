@@ -136,7 +136,7 @@ def test_sentences_are_any_strings_and_nothing_else(small: Run) -> None:
 
 def test_a_run_prints_its_name_and_needs_a_device_that_is_there() -> None:
     run = Run.load("seesay-small", "cpu")
-    assert repr(run) == "Run('seesay-small', matcher='projection')"
+    assert repr(run) == "Run('seesay-small', matcher='fine-tuned')"
     assert f", dim={run.dim})" in repr(run)
     assert "encoders" not in vars(run)
     assert run.device == "cpu"

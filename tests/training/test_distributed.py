@@ -103,7 +103,7 @@ def test_what_cannot_be_shared_is_refused(name: str, message: str, monkeypatch: 
         pass
 
 
-@pytest.mark.parametrize("name", ["two-branch", "mcnn-wd", "dvsa", "sco-ctx", "seesay-small", "ground-one"])
+@pytest.mark.parametrize("name", ["two-branch", "mcnn-wd", "dvsa", "sco-ctx", "projection", "ground-one"])
 def test_what_scores_or_embeds_can_be_shared(name: str) -> None:
     check_shareable(load_recipe(name))
 

@@ -33,7 +33,7 @@ from seesay.search.index import Index
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.composed import MEMBERS
 from seesay.training.concept_task import ConceptTask
-from seesay.training.fine_tune import FineTuneTask, FromPixels
+from seesay.training.from_pixels import FromPixels, PixelsTask
 from seesay.training.train import train
 from tests.training.steps import counted_steps
 
@@ -108,16 +108,16 @@ def test_the_gradient_in_parts_is_that_of_the_whole_batch() -> None:
     sentences = number_words(texts, Vocabulary([f"w{i}" for i in range(12)])).to_tensors()
     gradients, loss = [], SoftMarginLoss(margin=0.2, top_k=1)
     for at_once in (3, 10):
-        module = FromPixels(network, matcher, ("pooled",), at_once).train()
+        module = FromPixels([network], matcher, ("pooled",), at_once).train()
         assert not network.norm.training
         module.zero_grad()
-        loss(matcher(module(pixels), sentences), torch.arange(10)).backward()
+        loss(matcher(module([pixels]), sentences), torch.arange(10)).backward()
         gradients.append([parameter.grad.clone() for parameter in module.parameters()])
     for first, second in zip(*gradients, strict=True):
         assert torch.allclose(first, second, atol=1e-6)
     features = network(pixels)[0]
-    assert torch.allclose(FromPixels(network, matcher, ("pooled",), 3)(pixels), features)
-    both = FromPixels(network, matcher, ("pooled", "logits"), 3)(pixels)
+    assert torch.allclose(FromPixels([network], matcher, ("pooled",), 3)([pixels]), features)
+    both = FromPixels([network], matcher, ("pooled", "logits"), 3)([pixels])
     assert torch.allclose(both, torch.cat([features, 2 * features], dim=1))
     assert any(gradient.abs().max() > 0 for gradient in gradients[0][:2])  # the CNN learns
 
@@ -309,9 +309,9 @@ def test_the_loss_is_that_of_the_cnns_features(few: Corpus, concepts: Path) -> N
     """Of images cropped at random, which an epoch crops alike and the next one does not."""
     first, recipe = first_step(concepts), read_recipe(concepts / MEMBERS / "concepts" / "recipe.yaml")
     inner = ConceptTask.from_corpus(recipe, few, first.vocabulary)
-    task, network, head = FineTuneTask(recipe, inner, "efficientnet-lite0"), Thinned(), first.matcher
+    task, network, head = PixelsTask(recipe, inner), Thinned(), first.matcher
     assert isinstance(head, ConceptClassifier)
-    module = FromPixels(network, head, ("pooled",), at_once=2).train()
+    module = FromPixels([network], head, ("pooled",), at_once=2).train()
     batch = task.batches(1)[0][:3]
     (loss,) = task.losses(module, batch, "cpu")
     features, _ = network(torch.cat(network.seen))
@@ -388,7 +388,7 @@ loss: {kind: margin}
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        (MATCHING, "encoders=[precomputed]", "encoders are precomputed; one of .* can be fine-tuned"),
+        (MATCHING, "encoders=[precomputed]", "encoders are precomputed; those of .* can be fine-tuned"),
         (MATCHING, "encoders=[efficientnet-lite0, efficientnet-lite1]", "can be fine-tuned"),
         (MATCHING, "loss={kind: correlation}", "correlation needs a matcher with solve"),
         (MATCHING, "matcher.members=[cca-mean]", r"matcher 'cca'; fine-tuning goes on with"),

@@ -133,7 +133,7 @@ def test_runs_are_listed(finished: Path) -> None:
     assert "val mR" in dict(list_runs(finished.parent))[str(finished)]
 
 
-@pytest.mark.parametrize("name", ["vse++", pytest.param("seesay-small", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["vse++", pytest.param("projection", marks=pytest.mark.slow)])
 def test_other_matchers_train_and_search(corpus: Corpus, tmp_path: Path, name: str) -> None:
     changes = ["encoders=[efficientnet-lite0]", "schedule.epochs=1", "matcher.dim=24", "matcher.word_dim=8"]
     changes += ["class_pairs=0"]

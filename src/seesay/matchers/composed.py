@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from seesay.errors import check_whole
@@ -46,14 +46,27 @@ class FineTunedSettings(ComposedSettings):
     Or, of concepts, the CNN and its output layer (SCO, section 3.2). The one member is the first step's
     recipe, which holds the CNN fixed. The recipe's loss, optimizer, schedule and batch size are the second
     step's; `at_once` images have their activations in memory at a time.
+
+    With `views` only the blocks behind stride 16 are tuned. What the blocks before them make of an image is
+    computed once: of the image as it is encoded, and of `views` - 1 random crops, of which each epoch takes
+    one. `keep_classes` weighs how far the classifier's answers may move from those before (Li and Hoiem,
+    "Learning without Forgetting", ECCV 2016), so that what they tell of other images is not lost.
     """
 
-    rule: ClassVar[str] = "fine-tuning goes on with sco, vse++, irmatch or concepts"
+    rule: ClassVar[str] = "fine-tuning goes on with sco, vse++, irmatch, projection or concepts"
     together: ClassVar[str] = "both steps"
 
     kind: Literal["fine-tuned"] = "fine-tuned"
     members: tuple[str, ...] = Field(min_length=1, max_length=1)
     at_once: int = Field(32, gt=0)
+    views: int | None = Field(None, gt=0)
+    keep_classes: float = Field(0.0, ge=0)
+
+    @model_validator(mode="after")
+    def _classes_have_been_seen(self) -> FineTunedSettings:
+        if self.keep_classes and self.views is None:
+            raise ValueError("keep_classes needs the answers before tuning; set views")
+        return self
 
     def accepts(self, member: MatcherSettings) -> bool:
         """Return whether that matcher can be fine-tuned."""

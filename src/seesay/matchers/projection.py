@@ -114,6 +114,8 @@ class Projection(EmbeddingMatcher):
         torch.Size([4, 2])
     """
 
+    tunable = True
+
     def __init__(
         self,
         image_dims: Sequence[int],

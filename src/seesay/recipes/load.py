@@ -24,7 +24,14 @@ Values: TypeAlias = dict[str, Any]
 """A mapping of YAML that has not been checked yet."""
 
 # The changes to a composed recipe that its members' recipes do not take.
-_OWN = ("matcher.members=", "matcher.gate=", "matcher.gate.", "matcher.at_once=")
+_OWN = (
+    "matcher.members=",
+    "matcher.gate=",
+    "matcher.gate.",
+    "matcher.at_once=",
+    "matcher.views=",
+    "matcher.keep_classes=",
+)
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 # Ten times what any recipe has; more would take seconds to parse.

@@ -99,7 +99,8 @@ class Recipe(Settings):
         crops: whether training sees one of an image's ten crops at a time, and not their mean, which is what
             encoders with `:ten` give and everything else sees.
         sampler: `rounds` deals each image's sentences into different batches, `random` shuffles the pairs,
-            `neighbourhood` shuffles them and adds a second sentence of each image in the batch.
+            `neighbourhood` shuffles them and adds a second sentence of each image in the batch, `images`
+            shuffles the images and takes all sentences of each.
         class_pairs: how many images of ImageNet classes, made from a mini-batch's photographs, are added to
             it with the classes' names as sentences (`seesay.training.class_pairs`).
         regions: set if the recipe grounds phrases; its encoder then is a region encoder.

@@ -102,7 +102,9 @@ def combine_members(
     encoder = next((m.sentence_encoder for m in members if m.sentence_encoder is not None), None)
     task = task_for(recipe, corpus, vocabulary, encoder)
     matcher = new_matcher(recipe, vocabulary, encoder, task.image_dims)
-    for mine, member in zip(getattr(matcher, "members", [matcher]), members, strict=True):
+    # A matcher that is fine-tuned may be an ensemble of its own.
+    parts = [matcher] if isinstance(recipe.matcher, FineTunedSettings) else getattr(matcher, "members", [])
+    for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
     run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()))
     if recipe.matcher.predicts_concepts:

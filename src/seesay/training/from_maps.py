@@ -1,0 +1,195 @@
+"""Fine-tuning of the last stages of CNNs, from maps that the stages before them compute once.
+
+The stages behind stride 16 hold most of a CNN's weights and do a third of its work. What they read, maps of
+each image and of a few random crops, is kept in the run's folder while they are trained.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from seesay.data.corpus import CorpusImage
+from seesay.data.images import decode
+from seesay.encoders.images.base import Pixels, random_crop, squash
+from seesay.encoders.images.efficientnet import LITE, run_squares
+from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, in_threads
+from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite, tunable_parts
+from seesay.progress import progress
+from seesay.runs.run import Run
+from seesay.training.from_pixels import FromPixels, PixelsTask, TunableTask, network_and_crop
+
+_STREAM = 2  # of random numbers, beside the sampler's and that of images of classes
+_ENCODED = 64  # val images at a time
+
+
+class FromMaps(FromPixels):
+    """The last stages of CNNs, and the module that reads their features; arguments as of `FromPixels`."""
+
+    def __init__(
+        self, networks: Sequence[nn.Module], reader: nn.Module, arrays: Sequence[str], at_once: int
+    ) -> None:
+        super().__init__(networks, reader, arrays, at_once)
+        self.networks.requires_grad_(False)
+        for network in networks:
+            for part in tunable_parts(network.network):
+                part.requires_grad_(True)
+
+    def run(self, network: nn.Module, given: Tensor) -> tuple[Tensor, Tensor]:
+        """Return pooled features and logits of maps (n, h, w, c)."""
+        kind = given.device.type
+        fast = self.training and (kind == "cuda" or _has_bfloat16())
+        with torch.autocast(kind, torch.bfloat16, enabled=fast):
+            return last_stages(network.network, given.float())
+
+
+def _has_bfloat16() -> bool:
+    """Whether the processor multiplies in bfloat16; not known to PyTorch before 2.12."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a network that is not tuned yet makes of views of n images.
+
+    Attributes:
+        maps: of stride 16, (n, views, h, w, c) float16.
+        logits: of the classes, (n, views, 1000) float16.
+    """
+
+    maps: NDArray[np.float16]
+    logits: NDArray[np.float16]
+
+
+@dataclass
+class MapsTask(PixelsTask):
+    """A task whose images are maps; `train` and `val` have one `Seen` for each network."""
+
+    train: Sequence[Seen] = ()
+    val: Sequence[Seen] = ()
+    keep_classes: float = 0.0
+    _view: NDArray[np.int64] | None = None  # of each train image in this epoch
+
+    def batches(self, epoch: int) -> Sequence[Any]:
+        """Return the task's mini-batches, and draw a view of each image."""
+        images, views = self.train[0].logits.shape[:2]
+        draw = np.random.default_rng([self.recipe.seed, epoch, _STREAM])
+        self._view = np.asarray(draw.integers(views, size=images))
+        return super().batches(epoch)
+
+    def inputs(self, images: NDArray[np.int64], device: str) -> list[Tensor]:
+        """Return this epoch's maps of train images."""
+        assert self._view is not None
+        view = self._view[images]
+        return [torch.from_numpy(seen.maps[images, view]).to(device) for seen in self.train]
+
+    def penalty(self, features: Tensor, images: NDArray[np.int64]) -> Tensor | None:
+        """Return how far the classifiers have moved: the divergence from their answers before tuning."""
+        if not self.keep_classes:
+            return None
+        assert self._view is not None
+        parts = torch.split(features, list(self.image_dims), dim=1)
+        now = [part for part in parts if part.shape[1] == self.train[0].logits.shape[2]]
+        moved = features.new_zeros(())
+        for logits, seen in zip(now, self.train, strict=True):
+            before = torch.from_numpy(seen.logits[images, self._view[images]]).to(logits)
+            shares, wanted = (functional.log_softmax(each, dim=1) for each in (logits, before))
+            moved = moved + functional.kl_div(shares, wanted, reduction="batchmean", log_target=True)
+        return self.keep_classes * moved / len(now)
+
+    @torch.inference_mode()
+    def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
+        """Encode the val images from their maps."""
+        parts = []
+        for start in range(0, len(self.val[0].maps), _ENCODED):
+            maps = [torch.from_numpy(seen.maps[start : start + _ENCODED, 0]).to(device) for seen in self.val]
+            parts.append(module(maps).float().cpu().numpy())
+        return np.concatenate(parts)
+
+
+@contextmanager
+def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> Iterator[MapsTask]:
+    """Make the task, whose maps lie in the run's folder until it ends."""
+    folder = run.folder / "maps"
+    shutil.rmtree(folder, ignore_errors=True)  # of a training that was killed
+    folder.mkdir(parents=True)
+    try:
+        seen = [
+            _see(run, split.corpus.images, count, folder / name)
+            for name, split, count in (("train", task.data, views), ("val", task.val, 1))
+        ]
+        yield MapsTask(run.recipe, task, train=seen[0], val=seen[1], keep_classes=keep_classes)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path) -> list[Seen]:
+    """Compute what each network's first stages make of views of images; the first is the whole image."""
+    folder.mkdir()
+    names = [network_and_crop(encoder)[0] for encoder in run.recipe.encoders]
+    networks = [
+        run_squares(name, partial(_stages, name), LITE[name].size, ["maps", "logits"], run.device)
+        for name in names
+    ]
+    sizes = [LITE[name].size for name in names]
+
+    def compute(chunk: range) -> list[list[NDArray[np.float32]]]:
+        squares = [_views(images[i], sizes, views, (run.recipe.seed, i)) for i in chunk]
+        columns = zip(*squares, strict=True)
+        return [
+            network(np.stack(list(chain(*each)))) for network, each in zip(networks, columns, strict=True)
+        ]
+
+    seen: list[Seen] = []
+    chunks = [range(start, min(start + CHUNK, len(images))) for start in range(0, len(images), CHUNK)]
+    with progress("Encoding for fine-tuning", len(images), "images") as advance:
+        for chunk, found in zip(chunks, in_threads(compute, chunks), strict=True):
+            if not seen:
+                seen = [_files(folder / str(k), len(images), views, *each) for k, each in enumerate(found)]
+            for each, arrays in zip(seen, found, strict=True):
+                for file, rows in zip((each.maps, each.logits), arrays, strict=True):
+                    file[chunk.start : chunk.stop] = rows.reshape(len(chunk), views, *rows.shape[1:])
+            advance(len(chunk))
+    return seen
+
+
+def _views(image: CorpusImage, sizes: Sequence[int], views: int, seed: tuple[int, int]) -> list[list[Pixels]]:
+    """Return for each size the whole image as a square, and random crops of it."""
+    pixels = decode(bytes_of(image), image.name, SHARED_SIDE)
+    return [
+        [squash(pixels, size)]
+        + [
+            random_crop(pixels, size, "squash", np.random.default_rng((*seed, view)))
+            for view in range(1, views)
+        ]
+        for size in sizes
+    ]
+
+
+def _files(path: Path, images: int, views: int, *arrays: NDArray[np.float32]) -> Seen:
+    """Make a file for each array, whose rows are like those of these."""
+    path.mkdir()
+    files = [
+        np.lib.format.open_memmap(
+            path / f"{number}.npy", mode="w+", dtype=np.float16, shape=(images, views, *each.shape[1:])
+        )
+        for number, each in enumerate(arrays)
+    ]
+    return Seen(*files)
+
+
+def _stages(name: str) -> nn.Module:
+    return PixelsToStages(load_lite(name).network)

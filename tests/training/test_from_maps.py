@@ -1,0 +1,165 @@
+"""Fine-tuning from maps of stages that stay: the same gradient as from pixels, and nothing else moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from seesay.data.corpus import Corpus
+from seesay.encoders import untuned
+from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite
+from seesay.errors import SeesayError
+from seesay.losses.ranking import ContrastiveLoss
+from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.vsepp import VSEPlusPlus
+from seesay.protocols.evaluate import evaluate
+from seesay.recipes.load import load_recipe
+from seesay.runs.run import Run
+from seesay.runs.sentences import number_words
+from seesay.runs.summary import TrainingSummary
+from seesay.text.vocabulary import Vocabulary
+from seesay.training import from_maps
+from seesay.training.fine_tune import check_tunable
+from seesay.training.from_maps import FromMaps
+from seesay.training.from_pixels import FromPixels
+from seesay.training.train import train
+
+NETWORK = "efficientnet-lite0"
+SMALL = (
+    f"encoders=[{NETWORK}]",
+    "min_count=1",
+    "sentence_encoder=minilm-int8",
+    "batch_size=8",
+    "class_pairs=4",
+    "schedule.epochs=1",
+    "matcher.dim=16",
+    "matcher.hidden=16",
+    "matcher.word_dim=8",
+    "matcher.at_once=4",
+    "matcher.views=2",
+)
+SPLITS = {"train": 12, "val": 4, "test": 4}
+
+
+@pytest.fixture(scope="module")
+def few(corpus: Corpus) -> Corpus:
+    """Twenty scenes with two sentences each."""
+    of = {name: [i for i, image in enumerate(corpus.images) if image.split == name] for name in SPLITS}
+    chosen = [i for name, count in SPLITS.items() for i in of[name][:count]]
+    sentences = [
+        replace(sentence, image=number)
+        for number, i in enumerate(chosen)
+        for sentence in [s for s in corpus.sentences if s.image == i][:2]
+    ]
+    return replace(corpus, images=tuple(corpus.images[i] for i in chosen), sentences=tuple(sentences))
+
+
+@pytest.fixture(scope="module")
+def tuned(few: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tuned") / "run"
+    train(load_recipe("seesay-small", changes=SMALL), few, folder)
+    return folder
+
+
+def pixels(count: int) -> torch.Tensor:
+    draw = np.random.default_rng(0)
+    return torch.from_numpy(draw.integers(0, 256, (count, 224, 224, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_stages_together_are_the_network(number: int) -> None:
+    network = load_lite(f"efficientnet-lite{number}")
+    squares = pixels(2)
+    with torch.inference_mode():
+        pooled, logits = network(squares)
+        maps, seen = PixelsToStages(network.network)(squares)
+        found = last_stages(network.network, maps)
+    assert maps.shape == (2, 14, 14, 112)
+    for ours, wanted in zip((*found, seen), (pooled, logits, logits), strict=True):
+        torch.testing.assert_close(ours, wanted, atol=1e-4, rtol=1e-4)
+
+
+def test_the_gradient_is_that_from_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In parts, too; of the blocks behind stride 16 alone."""
+    monkeypatch.setattr(from_maps, "_has_bfloat16", lambda: False)
+    torch.manual_seed(0)
+    matcher = VSEPlusPlus(image_dim=1280, vocabulary_size=20, dim=5, word_dim=4)
+    sentences = number_words(["w0 w1", "w2", "w3 w4"], Vocabulary([f"w{i}" for i in range(6)])).to_tensors()
+    squares = pixels(3)
+    gradients = []
+    for kind, at_once in ((FromPixels, 3), (FromMaps, 3), (FromMaps, 2)):
+        network = load_lite(NETWORK)
+        module = kind([network], matcher, ("pooled",), at_once).train()
+        with torch.no_grad():
+            maps, _ = PixelsToStages(network.network)(squares)
+        given = squares if kind is FromPixels else maps
+        ContrastiveLoss(5.0)(matcher(module([given]), sentences), torch.arange(3)).backward()
+        gradients.append({name: p.grad for name, p in network.network.named_parameters()})
+    whole, *parts = gradients
+    for part in parts:
+        for name, gradient in part.items():
+            if gradient is None:
+                assert name.startswith(("_conv_stem", "_bn0", "_fc", *(f"_blocks.{i}." for i in range(11))))
+            else:
+                assert (gradient - whole[name]).abs().max() < 1e-3 * whole[name].abs().max() + 1e-6
+    assert parts[0]["_blocks.11._expand_conv.weight"].abs().max() > 0
+
+
+@pytest.mark.slow
+def test_only_the_last_stages_are_tuned_and_the_maps_are_gone(tuned: Path, few: Corpus) -> None:
+    run = Run.load(str(tuned))
+    (name,) = run.recipe.encoders
+    assert untuned(name) == NETWORK
+    ours, theirs = (load_lite(each).state_dict() for each in (name, NETWORK))
+    moved = {key for key, value in theirs.items() if not torch.equal(ours[key], value)}
+    assert "network._blocks.11._expand_conv.weight" in moved
+    assert "network._conv_head.weight" in moved
+    still = {f"network._blocks.{i}." for i in range(11)} | {"network._fc.", "network._conv_stem."}
+    assert not [key for key in moved if key.startswith(tuple(still)) or "running" in key]
+    assert not (tuned / "maps").exists()
+
+
+@pytest.mark.slow
+def test_it_measures_as_training_did(tuned: Path, few: Corpus) -> None:
+    """But for maps of half precision, in which near scores may change places."""
+    found = evaluate(Run.load(str(tuned)), few, "standard", "val", resamples=0).to_dict()
+    best = TrainingSummary.load(tuned).best_val
+    assert abs(found["mR"] - best["mR"]) < 10
+    assert found["images"] == best["images"]
+
+
+@pytest.mark.slow
+def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
+    """Of two runs with a great rate, the answers of the classifier move less in that which keeps them."""
+    moved = []
+    squares = pixels(4)
+    with torch.inference_mode():
+        before = load_lite(NETWORK)(squares)[1].softmax(1)
+        for keep in (0.0, 100.0):
+            changes = (*SMALL, f"matcher.keep_classes={keep}", "optimizer.lr=0.001", "schedule.epochs=2")
+            with torch.inference_mode(mode=False):
+                run = train(load_recipe("seesay-small", changes=changes), few, tmp_path / str(keep))
+            after = load_lite(run.recipe.encoders[0])(squares)[1].softmax(1)
+            moved.append(float((after - before).abs().sum()))
+    assert moved[1] < moved[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["matcher.views=2", f"encoders=['{NETWORK}:ten']"], "several crops; leave out matcher.views"),
+        (["arrays=[pooled]", "class_pairs=0"], "keep_classes is of logits"),
+    ],
+)
+def test_what_cannot_be_tuned_from_maps(changes: list[str], said: str) -> None:
+    with pytest.raises(SeesayError, match=said):
+        check_tunable(load_recipe("seesay-small", changes=changes))
+
+
+def test_what_was_never_seen_cannot_be_kept() -> None:
+    with pytest.raises(ValueError, match="set views"):
+        FineTunedSettings(members=("gvse-common",), keep_classes=1.0)
