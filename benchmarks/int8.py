@@ -181,7 +181,9 @@ def recalls(run: Run, corpus: Corpus, full: Encoded, eight: Encoded) -> list[dic
 def main() -> int:
     parser = arguments(__doc__ or "", data="a captioned corpus")
     parser.add_argument("--split", default="val", help="whose images and sentences are encoded")
-    parser.add_argument("--run", type=Path, default=Path("runs/seesay-small"), help="the run that was shipped")
+    parser.add_argument(
+        "--run", type=Path, default=Path("runs/seesay-small"), help="the run that was shipped"
+    )
     options = parser.parse_args()
     for path, option in ((options.data, "--data"), (options.run, "--run")):
         if not path.exists():

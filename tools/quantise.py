@@ -1,4 +1,4 @@
-"""Write the encoders that seesay ships, in 8 bits, as ONNX files: the networks that a run has tuned, and MiniLM.
+"""Write the encoders that seesay ships, in 8 bits, as ONNX files: a run's tuned networks, and MiniLM.
 
 python -m tools.quantise RUN [DATA] [FOLDER]
 
@@ -73,7 +73,8 @@ def main() -> int:
     tokenizer = write_tokenizer(folder / TOKENIZER)
     quantise_minilm(export_minilm(), tokenizer, texts(corpus), folder / "minilm.onnx")
     for path in sorted(folder.glob("*.*n*")):
-        print(f"{path}: {path.stat().st_size / 1e6:.2f} MB, SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}")
+        data = path.read_bytes()
+        print(f"{path}: {len(data) / 1e6:.2f} MB, SHA-256 {hashlib.sha256(data).hexdigest()}")
     return 0
 
 

@@ -31,7 +31,9 @@ def ship(run: Path, target: Path) -> int:
         save_file(weights, target / "weights.safetensors", file.metadata())
     shutil.copyfile(run / "vocabulary.json", target / "vocabulary.json")
     recipe = read_recipe(run / "recipe.yaml")
-    encoders = tuple(each if untuned(each) == each else untuned(each) + EIGHT_BITS for each in recipe.encoders)
+    encoders = tuple(
+        each if untuned(each) == each else untuned(each) + EIGHT_BITS for each in recipe.encoders
+    )
     text = dump_recipe(recipe.model_copy(update={"encoders": encoders}))
     (target / "recipe.yaml").write_text(text, encoding="utf-8")
     export_run(Run.load(str(target), "cpu"))

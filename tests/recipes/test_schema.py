@@ -96,7 +96,10 @@ def test_values_outside_their_range_are_refused(margin: float) -> None:
             "loss={kind: triplet}",
             "triplet needs a matcher with embed_images, embed_sentences, which mcnn lacks",
         ),
-        ("sampler=round", "no sampler 'round'; did you mean 'rounds'? There are: neighbourhood, random"),
+        (
+            "sampler=round",
+            "no sampler 'round'; did you mean 'rounds'? There are: images, neighbourhood, random",
+        ),
         ("loss={kind: multi-label}", "the multi-label loss is for matchers"),
     ],
 )

@@ -187,6 +187,7 @@ class PixelsTask:
 
 
 def network_and_crop(encoder: str) -> tuple[str, str]:
+    """Split an encoder's name, such as "efficientnet-lite0:ten"."""
     network, _, crop = encoder.partition(":")
     return network, crop
 

@@ -71,7 +71,7 @@ class PixelsToStages(nn.Module):
 
 
 def _blocks_to_stride_16(network: Any) -> int:
-    """Return how many blocks come before the one that makes the stride 32: 11 of Lite0, 15 of the next two."""
+    """Return how many blocks come before the one that makes the stride 32: 11 of Lite0, 15 of 1 and 2."""
     strides = [block._depthwise_conv.stride for block in network._blocks]
     return max(i for i, (down, _) in enumerate(strides) if down == 2)
 
