@@ -51,19 +51,19 @@ LITE = {
         0,
         224,
         "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        "ff63b0dae04c9aa0422e60ec9d02c7f390f5c168b45ca9f9d2ad8292c59d05d8",
+        "0be43a9a6fb5a6834de7d0fb658af2159d865165f4a1177237f9c43dcdf64138",
     ),
     "efficientnet-lite1": _lite(
         1,
         240,
         "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        "8c36855226d7f6d68392b9542474a3a9bdbdddab77dfd2cde5942ddf7452226e",
+        "6c949e41a2614c94c51b1f5a8159590da2391ec500601181e8fb99ede5b2f032",
     ),
     "efficientnet-lite2": _lite(
         2,
         260,
         "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        "1a6a960e996f27126b4b05070ec61a2c516c009c2881ecd7376c2d6b7ad97595",
+        "07be12731510e08eed7fece51a18c87f869ed71983deafbc87cadc08846ed4b0",
     ),
 }
 
