@@ -73,8 +73,8 @@ def main() -> int:
     tokenizer = write_tokenizer(folder / TOKENIZER)
     quantise_minilm(export_minilm(), tokenizer, texts(corpus), folder / "minilm.onnx")
     for path in sorted(folder.glob("*.*n*")):
-        data = path.read_bytes()
-        print(f"{path}: {len(data) / 1e6:.2f} MB, SHA-256 {hashlib.sha256(data).hexdigest()}")
+        network = path.read_bytes()
+        print(f"{path}: {len(network) / 1e6:.2f} MB, SHA-256 {hashlib.sha256(network).hexdigest()}")
     return 0
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -433,3 +435,14 @@ def test_a_detector_names_objects(tmp_path: Path, scenes: Path) -> None:
     wrong = seesay("index", photos, "--out", tmp_path / "other", "--detector", file, code=2)
     assert "damaged; name an ONNX file" in wrong.stderr
     assert not (tmp_path / "other").exists()
+
+
+def test_a_disk_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of seesay's own modules, too."""
+
+    def broken(name: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "use.py")
+
+    monkeypatch.setattr("seesay.cli.import_module", broken)
+    said = seesay("runs", code=2).stderr
+    assert said.strip() == "seesay: use.py: Input/output error; mend the disk and run the same command again."

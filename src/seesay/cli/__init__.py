@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import warnings
@@ -43,6 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(visible(str(error)))
     except (typer.Abort, KeyboardInterrupt):
         sys.exit("seesay: stopped; run the same command again to continue.")
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.ENOSPC, errno.EROFS):
+            raise
+        # What reads and writes says more; this is the disk that holds seesay itself.
+        _fail(f"{error.filename}: {error.strerror}; mend the disk and run the same command again.")
     except Exception as error:
         # typer bundles its own click, so that usage errors have no one class to catch.
         message = getattr(error, "format_message", None)
