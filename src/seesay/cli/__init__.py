@@ -71,7 +71,8 @@ def _with_command(name: str) -> typer.Typer:
 
 
 def _fail(message: str) -> NoReturn:
-    typer.echo(f"seesay: {message}", err=True)
+    # Not by typer, which would import more: the disk may have failed.
+    print(f"seesay: {message}", file=sys.stderr)
     sys.exit(2)
 
 
