@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.efficientnet import LITE
-from seesay.encoders.networks.lite import first_stages, last_blocks, load_lite
+from seesay.encoders.networks.lite import first_stages, load_lite, through_last_blocks
 from tools.onnx_graph import OPSET, Floats, GraphWriter, constants_of, eight_bits, session_with_outputs
 
 SAMPLES = 500  # values of a tensor that are kept of each image
@@ -55,19 +55,13 @@ class _Whole(nn.Module):
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         network: Any = self.network
         fine = first_stages(network, pixels)
-        own = _behind(network, fine)
+        own = through_last_blocks(network, fine)
         pooled = network._swish(network._bn1(network._conv_head(own))).mean(dim=(2, 3))
         found = pooled, network._fc(pooled)
         if self.packaged is None:
             return found
-        coarse = own if self.packaged is network else _behind(self.packaged, fine)
+        coarse = own if self.packaged is network else through_last_blocks(self.packaged, fine)
         return (*found, fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1))
-
-
-def _behind(network: nn.Module, maps: Tensor) -> Tensor:
-    for block in last_blocks(network):
-        maps = block(maps)
-    return maps
 
 
 def export_lite(name: str, with_maps: bool) -> Any:

@@ -134,7 +134,7 @@ class PixelsTask:
         def squares(image: int) -> list[Pixels]:
             there: CorpusImage = corpus.images[image]
             pixels = decode(bytes_of(there), there.name, side)
-            key = self.recipe.seed, self.epoch, image  # drawn anew, so that all networks see the same part
+            key = self.recipe.seed, self.epoch, image  # the same draws for each network: the same part
             return [random_crop(pixels, size, crop, np.random.default_rng(key)) for size, crop in sizes]
 
         columns = zip(*in_threads(squares, images.tolist()), strict=True)

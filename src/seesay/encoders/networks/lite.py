@@ -35,8 +35,7 @@ class PixelsToFeatures(nn.Module):
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Compute pooled features before dropout, and the classifier's logits."""
-        scaled = (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
-        maps: Tensor = self.network.extract_features(scaled)  # type: ignore[operator]
+        maps: Tensor = self.network.extract_features(_normalised(pixels))  # type: ignore[operator]
         pooled = maps.mean(dim=(2, 3))
         return pooled, self.network._fc(pooled)  # type: ignore[operator]
 
@@ -51,9 +50,7 @@ class PixelsToMaps(nn.Module):
     def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Compute the maps, channels last: then a region is a matrix product."""
         fine = first_stages(self.network, pixels)
-        coarse = fine
-        for block in last_blocks(self.network):
-            coarse = block(coarse)
+        coarse = through_last_blocks(self.network, fine)
         return fine.permute(0, 2, 3, 1), coarse.permute(0, 2, 3, 1)
 
 
@@ -70,6 +67,11 @@ class PixelsToStages(nn.Module):
         return maps, last_stages(self.network, maps)[1]
 
 
+def _normalised(pixels: Tensor) -> Tensor:
+    """Return what the packages' weights expect of pixels (n, h, w, 3) uint8: channels first, around 0."""
+    return (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
+
+
 def _blocks_to_stride_16(network: Any) -> int:
     """Return how many blocks come before the one that makes the stride 32: 11 of Lite0, 15 of 1 and 2."""
     strides = [block._depthwise_conv.stride for block in network._blocks]
@@ -82,6 +84,13 @@ def last_blocks(network: nn.Module) -> nn.ModuleList:
     return blocks
 
 
+def through_last_blocks(network: nn.Module, maps: Tensor) -> Tensor:
+    """Compute maps of stride 32 from maps of stride 16, both channels first, by the package's own modules."""
+    for block in last_blocks(network):
+        maps = block(maps)
+    return maps
+
+
 def tunable_parts(network: Any) -> list[nn.Module]:
     """Return what `last_stages` runs through, but the classifier."""
     return [last_blocks(network), network._conv_head, network._bn1]
@@ -89,8 +98,7 @@ def tunable_parts(network: Any) -> list[nn.Module]:
 
 def first_stages(network: Any, pixels: Tensor) -> Tensor:
     """Compute maps of stride 16, (n, c, h, w), of pixels (n, side, side, 3) uint8."""
-    scaled = (pixels.permute(0, 3, 1, 2).float() - 127.0) / 128.0
-    maps: Tensor = network._swish(network._bn0(network._conv_stem(scaled)))
+    maps: Tensor = network._swish(network._bn0(network._conv_stem(_normalised(pixels))))
     for block in network._blocks[: _blocks_to_stride_16(network)]:
         maps = block(maps)
     return maps

@@ -66,7 +66,7 @@ async def newest(
     until: _Until = "",
 ) -> DatedImages:
     """List the images, newest first."""
-    after = (f"{until}~", 0) if until else None  # behind all that a time can go on with
+    after = (f"{until}~", 0) if until else None  # "~" sorts after all that follows in a time
     if cursor is not None:
         after = cursors.time_of(cursor)
     found = await service.run(lambda: served.index.store.newest(limit + 1, Filter.parse(where), after))
