@@ -133,6 +133,15 @@ def test_it_measures_as_training_did(tuned: Path, few: Corpus) -> None:
 
 
 @pytest.mark.slow
+def test_ten_crops_are_views(few: Corpus, tmp_path: Path) -> None:
+    """A step sees one of them; what is measured is their mean, as the trained encoder has it."""
+    changes = (*SMALL, f"encoders=['{NETWORK}:ten']", "matcher.views=10", "optimizer.lr=0")
+    run = train(load_recipe("seesay-small", changes=changes), few, tmp_path / "ten")
+    found = evaluate(run, few, "standard", "val", resamples=0).to_dict()
+    assert abs(found["mR"] - TrainingSummary.load(run.folder).best_val["mR"]) < 5
+
+
+@pytest.mark.slow
 def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
     """Of two runs with a great rate, the answers of the classifier move less in that which keeps them."""
 
@@ -151,7 +160,9 @@ def test_a_large_weight_keeps_the_classes(few: Corpus, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["matcher.views=2", f"encoders=['{NETWORK}:ten']"], "several crops; leave out matcher.views"),
+        (["matcher.views=9", f"encoders=['{NETWORK}:ten']"], "views is 9; set it to 10 or more"),
+        ([f"encoders=['{NETWORK}:each']"], "same crops of an image, and average them"),
+        ([f"encoders=['{NETWORK}:ten', '{NETWORK}']"], "same crops of an image"),
         (["arrays=[pooled]", "class_pairs=0"], "keep_classes is of logits"),
     ],
 )

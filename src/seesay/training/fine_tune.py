@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
+from seesay.encoders.images.base import EACH, crops_of
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import save_tuned
 from seesay.encoders.networks.lite import load_lite
@@ -33,17 +35,14 @@ def check_tunable(recipe: Recipe) -> None:
         SeesayError: the recipe has another encoder, or another loss.
     """
     settings = recipe.matcher
-    for network, crop in map(network_and_crop, recipe.encoders):
+    for network, _ in map(network_and_crop, recipe.encoders):
         if network not in LITE:
             raise SeesayError(
                 f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; those of "
                 f"{', '.join(LITE)} can be fine-tuned."
             )
-        if crop not in ("", "squash") and isinstance(settings, FineTunedSettings) and settings.views:
-            raise SeesayError(
-                f"Recipe '{recipe.name}': encoder {network}:{crop} sees an image in several crops; leave out "
-                "matcher.views, or the crops."
-            )
+    if isinstance(settings, FineTunedSettings) and settings.views:
+        _check_views(recipe, settings.views)
     if isinstance(settings, FineTunedSettings) and settings.keep_classes and "logits" not in recipe.arrays:
         raise SeesayError(
             f"Recipe '{recipe.name}': matcher.keep_classes is of logits, which the matcher does not read; "
@@ -53,6 +52,22 @@ def check_tunable(recipe: Recipe) -> None:
     if not (issubclass(kind, ScoreLoss) or kind.learns_concepts):
         raise SeesayError(
             f"Recipe '{recipe.name}': the loss '{recipe.loss.kind}' is not one for fine-tuning."
+        )
+
+
+def _check_views(recipe: Recipe, views: int) -> None:
+    """Check that maps can be made of the crops that the encoders take."""
+    crops = {crop or "squash" for _, crop in map(network_and_crop, recipe.encoders)}
+    if len(crops) > 1 or EACH in crops:
+        raise SeesayError(
+            f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; with matcher.views all must "
+            "take the same crops of an image, and average them."
+        )
+    taken = len(crops_of(np.zeros((8, 8, 3), np.uint8), 8, crops.pop()))
+    if views < taken:
+        raise SeesayError(
+            f"Recipe '{recipe.name}': matcher.views is {views}; set it to {taken} or more, which is how many "
+            f"crops of an image {recipe.encoders[0]} takes."
         )
 
 

@@ -1,7 +1,7 @@
 """Fine-tuning of the last stages of CNNs, from maps that the stages before them compute once.
 
 The stages behind stride 16 hold most of a CNN's weights and do a third of its work. What they read, maps of
-each image and of a few random crops, is kept in the run's folder while they are trained.
+an image's crops and of a few random ones, is kept in the run's folder while they are trained.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
-from seesay.encoders.images.base import Pixels, random_crop, squash
+from seesay.encoders.images.base import Pixels, crops_of, random_crop
 from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, in_threads
 from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite, tunable_parts
@@ -112,11 +112,13 @@ class MapsTask(PixelsTask):
 
     @torch.inference_mode()
     def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
-        """Encode the val images from their maps."""
+        """Encode the val images from the maps of their crops, as their mean."""
+        images, crops = self.val[0].logits.shape[:2]
         parts = []
-        for start in range(0, len(self.val[0].maps), _ENCODED):
-            maps = [torch.from_numpy(seen.maps[start : start + _ENCODED, 0]).to(device) for seen in self.val]
-            parts.append(module(maps).float().cpu().numpy())
+        for start in range(0, images, _ENCODED):
+            maps = [torch.from_numpy(seen.maps[start : start + _ENCODED]).to(device) for seen in self.val]
+            features = module([each.flatten(0, 1) for each in maps]).unflatten(0, (-1, crops))
+            parts.append(features.mean(dim=1).float().cpu().numpy())
         return np.concatenate(parts)
 
 
@@ -128,8 +130,8 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
     folder.mkdir(parents=True)
     try:
         seen = [
-            _see(run, split.corpus.images, count, folder / name)
-            for name, split, count in (("train", task.data, views), ("val", task.val, 1))
+            _see(run, split.corpus.images, more, folder / name)
+            for name, split, more in (("train", task.data, views), ("val", task.val, 0))
         ]
         yield MapsTask(run.recipe, task, train=seen[0], val=seen[1], keep_classes=keep_classes)
     finally:
@@ -137,17 +139,17 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
 
 
 def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path) -> list[Seen]:
-    """Compute what each network's first stages make of views of images; the first is the whole image."""
+    """Compute what each network's first stages make of images: of their crops, and of `views` at least."""
     folder.mkdir()
     names = [network_and_crop(encoder)[0] for encoder in run.recipe.encoders]
     networks = [
         run_squares(name, partial(_stages, name), LITE[name].size, ["maps", "logits"], run.device)
         for name in names
     ]
-    sizes = [LITE[name].size for name in names]
+    of = [(LITE[name].size, crop) for name, crop in map(network_and_crop, run.recipe.encoders)]
 
     def compute(chunk: range) -> list[list[NDArray[np.float32]]]:
-        squares = [_views(images[i], sizes, views, (run.recipe.seed, i)) for i in chunk]
+        squares = [_views(images[i], of, views, (run.recipe.seed, i)) for i in chunk]
         columns = zip(*squares, strict=True)
         return [
             network(np.stack(list(chain(*each)))) for network, each in zip(networks, columns, strict=True)
@@ -158,33 +160,39 @@ def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path) -> l
     with progress("Encoding for fine-tuning", len(images), "images") as advance:
         for chunk, found in zip(chunks, in_threads(compute, chunks), strict=True):
             if not seen:
-                seen = [_files(folder / str(k), len(images), views, *each) for k, each in enumerate(found)]
+                seen = [
+                    _files(folder / str(k), len(images), len(chunk), *each) for k, each in enumerate(found)
+                ]
             for each, arrays in zip(seen, found, strict=True):
                 for file, rows in zip((each.maps, each.logits), arrays, strict=True):
-                    file[chunk.start : chunk.stop] = rows.reshape(len(chunk), views, *rows.shape[1:])
+                    file[chunk.start : chunk.stop] = rows.reshape(len(chunk), *file.shape[1:])
             advance(len(chunk))
     return seen
 
 
-def _views(image: CorpusImage, sizes: Sequence[int], views: int, seed: tuple[int, int]) -> list[list[Pixels]]:
-    """Return for each size the whole image as a square, and random crops of it."""
+def _views(
+    image: CorpusImage, of: Sequence[tuple[int, str]], views: int, seed: tuple[int, int]
+) -> list[list[Pixels]]:
+    """Return, for each size and kind of crop, the crops of an image and random ones up to `views` in all."""
     pixels = decode(bytes_of(image), image.name, SHARED_SIDE)
-    return [
-        [squash(pixels, size)]
-        + [
-            random_crop(pixels, size, "squash", np.random.default_rng((*seed, view)))
-            for view in range(1, views)
-        ]
-        for size in sizes
-    ]
+    found = []
+    for size, kind in of:
+        crops = list(crops_of(pixels, size, kind))
+        for view in range(len(crops), views):
+            crops.append(random_crop(pixels, size, kind, np.random.default_rng((*seed, view))))
+        found.append(crops)
+    return found
 
 
-def _files(path: Path, images: int, views: int, *arrays: NDArray[np.float32]) -> Seen:
-    """Make a file for each array, whose rows are like those of these."""
+def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) -> Seen:
+    """Make a file for each array, which has rows for the views of the first `chunk` images."""
     path.mkdir()
     files = [
         np.lib.format.open_memmap(
-            path / f"{number}.npy", mode="w+", dtype=np.float16, shape=(images, views, *each.shape[1:])
+            path / f"{number}.npy",
+            mode="w+",
+            dtype=np.float16,
+            shape=(images, len(each) // chunk, *each.shape[1:]),
         )
         for number, each in enumerate(arrays)
     ]
