@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 from seesay.errors import SeesayError, naming_extras
 
@@ -49,6 +50,16 @@ def checked_device(device: str) -> str:
             f'device: one that PyTorch has here is wanted, such as "cpu", got "{device}".'
         ) from failure
     return device
+
+
+def multiplies_bfloat16(device: str) -> bool:
+    """Return whether products of bfloat16 are fast on a device; PyTorch before 2.12 does not know."""
+    import torch
+
+    if device.startswith("cuda"):
+        return True
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def _has_gpu_driver() -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.losses.base import Batch
-from seesay.losses.pairs import PairMarginLoss
+from seesay.losses.pairs import MeanOver, PairMarginLoss
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.sentences import Sentences
 
@@ -142,3 +143,34 @@ def test_hardest_negatives_are_those_of_the_largest_hinges(owners: Tensor, seed:
     assert torch.isclose(value, torch.tensor(total / n), atol=1e-5)
     assert torch.isclose(loss(x @ y.T, owners), value, atol=1e-5)
     assert value.requires_grad
+
+
+class InnerProducts(Products):
+    """Scores are inner products."""
+
+    def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
+        self.asked = images
+        return (images * sentences).sum(dim=1)
+
+
+@pytest.mark.parametrize("mean_over", ["pairs", "active"])
+@pytest.mark.parametrize("noise", [0.15, 2.0])
+def test_far_pairs_are_left_out_without_changing_the_gradient(mean_over: MeanOver, noise: float) -> None:
+    """Where all pairs are compared: few of 40 violate the margin with little noise, and many with much."""
+    torch.manual_seed(0)
+    matcher, owners = InnerProducts(), torch.arange(40) // 2
+    matcher.asked = torch.empty(0)
+    images = torch.eye(40).add(noise * torch.randn(40, 40)).requires_grad_()
+    vectors = torch.eye(40).add(noise * torch.randn(40, 40)).requires_grad_()
+    loss = PairMarginLoss(margin=0.5, count=39, mean_over=mean_over)
+    whole = loss(images @ vectors.T, owners)
+    (value,) = loss.batch_losses(matcher, Batch(images, numbers(vectors), owners))
+    assert (40 < len(matcher.asked) < 400) if noise < 1 else not len(matcher.asked)
+    assert value > 0
+    torch.testing.assert_close(value, whole)
+    for ours, theirs in zip(
+        torch.autograd.grad(value, [images, vectors]),
+        torch.autograd.grad(whole, [images, vectors]),
+        strict=True,
+    ):
+        torch.testing.assert_close(ours, theirs)

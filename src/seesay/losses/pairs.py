@@ -11,12 +11,16 @@ from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
+from seesay.device import multiplies_bfloat16
 from seesay.errors import SeesayError, check_whole
 from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores, different_images
 from seesay.losses.settings import LossSettings, register_loss
 
 Negatives = Literal["random", "hardest"]
 MeanOver = Literal["pairs", "active"]
+
+_NEAR = 0.1  # of the margin, by which a pair that is scored again may miss it
+_FEW = 0.3  # of all pairs; more are scored faster as a matrix
 
 
 class PairMarginSettings(LossSettings):
@@ -88,7 +92,7 @@ class PairMarginLoss(Loss):
         chosen = self._choose(batch.image_ids, lambda: matcher.score_encoded(images, sentences))
         n, count = chosen.sentences.shape
         if 1 + 2 * count > n:
-            return [self._of_matrix(matcher.score_encoded(images, sentences).float(), chosen)]
+            return [self._of_matrix(self._all_scores(matcher, images, sentences), chosen)]
         own = torch.arange(n, device=images.device)
         repeated = own.repeat_interleave(count)
         left = torch.cat([own, repeated, chosen.images.flatten()])
@@ -104,6 +108,27 @@ class PairMarginLoss(Loss):
         with torch.no_grad():  # the gradient flows through the chosen pairs alone
             found = scores()
             return Chosen.largest(found, found.T, negative, self.count)
+
+    def _all_scores(self, matcher: Any, images: Tensor, sentences: Tensor) -> Tensor:
+        """Score all pairs (n, n); those that are far from violating the margin have -inf.
+
+        These have no gradient, and soon they are nearly all. So all pairs are scored without gradient first,
+        in half precision where that is fast, and then with it the matching ones, and those that violate the
+        margin or miss it by little. On a GPU all are scored once: to wait for the choice costs more there.
+        """
+        if images.is_cuda:
+            return torch.as_tensor(matcher.score_encoded(images, sentences)).float()
+        kind = images.device.type
+        with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
+            found = matcher.score_encoded(images, sentences).float()
+        matching, near = found.diagonal(), self.margin * (1 + _NEAR)
+        wanted = (matching[:, None] - found < near) | (matching - found < near)
+        wanted.fill_diagonal_(True)
+        if wanted.float().mean() > _FEW:
+            return torch.as_tensor(matcher.score_encoded(images, sentences)).float()
+        left, right = wanted.nonzero(as_tuple=True)
+        scores = matcher.score_pairs(images[left], sentences[right]).float()
+        return torch.full_like(found, -torch.inf).index_put((left, right), scores)
 
     def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
         negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])

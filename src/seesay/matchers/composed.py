@@ -49,8 +49,9 @@ class FineTunedSettings(ComposedSettings):
 
     With `views` only the blocks behind stride 16 are tuned. What the blocks before them make of an image is
     computed once: of the crops that its encoder takes, and of as many random ones as make `views` in all, of
-    which each epoch takes one. `keep_classes` weighs how far the classifier's answers may move from those before (Li and Hoiem,
-    "Learning without Forgetting", ECCV 2016), so that what they tell of other images is not lost.
+    which each epoch takes one. `keep_classes` weighs how far the classifier's answers may move from those
+    before (Li and Hoiem, "Learning without Forgetting", ECCV 2016), so that what they tell of other images is
+    not lost.
     """
 
     rule: ClassVar[str] = "fine-tuning goes on with sco, vse++, irmatch, projection or concepts"

@@ -23,6 +23,7 @@ from torch.nn import functional
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
+from seesay.device import multiplies_bfloat16
 from seesay.encoders.images.base import Pixels, crops_of, random_crop
 from seesay.encoders.images.efficientnet import LITE, run_squares
 from seesay.encoders.images.encode import CHUNK, SHARED_SIDE, bytes_of, in_threads
@@ -50,15 +51,9 @@ class FromMaps(FromPixels):
     def run(self, network: nn.Module, given: Tensor) -> tuple[Tensor, Tensor]:
         """Return pooled features and logits of maps (n, h, w, c)."""
         kind = given.device.type
-        fast = self.training and (kind == "cuda" or _has_bfloat16())
+        fast = self.training and multiplies_bfloat16(kind)
         with torch.autocast(kind, torch.bfloat16, enabled=fast):
             return last_stages(network.network, given.float())
-
-
-def _has_bfloat16() -> bool:
-    """Whether the processor multiplies in bfloat16; not known to PyTorch before 2.12."""
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 @dataclass(frozen=True)
