@@ -54,7 +54,7 @@ class FineTunedSettings(ComposedSettings):
     not lost.
     """
 
-    rule: ClassVar[str] = "fine-tuning goes on with sco, vse++, irmatch, projection or concepts"
+    rule: ClassVar[str] = "fine-tuning goes on with mcnn, sco, vse++, irmatch, projection or concepts"
     together: ClassVar[str] = "both steps"
 
     kind: Literal["fine-tuned"] = "fine-tuned"

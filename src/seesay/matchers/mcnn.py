@@ -112,6 +112,8 @@ class MatchingCNN(PairMatcher):
         torch.Size([4, 2])
     """
 
+    tunable = True
+
     def __init__(
         self,
         image_dim: int,

@@ -13,7 +13,6 @@ from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import save_tuned
 from seesay.encoders.networks.lite import load_lite
 from seesay.errors import SeesayError
-from seesay.losses.base import ScoreLoss
 from seesay.matchers.composed import FineTunedSettings
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run
@@ -29,10 +28,10 @@ from seesay.training.task import Task
 
 
 def check_tunable(recipe: Recipe) -> None:
-    """Check that there are CNNs to fine-tune, and a loss that can be computed from pixels.
+    """Check that there are CNNs to fine-tune.
 
     Raises:
-        SeesayError: the recipe has another encoder, or another loss.
+        SeesayError: the recipe has another encoder, or settings that its encoders do not allow.
     """
     settings = recipe.matcher
     for network, _ in map(network_and_crop, recipe.encoders):
@@ -47,11 +46,6 @@ def check_tunable(recipe: Recipe) -> None:
         raise SeesayError(
             f"Recipe '{recipe.name}': matcher.keep_classes is of logits, which the matcher does not read; "
             "set arrays: [pooled, logits], or leave it out."
-        )
-    kind = recipe.loss.loss_class
-    if not (issubclass(kind, ScoreLoss) or kind.learns_concepts):
-        raise SeesayError(
-            f"Recipe '{recipe.name}': the loss '{recipe.loss.kind}' is not one for fine-tuning."
         )
 
 
