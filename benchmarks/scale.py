@@ -204,12 +204,15 @@ def _recorded() -> list[dict[str, Any]]:
 
 
 def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]:
-    """Compute what so many images take, in proportion to the largest lists of vectors that were measured."""
-    largest = max((row for row in rows if row["store"] == "embedded"), key=lambda row: int(row["vectors"]))
+    """Compute what so many images take, in proportion to the largest lists that were measured."""
+    largest, coded = (
+        max((row for row in rows if row["store"] == WAYS[way]), key=lambda row: int(row["vectors"]))
+        for way in ("embedded", "recall")
+    )
     image_ms = _encoding_ms()
     planned = []
     for images, breaks in BREAKS.items():
-        share = images / largest["vectors"]
+        share, share_coded = images / largest["vectors"], images / coded["vectors"]
         core_hours = images * image_ms / 3.6e6
         memory = largest["peak MiB"] * share * 2**20 / 1e9
         planned.append(
@@ -222,6 +225,8 @@ def plan(rows: list[dict[str, Any]], options: Namespace) -> list[dict[str, Any]]
                 "memory GB": _short(memory),
                 "memory, $ a month": _short(memory * options.gb_hour * 730),
                 "p50 ms, an eighth read": _short(largest["p50 ms"] * share),
+                "memory GB, `--recall`": _short(coded["peak MiB"] * share_coded * 2**20 / 1e9),
+                "p50 ms, `--recall`": _short(coded["p50 ms"] * share_coded),
                 "what breaks next": breaks,
             }
         )
