@@ -5,8 +5,8 @@ BIN := .venv/bin
 SETUP := pyproject.toml tools/install.sh
 CHECKED := src tests benchmarks tools examples
 PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md Makefile mkdocs.yml
-# Tests of one file share its fixtures, so a file stays with one worker.
-PYTEST := $(BIN)/pytest -n auto --dist loadfile
+# Tests of one file share its fixtures, so a file stays with one worker; tests/conftest.py says which come first.
+PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: help install demo test test-slow coverage check format docs torture bench tables lock licences pictures clean
 

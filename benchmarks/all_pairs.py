@@ -9,6 +9,9 @@ and widths are the papers'.
 
 The second part computes growing matrices, each in a process of its own, and measures time and peak memory.
 
+The third part is a training step of m-CNN on all pairs of a mini-batch: scored with gradient, against scored
+without it first, in half precision where that is fast, and then with it the few that violate the margin.
+
     python -m benchmarks.all_pairs [--images 1000]
 """
 
@@ -28,6 +31,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks._harness import arguments, peak_mib, report
+from seesay.device import multiplies_bfloat16
 from seesay.matchers.base import PairMatcher
 from seesay.matchers.mcnn import LEVELS, MAX_LENGTH, MatchingCNN
 from seesay.matchers.sentences import Sentences
@@ -43,6 +47,7 @@ TURNS = 4
 PRODUCT = 2048  # rows and columns of the matrices whose product gives the machine's rate
 PER_IMAGE = 5
 PARTS = (10, 4, 2, 1)  # of the largest matrix's images and sentences
+BATCH, VIOLATING = 100, 200  # pairs of a mini-batch; of its score matrix, those that violate the margin
 
 LEAST_RATIO, MOST_DIFFERENCE = 3.0, 1e-4  # of the word level; of any score
 
@@ -200,8 +205,38 @@ def whole(name: str, count: int) -> dict[str, Any]:
     }
 
 
+def step(name: str) -> dict[str, Any]:
+    """Time the gradient of all pairs of a mini-batch, and what takes its place once few violate it."""
+    matcher = matcher_named(name).train()
+    images, sentences = torch.rand(BATCH, IMAGE_DIM), sentences_as_of_flickr8k(BATCH, name)
+    draw = torch.randperm(BATCH**2, generator=torch.Generator().manual_seed(1))[:VIOLATING]
+    left, right = draw // BATCH, draw % BATCH
+
+    def look() -> None:
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=multiplies_bfloat16("cpu")):
+            matcher.score_encoded(matcher.encode_images(images), matcher.encode_sentences(sentences))
+
+    def learn(score: Callable[[Tensor, Tensor], Tensor]) -> None:
+        score(matcher.encode_images(images), matcher.encode_sentences(sentences)).sum().backward()  # type: ignore[no-untyped-call]
+
+    times = best_of_turns(
+        {
+            "all": lambda: learn(matcher.score_encoded),
+            "look": look,
+            "chosen": lambda: learn(lambda x, y: matcher.score_pairs(x[left], y[right])),
+        }
+    )
+    return {
+        "matcher": name,
+        "all with gradient ms": 1000 * times["all"],
+        "all without ms": 1000 * times["look"],
+        f"{VIOLATING} with gradient ms": 1000 * times["chosen"],
+        "ratio": times["all"] / (times["look"] + times["chosen"]),
+    }
+
+
 def main() -> int:
-    """Compare, then measure growing matrices."""
+    """Compare, measure growing matrices, and time a step."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--images", type=int, default=1000, help="in the largest matrix, five sentences each")
     options = parser.parse_args()
@@ -214,6 +249,7 @@ def main() -> int:
     rows = [compare(name) for name in MATCHERS]
     report("all-pairs", rows, options)
     report("all-pairs-growth", grown, options)
+    report("all-pairs-step", [step(name) for name in LEVELS], options)
     fine = rows[0]["ratio"] >= LEAST_RATIO
     return 0 if fine and all(row["largest difference"] <= MOST_DIFFERENCE for row in rows) else 1
 

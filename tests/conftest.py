@@ -20,6 +20,11 @@ if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: "torture" not in item.path.parts)
+
+
 @pytest.fixture(scope="session")
 def transformers() -> Any:
     """The library, which imports torchvision where it is installed."""
