@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 from seesay.cli import main
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search.ann import Neighbours
+from seesay.search.filters import MAX_CHARACTERS
 from seesay.search.hits import Place
 from seesay.search.index import Index
-from seesay.search.store import Store
+from seesay.search.store import Facts, Store
 from seesay.search.stores import VectorStore, open_vectors
+from seesay.search.stores.database import FOLDERS, Collection, facts_to_filter
 from tests.search.colours import Colours, gallery
 from tests.search.stores import DATABASES, address
 
@@ -39,6 +42,13 @@ def paths(index: Index, query: str = "green", where: str | None = None) -> list[
     return [hit.path for hit in index.search(query, where=where)]
 
 
+def collection(index: Index) -> Collection[Any]:
+    """The images of an index in its database."""
+    found = index._near["image"]
+    assert isinstance(found, Collection)
+    return found
+
+
 def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, where: str) -> None:
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
@@ -56,7 +66,10 @@ def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path,
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         before = index.search("green")
-    shutil.rmtree(tmp_path / "vectors")
+        near = collection(index)
+        with near._connected() as client:
+            drop = client.drop_collection if where.startswith("milvus") else client.delete_collection
+            drop(near.name)
     with Index.open(tmp_path / "index", Colours()) as index:
         with pytest.raises(SeesayError, match="has no vectors of this index; run `seesay index` again"):
             index.search("green")
@@ -77,6 +90,94 @@ def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path, w
     with Index.open(tmp_path / "copy", Colours()) as index:
         index.update_images(photos)
         assert sorted(map(str, paths(index))) == ["blue.png", "red.png", "sub/green.png"]
+
+
+def test_some_that_are_lost_are_loaded_by_the_next_update(tmp_path: Path, photos: Path, where: str) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+        before = index.search("green")
+        near = collection(index)
+        with near._connected() as client:
+            near._delete(client, [2])
+        assert len(index.search("green")) == 2
+        index.update_images(photos)
+        assert index.search("green") == before
+
+
+def test_copies_that_went_on_apart_are_not_mixed(tmp_path: Path, photos: Path, where: str) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    with Index.open(tmp_path / "index", Colours()) as index:
+        index.update_images(gallery(photos, "white.png"))
+        generation = index.store.generation()
+    (photos / "white.png").unlink()
+    with Index.open(tmp_path / "copy", Colours()) as index:
+        index.update_images(gallery(photos, "yellow.png"))
+        assert index.store.generation() == generation  # and the id of yellow is that of white
+        assert index.search("white")[0].score == pytest.approx(0, abs=1e-3)
+        assert index.search("yellow")[0].path == "yellow.png"
+    with Index.open(tmp_path / "index", Colours()) as index:  # which is put back in turn
+        index.update_images(photos)
+        assert len(paths(index)) == 4
+        assert index.search("yellow")[0].path == "yellow.png"
+
+
+def test_only_what_is_new_is_sent(
+    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[int] = []
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        near = collection(index)
+        put = near._put
+        monkeypatch.setattr(
+            near, "_put", lambda client, ids, *rest: (sent.append(len(ids)), put(client, ids, *rest))
+        )
+        monkeypatch.setattr("seesay.search.stores.database._NUMBERS_AT_ONCE", 2 * Colours.dim)
+        index.update_images(photos)
+        assert sent == [2, 1]  # large vectors are fewer in a request
+        index.update_images(gallery(photos, "white.png"))
+        assert sent == [2, 1, 1]
+        index.update_images(photos)
+        assert sent == [2, 1, 1]
+
+
+def test_an_index_that_is_closed_leaves_the_others_connected(
+    tmp_path: Path, photos: Path, where: str
+) -> None:
+    with Index.create(tmp_path / "one", Colours(), where) as one:
+        one.update_images(photos)
+        with Index.create(tmp_path / "two", Colours(), where) as two:
+            two.update_images(photos)
+            client = collection(one)._client()
+        assert collection(one)._client() is client
+        assert len(paths(one)) == 3
+
+
+def test_a_folder_within_this_process_is_the_same_from_everywhere(
+    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "+path:" not in where:
+        pytest.skip("of a server")
+    monkeypatch.chdir(tmp_path)
+    name = where.partition("+")[0]
+    with Index.create(tmp_path / "index", Colours(), f"{name}+path:vectors") as index:
+        index.update_images(photos)
+    monkeypatch.chdir(photos)
+    with Index.open(tmp_path / "index", Colours(), store=where) as index:
+        assert len(paths(index)) == 3
+
+
+def test_a_path_of_very_many_folders_does_not_fill_the_memory() -> None:
+    def folders(path: str) -> list[str]:
+        return facts_to_filter(Facts(path, 1, 1, "", 0.0))["folders"]
+
+    assert folders("A/b/c/x.png") == ["a", "b", "c", "a/b", "b/c", "a/b/c"]
+    assert folders("x.png") == []
+    many = folders("a/" * 2000 + "x.png")
+    assert len(many) == FOLDERS
+    assert {"a", "a/a"} <= set(many)
+    assert max(map(len, folders(f"{'long' * 60}/" * 20 + "x.png"))) <= MAX_CHARACTERS
 
 
 def test_filters_follow_a_file_that_has_moved(tmp_path: Path, photos: Path, where: str) -> None:
@@ -132,6 +233,11 @@ def test_pages_with_ties_are_those_of_the_embedded_store(store: Store, tmp_path:
         ("qdrnt+http://localhost:1", "no store 'qdrnt'; did you mean 'qdrant'.* There are: milvus, qdrant"),
         ("qdrant+http://127.0.0.1:1", "Qdrant cannot be used .*; start it, or check the address"),
         ("milvus+http://127.0.0.1:1", "Milvus cannot be used .*; start it"),
+        ("qdrant+localhost:6333", r"write qdrant\+http://HOST:PORT"),
+        ("qdrant+http://a b", r"write qdrant\+http://HOST:PORT"),
+        ("qdrant+:memory:", r"or qdrant\+path:FOLDER"),
+        ("milvus+vectors.db", r"or milvus\+path:FOLDER"),
+        ("milvus+http://localhost:port", r"write milvus\+http://HOST:PORT"),
     ],
 )
 def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, photos: Path) -> None:
@@ -139,6 +245,8 @@ def test_addresses_that_lead_nowhere(wrong: str, told: str, tmp_path: Path, phot
         pytest.importorskip("pymilvus", reason="pymilvus is not installed")
     with pytest.raises(SeesayError, match=told), Index.create(tmp_path / "index", Colours(), wrong) as index:
         index.update_images(photos)
+    # What is no address leaves nothing that the next attempt, with another one, would meet.
+    assert (tmp_path / "index").exists() == ("cannot be used" in told)
 
 
 def test_an_index_from_elsewhere_reaches_nothing_unasked(

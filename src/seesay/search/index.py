@@ -37,7 +37,7 @@ from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
-from seesay.search.stores import open_vectors
+from seesay.search.stores import open_vectors, store_address
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
@@ -97,10 +97,10 @@ class Index:
                 process.
 
         Raises:
-            SeesayError: the folder holds an index or something else, or cannot be made; or there is no such
-                run, or it has no embeddings.
+            SeesayError: the folder holds an index or something else, or cannot be made; there is no such
+                store; or there is no such run, or it has no embeddings.
         """
-        folder, embedder = Path(folder), load_embedder(run)
+        folder, store, embedder = Path(folder), store_address(store), load_embedder(run)
         facts = embedder.name, embedder.fingerprint, embedder.dim  # a run without embeddings leaves no folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -143,7 +143,7 @@ class Index:
             items,
             run,
             _checked_roots(Path(folder), items.roots(), given),
-            _checked_address(Path(folder), items, store),
+            _checked_address(Path(folder), items, store_address(store)),
         )
 
     @classmethod

@@ -190,6 +190,14 @@ class Store:
         text = self._meta("recall")
         return None if text is None else float(text)
 
+    def marked(self, kind: Kind, mark: str) -> int | None:
+        """Return the generation of a mark that this index has made (`Writer.add_mark`); None if it did not.
+
+        Copies of an index that went on apart have different items under one id and one generation.
+        """
+        known = json.loads(self._meta(f"marks-{kind}") or "[]")
+        return int(mark.partition("-")[0]) if mark in known else None
+
     def _meta(self, key: str) -> str | None:
         with self._read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()

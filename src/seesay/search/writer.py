@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from seesay.encoders.detector import Detection
 from seesay.search.roots import Root
 from seesay.search.sqlite_file import SET_TIMES, Kind
+
+_MARKS = 1000  # that are remembered, so that an older state of a database is known
 
 
 class Writer:
@@ -65,6 +68,14 @@ class Writer:
     def set_recall(self, recall: float) -> None:
         """Store the recall@10 that lists of vectors are made for, see `seesay.search.quantise`."""
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('recall', ?)", (repr(recall),))
+
+    def add_mark(self, kind: Kind) -> str:
+        """Return a new mark of this generation, for the vectors of a kind in a database."""
+        key, mark = f"marks-{kind}", f"{self._generation}-{uuid.uuid4().hex}"
+        row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        marks = [*(json.loads(row[0]) if row else []), mark][-_MARKS:]
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(marks)))
+        return mark
 
     def put_vector(
         self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None

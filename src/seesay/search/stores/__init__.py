@@ -1,5 +1,5 @@
 """Stores of vectors: what finds the nearest ones. One a module; the embedded one is `seesay.search.ann`."""
 
-from seesay.search.stores.base import VECTOR_STORES, VectorStore, open_vectors, register_store
+from seesay.search.stores.base import VECTOR_STORES, VectorStore, open_vectors, register_store, store_address
 
-__all__ = ["VECTOR_STORES", "VectorStore", "open_vectors", "register_store"]
+__all__ = ["VECTOR_STORES", "VectorStore", "open_vectors", "register_store", "store_address"]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +65,7 @@ class VectorStore(Protocol):
 Opened = Callable[[str, Store, Kind], VectorStore]
 """Opens the vectors of one kind at an address; it reaches nothing before the first call of a method."""
 
+_SPACE = re.compile(r"\s")
 _DATABASES = ("milvus", "qdrant")  # whose modules need an extra each
 
 VECTOR_STORES: Registry[Opened] = Registry("store", "seesay.stores")
@@ -88,6 +92,49 @@ def open_vectors(
         from seesay.search.ann import Neighbours
 
         return Neighbours(store, kind, cache, queries=queries)
+    name, rest = _divided(address)
+    return VECTOR_STORES[name](rest, store, kind)
+
+
+def store_address(address: str) -> str:
+    """Return an address as an index remembers it: a folder's is the same wherever a command is started.
+
+    Raises:
+        SeesayError: there is no such store, or it takes no such address.
+        MissingExtraError: its package is not installed.
+    """
+    if not address:
+        return ""
+    name, rest = _divided(address)
+    if name not in _DATABASES:
+        return address
+    scheme, _, folder = rest.partition(":")
+    if scheme == "path" and folder:
+        return f"{name}+path:{os.path.abspath(os.path.expanduser(folder))}"  # noqa: PTH100, PTH111
+    if not _is_url(rest):
+        raise SeesayError(
+            f"--store {address}: write {name}+http://HOST:PORT, or {name}+path:FOLDER for the edition within "
+            "this process."
+        )
+    return address
+
+
+def _is_url(text: str) -> bool:
+    """Whether a text is the address of a server, which clients of databases do not check."""
+    try:
+        parts = urlsplit(text)
+        return (
+            parts.scheme in ("http", "https")
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not _SPACE.search(text)
+        )
+    except ValueError:  # of the port
+        return False
+
+
+def _divided(address: str) -> tuple[str, str]:
+    """Return the name of a store, which is registered then, and what it takes."""
     name, plus, rest = address.partition("+")
     if not (plus and rest):
         raise SeesayError(f"--store {address}: write STORE+ADDRESS, such as qdrant+http://localhost:6333.")
@@ -98,7 +145,7 @@ def open_vectors(
         known = sorted({*VECTOR_STORES, *_DATABASES})
         near = did_you_mean(name, known) or "."
         raise SeesayError(f"--store {address}: no store '{name}'{near} There are: {', '.join(known)}.")
-    return VECTOR_STORES[name](rest, store, kind)
+    return name, rest
 
 
 def next_page(best: Callable[[int], Found], k: int, after: Place, total: int) -> Found:

@@ -1,22 +1,27 @@
 """What stores of vectors in databases share: when they are filled, how ties and pages are put in order.
 
 A collection holds the vectors of one kind of an index, and of images the facts that filters ask about. It
-names the generation of the index that it has; that is written last, so that an update which is cut off is
-made again. What a database loses is loaded again by the next update.
+has a mark, which the index knows too: of the generation that it was brought to. The mark is written last, so
+that an update which is cut off is made again. What a database loses is loaded again by the next update; so is
+all of it if the index does not know the mark, which then is of another copy of its folder.
 """
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.search.filters import Filter
+from seesay.search.filters import MAX_CHARACTERS, Filter
 from seesay.search.hits import Place
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import Facts, Store
@@ -29,11 +34,24 @@ class _Closable(Protocol):
 
 Client = TypeVar("Client", bound=_Closable)
 
-_CLIENTS: dict[tuple[type, str], Any] = {}  # by database and address
 
-GENERATION = "seesay_generation"
+@dataclass
+class _Shared:
+    """A client, and the collections that use it: closing it would take it from all of them."""
+
+    client: Any
+    users: WeakSet[Any] = field(default_factory=WeakSet)
+
+
+_CLIENTS: dict[tuple[type, str], _Shared] = {}  # by database and address
+_CONNECTING = threading.Lock()  # to one address twice, which an edition within a process refuses
+
+MARK = "seesay_mark"
+NO_MARK = "0"  # of a collection that is not filled
 SECONDS = 60  # that a request may take
-_AT_ONCE = 1000  # vectors in a request: about 2 MB at 512 dimensions
+FOLDERS = 4096  # of an image that filters find
+_AT_ONCE = 1000  # vectors in a request, at most
+_NUMBERS_AT_ONCE = 500_000  # as text about 10 MB; Qdrant takes 32
 
 
 class Collection(ABC, Generic[Client]):
@@ -57,8 +75,8 @@ class Collection(ABC, Generic[Client]):
         """Return a context with the client, in which the database's errors become a SeesayError."""
 
     @abstractmethod
-    def _generation(self, client: Client) -> int | None:
-        """Return the generation that was marked last, 0 if none was; None if there is no collection."""
+    def _marked(self, client: Client) -> str | None:
+        """Return what was marked last, `NO_MARK` if nothing was; None if there is no collection."""
 
     @abstractmethod
     def _create(self, client: Client) -> None:
@@ -71,8 +89,8 @@ class Collection(ABC, Generic[Client]):
         """Write vectors (n, dim) in place of those that their ids had, with the facts of images."""
 
     @abstractmethod
-    def _mark(self, client: Client, generation: int) -> None:
-        """Write down the generation that the collection has."""
+    def _mark(self, client: Client, mark: str) -> None:
+        """Write a mark of the collection."""
 
     @abstractmethod
     def _count(self, client: Client, among: Any = None) -> int:
@@ -105,11 +123,14 @@ class Collection(ABC, Generic[Client]):
         client.close()
 
     def _client(self) -> Client:
-        """Return the client of the address, which the kinds of an index share."""
+        """Return the client of the address, which all collections there share."""
         key = type(self), self.address
-        if key not in _CLIENTS:
-            _CLIENTS[key] = self._connect()
-        client: Client = _CLIENTS[key]
+        with _CONNECTING:
+            if key not in _CLIENTS:
+                _CLIENTS[key] = _Shared(self._connect())
+            shared = _CLIENTS[key]
+            shared.users.add(self)
+        client: Client = shared.client
         return client
 
     def _is_remote(self) -> bool:
@@ -117,9 +138,14 @@ class Collection(ABC, Generic[Client]):
         return not self.address.startswith("path:")
 
     def close(self) -> None:
-        """Close the client, which the kinds of an index share."""
-        if client := _CLIENTS.pop((type(self), self.address), None):
-            self._disconnect(client)
+        """Close the client once no other collection uses it."""
+        key = type(self), self.address
+        with _CONNECTING:
+            if (shared := _CLIENTS.get(key)) is None:
+                return
+            shared.users.discard(self)
+            if not shared.users:
+                self._disconnect(_CLIENTS.pop(key).client)
 
     def refresh(self) -> None:
         """Look whether the collection is there, once a generation; who updates the index fills it."""
@@ -127,7 +153,7 @@ class Collection(ABC, Generic[Client]):
         if self._seen == generation:
             return
         with self._connected() as client:
-            if not self._generation(client) and self._store.count(self._kind):
+            if self._marked(client) in (None, NO_MARK) and self._store.count(self._kind):
                 raise SeesayError(
                     f"{self.address}: has no vectors of this index; run `seesay index` again to load them."
                 )
@@ -136,30 +162,46 @@ class Collection(ABC, Generic[Client]):
     def save(self) -> None:
         """Write what the collection has not, and delete what the index has no more."""
         with self._connected() as client:
-            since, generation = self._generation(client), self._store.generation()
-            if since == generation:
+            mark = self._marked(client)
+            since = self._store.marked(self._kind, mark) if mark else None
+            if since == self._store.generation():
                 return
-            if since is None:
+            if mark is None:
                 self._create(client)
-            # Of an older copy of the index's folder, which was put back, everything is written.
-            changes = self._store.changes(self._kind, since if since and since < generation else 0)
-            for start in range(0, len(changes.ids), _AT_ONCE):
-                here, rows = self._store.vectors(changes.ids[start : start + _AT_ONCE].tolist())
-                ids = here.tolist()
-                known = self._store.facts(ids) if self._has_facts else {}
-                self._put(client, ids, rows.astype(np.float32), [known.get(id_) for id_ in ids])
+            elif since is None:  # of another copy of the folder, of which nothing may stay
+                self._mark(client, NO_MARK)
+            with self._store.write() as writer:
+                new = writer.add_mark(self._kind)
+            changes = self._store.changes(self._kind, since or 0)
+            self._write(client, changes.ids)
             if self._count(client) != len(changes.alive):
-                for some in self._ids(client):
-                    if gone := np.setdiff1d(some, changes.alive).tolist():
-                        self._delete(client, gone)
-            self._mark(client, changes.generation)
+                self._write(client, self._lost(client, changes.alive))
+            self._mark(client, new)
+
+    def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
+        """Write vectors and facts of items to the collection."""
+        at_once = min(_AT_ONCE, max(_NUMBERS_AT_ONCE // self.dim, 1))
+        for start in range(0, len(ids), at_once):
+            here, rows = self._store.vectors(ids[start : start + at_once].tolist())
+            those = here.tolist()
+            known = self._store.facts(those) if self._has_facts else {}
+            self._put(client, those, rows.astype(np.float32), [known.get(id_) for id_ in those])
+
+    def _lost(self, client: Client, alive: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Delete what is not alive, and return what is and is not there."""
+        there = [np.empty(0, np.int64)]
+        for some in self._ids(client):
+            there.append(np.asarray(some, np.int64))
+            if gone := np.setdiff1d(there[-1], alive).tolist():
+                self._delete(client, gone)
+        return np.setdiff1d(alive, np.concatenate(there))
 
     def search(
         self, query: NDArray[np.float32], k: int, among: Any = None, after: Place | None = None
     ) -> Found:
         """See `VectorStore`; all vectors are compared for the pages behind the first."""
         with self._connected() as client:
-            if self._generation(client) is None:  # nothing of this kind was ever indexed
+            if self._marked(client) is None:  # nothing of this kind was ever indexed
                 return np.empty(0, np.int64), np.empty(0, np.float32)
             if after is None:
                 return self._best(client, query, k, among, exact=False)
@@ -180,9 +222,18 @@ class Collection(ABC, Generic[Client]):
 
 
 def facts_to_filter(facts: Facts) -> dict[str, Any]:
-    """What filters ask about an image; `folders` are all paths of folders above it, and their ends."""
+    """What filters ask about an image; `folders` are those above it, by their names and parts of paths.
+
+    Of a path of very many folders these would fill the memory: the shortest are kept, and none that is
+    longer than a filter.
+    """
     parts = facts.path.lower().split("/")[:-1]
-    folders = ["/".join(parts[i:j]) for i in range(len(parts)) for j in range(i + 1, len(parts) + 1)]
+    runs = (
+        "/".join(parts[i : i + length])
+        for length in range(1, min(len(parts), MAX_CHARACTERS // 2) + 1)
+        for i in range(len(parts) - length + 1)
+    )
+    folders = [run for run in islice(runs, FOLDERS) if len(run) <= MAX_CHARACTERS]
     orientation = "square" if facts.width == facts.height else "landscape"
     return {
         "folders": folders,

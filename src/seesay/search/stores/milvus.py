@@ -20,7 +20,9 @@ from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores.base import Found, register_store
 from seesay.search.stores.database import (
-    GENERATION,
+    FOLDERS,
+    MARK,
+    NO_MARK,
     SECONDS,
     Collection,
     facts_to_filter,
@@ -29,7 +31,7 @@ from seesay.search.stores.database import (
 
 TOKEN = "MILVUS_TOKEN"
 LIMIT = 16_384  # vectors that Milvus returns for a query, at most
-_FOLDERS, _LETTERS = 4096, 4096  # of an image that are kept, and in the path of one, as many as Milvus takes
+_BYTES = 4096  # of the path of a folder: more than a filter's letters take
 _READ = 10_000  # ids in a request
 
 # Errors are raised, and become one line; client and edition would print each with its traceback, too.
@@ -70,14 +72,14 @@ class Milvus(Collection[MilvusClient]):
         file.parent.mkdir(parents=True, exist_ok=True)
         return MilvusClient(str(file))
 
-    def _generation(self, client: MilvusClient) -> int | None:
+    def _marked(self, client: MilvusClient) -> str | None:
         if not client.has_collection(self.name):
             return None
         if self._loaded_by is not client:  # what is not in memory is not searched
             client.load_collection(self.name, timeout=SECONDS)
             self._loaded_by = client
         properties = client.describe_collection(self.name).get("properties") or {}
-        return int(properties.get(GENERATION, 0))
+        return str(properties.get(MARK, NO_MARK))
 
     def _create(self, client: MilvusClient) -> None:
         schema = client.create_schema(auto_id=False, enable_dynamic_field=False)
@@ -89,8 +91,8 @@ class Milvus(Collection[MilvusClient]):
                 "folders",
                 DataType.ARRAY,
                 element_type=DataType.VARCHAR,
-                max_capacity=_FOLDERS,
-                max_length=_LETTERS,
+                max_capacity=FOLDERS,
+                max_length=_BYTES,
             )
             schema.add_field("orientation", DataType.VARCHAR, max_length=len("landscape"))
             for name in ("taken", "width", "height"):
@@ -116,8 +118,8 @@ class Milvus(Collection[MilvusClient]):
         ]
         client.upsert(self.name, items, timeout=SECONDS)
 
-    def _mark(self, client: MilvusClient, generation: int) -> None:
-        client.alter_collection_properties(self.name, {GENERATION: str(generation)})
+    def _mark(self, client: MilvusClient, mark: str) -> None:
+        client.alter_collection_properties(self.name, {MARK: mark})
 
     def _count(self, client: MilvusClient, among: str | None = None) -> int:
         (found,) = client.query(self.name, among or "", output_fields=["count(*)"], timeout=SECONDS)
@@ -182,8 +184,7 @@ def _columns(facts: Facts | None) -> dict[str, Any]:
         "height": 0,
         "added": 0.0,
     }
-    values = unknown | (facts_to_filter(facts) if facts else {})
-    return values | {"folders": values["folders"][:_FOLDERS]}
+    return unknown | (facts_to_filter(facts) if facts else {})
 
 
 def _condition(limit: Limit) -> str:

@@ -17,7 +17,8 @@ from seesay.search.filters import Filter, Limit
 from seesay.search.store import Facts
 from seesay.search.stores.base import Found, register_store
 from seesay.search.stores.database import (
-    GENERATION,
+    MARK,
+    NO_MARK,
     SECONDS,
     Collection,
     facts_to_filter,
@@ -68,11 +69,11 @@ class Qdrant(Collection[QdrantClient]):
         key = os.environ.get(KEY)
         return QdrantClient(url=self.address, api_key=key, timeout=SECONDS, check_compatibility=False)
 
-    def _generation(self, client: QdrantClient) -> int | None:
+    def _marked(self, client: QdrantClient) -> str | None:
         if not client.collection_exists(self.name):
             return None
         metadata = client.get_collection(self.name).config.metadata or {}
-        return int(metadata.get(GENERATION, 0))
+        return str(metadata.get(MARK, NO_MARK))
 
     def _create(self, client: QdrantClient) -> None:
         vectors = models.VectorParams(
@@ -93,8 +94,8 @@ class Qdrant(Collection[QdrantClient]):
         payloads = [facts_to_filter(each) if each else {} for each in facts]
         client.upsert(self.name, models.Batch(ids=ids, vectors=vectors.tolist(), payloads=payloads))
 
-    def _mark(self, client: QdrantClient, generation: int) -> None:
-        client.update_collection(self.name, metadata={GENERATION: generation})
+    def _mark(self, client: QdrantClient, mark: str) -> None:
+        client.update_collection(self.name, metadata={MARK: mark})
 
     def _count(self, client: QdrantClient, among: models.Filter | None = None) -> int:
         return client.count(self.name, count_filter=among, exact=True).count
