@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import sys
+import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ import pytest
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.readers import read_corpus
+from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as module
@@ -35,6 +40,100 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     message = "colours is not a run of image encoders alone"
     with Index.create(tmp_path / "index", Colours()) as index, pytest.raises(SeesayError, match=message):
         encode_on_cluster(index, [tmp_path], "auto")
+
+
+class WithoutRay:
+    """What is used of Ray Data, in this process: blocks are pickled, as on their way to a worker.
+
+    Args:
+        gpus: of the cluster.
+    """
+
+    def __init__(self, gpus: int = 0) -> None:
+        self.data, self._gpus, self.asked = self, gpus, dict[str, Any]()
+
+    def cluster_resources(self) -> dict[str, int]:
+        return {"CPU": 2, "GPU": self._gpus}
+
+    def ActorPoolStrategy(self, **_: int) -> None:
+        pass
+
+    def from_items(self, items: list[dict[str, Any]], **_: int) -> WithoutRay:
+        self._items = items
+        return self
+
+    def map_batches(self, worker: Any, fn_constructor_args: Any, batch_size: int, **asked: Any) -> WithoutRay:
+        self._worker, self._size, self.asked = worker(*fn_constructor_args), batch_size, asked
+        return self
+
+    def iter_batches(self, **_: None) -> Iterator[dict[str, Any]]:
+        for start in range(0, len(self._items), self._size):
+            rows = pickle.loads(pickle.dumps(self._items[start : start + self._size]))  # noqa: S301 — made here
+            images = np.empty(len(rows), object)
+            images[:] = [row["image"] for row in rows]
+            yield self._worker({"place": np.array([row["place"] for row in rows]), "image": images})
+
+
+@pytest.fixture
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> WithoutRay:
+    made = WithoutRay(gpus=1)
+    monkeypatch.setattr(module, "_cluster", lambda address: nullcontext(made))
+    return made
+
+
+def in_a_tar(scenes: Path, out: Path) -> Path:
+    """The photographs of drawn scenes with a sentence each, as a WebDataset shard."""
+    out.mkdir()
+    with tarfile.open(out / "shard-000.tar", "w") as tar:
+        for file in sorted((scenes / "images").iterdir()):
+            for name, data in ((file.name, file.read_bytes()), (f"{file.stem}.txt", b"a drawing")):
+                about = tarfile.TarInfo(name)
+                about.size = len(data)
+                tar.addfile(about, io.BytesIO(data))
+    return out
+
+
+def in_parquet(scenes: Path, out: Path) -> Path:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    files = sorted((scenes / "images").iterdir())
+    images = [{"bytes": file.read_bytes(), "path": file.name} for file in files]
+    out.mkdir()
+    table = pa.table({"image": images, "text": ["a drawing"] * len(files)})
+    parquet.write_table(table, out / "train-00000.parquet", row_group_size=4)
+    return out
+
+
+def at_a_url(scenes: Path, out: Path) -> RemotePath:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    fsspec.filesystem("memory").put(str(scenes), f"/{out.name}", recursive=True)
+    return RemotePath(f"memory://{out.name}")
+
+
+@pytest.mark.parametrize("kept", [in_a_tar, in_parquet, at_a_url])
+def test_images_of_every_kind_travel_to_workers(kept: Any, tmp_path: Path, without_ray: WithoutRay) -> None:
+    write_scenes(tmp_path / "scenes", images=10, seed=3)
+    images = read_corpus(kept(tmp_path / "scenes", tmp_path / "kept")).images
+    assert len(images) == 10
+    encoder = load_image_encoder(ENCODER)
+    alone = fill_stores([encoder], tmp_path / "alone", images)
+    together = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+    assert together.encoded == 10
+    assert together.keys == alone.keys
+    there, here = (each.stores[0].read(alone.keys, "pooled") for each in (alone, together))
+    np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "gpus"), [(ENCODER, 1), (f"{ENCODER}-int8", None)])
+def test_only_what_runs_on_a_gpu_waits_for_one(
+    name: str, gpus: int | None, tmp_path: Path, without_ray: WithoutRay
+) -> None:
+    write_scenes(tmp_path / "scenes", images=10, seed=3)
+    images = read_corpus(tmp_path / "scenes").images[:2]
+    fill_store_on_cluster(load_image_encoder(name), tmp_path / "features", images, "auto")
+    assert without_ray.asked["num_gpus"] == gpus
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +174,21 @@ def test_an_index_made_on_a_cluster_is_that_of_one_process(
             assert index.update_images(tmp_path / "scenes").added == 40
             vectors.append(index.store.vectors(range(1, 41))[1])
     np.testing.assert_allclose(vectors[1], vectors[0], atol=2e-3)  # in half precision
+
+
+@pytest.mark.slow
+def test_a_node_of_other_weights_is_one_line(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_scenes(tmp_path / "scenes", images=10, seed=3)
+    images = read_corpus(tmp_path / "scenes").images
+    encoder = load_image_encoder(ENCODER)
+    monkeypatch.setattr(encoder, "fingerprint", "0" * 16)
+    with pytest.raises(
+        SeesayError, match=r"a worker failed \(efficientnet-lite0: this node has other weights"
+    ) as told:
+        fill_store_on_cluster(encoder, tmp_path / "features", images, "auto")
+    assert "\n" not in str(told.value)
 
 
 @pytest.mark.slow

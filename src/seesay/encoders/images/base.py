@@ -127,6 +127,7 @@ class ImageEncoder(Described):
 
     Attributes:
         fingerprint: changes with the weights or the preprocessing; the key of the feature store.
+        uses_gpu: whether it runs on a GPU where there is one.
 
     Example:
         >>> import numpy as np
@@ -141,6 +142,8 @@ class ImageEncoder(Described):
         >>> encoder.encode(encoder.crops(np.full((30, 40, 3), 7, np.uint8))[None])["pooled"].tolist()
         [[7.0, 7.0, 7.0]]
     """
+
+    uses_gpu = True
 
     def __init__(
         self, name: str, weights: str, size: int, dims: dict[str, int], network: Network, crop: str = "squash"

@@ -26,6 +26,8 @@ from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
 
+_OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
+
 Columns = dict[str, NDArray[Any]]
 
 
@@ -44,7 +46,7 @@ def fill_store_on_cluster(
         address: of the cluster, such as "ray://head:10001"; "auto" for the one that this machine belongs to.
 
     Raises:
-        SeesayError: there is no cluster, or a worker has other weights.
+        SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
         MissingExtraError: Ray is not installed.
     """
     source = encoder.source
@@ -65,7 +67,7 @@ def fill_store_on_cluster(
             compute=ray.data.ActorPoolStrategy(
                 min_size=1, max_size=max(int(ray.cluster_resources().get("CPU", 1)), 1)
             ),
-            num_gpus=1 if ray.cluster_resources().get("GPU") else None,
+            num_gpus=1 if source.uses_gpu and ray.cluster_resources().get("GPU") else None,
         )
         for block in blocks.iter_batches(batch_size=None):
             _keep(block, store, filled)
@@ -144,7 +146,10 @@ class Worker:
 
 @contextmanager
 def _cluster(address: str) -> Iterator[Any]:
-    """Connect to a cluster, and disconnect unless somebody else had connected."""
+    """Connect to a cluster, and disconnect unless somebody else had connected.
+
+    What a worker raises, and Ray passes on with its tracebacks, becomes a SeesayError of one line.
+    """
     with naming_extras():
         import ray
         import ray.data
@@ -162,6 +167,13 @@ def _cluster(address: str) -> Iterator[Any]:
     shown, context.enable_progress_bars = context.enable_progress_bars, False
     try:
         yield ray
+    except ray.exceptions.RayError as failure:
+        lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+        reason = lines[-1] if lines else type(failure).__name__
+        raise SeesayError(
+            f"--cluster {address}: a worker failed ({reason.removeprefix(_OUR_ERROR)[:500]}); run the same "
+            "command again to go on."
+        ) from failure
     finally:
         context.enable_progress_bars = shown
         if mine:

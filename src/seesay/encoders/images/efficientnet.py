@@ -111,6 +111,7 @@ class EightBitLiteEncoder(LiteEncoder):
         ":mirror": "the same, image and mirror image averaged",
         ":each": "the same, ten crops laid end to end",
     }
+    uses_gpu = False
 
 
 def weights_of(network: str) -> str:
