@@ -1,11 +1,15 @@
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from seesay.search import lists_file
 from seesay.search.ann import Neighbours
 from seesay.search.hits import Place
+from seesay.search.lists_file import read_lists, write_lists
+from seesay.search.quantise import make_lists
 from seesay.search.store import Store
 
 DIM = 32
@@ -189,6 +193,30 @@ def test_the_cache_of_another_index_is_not_taken(store, tmp_path) -> None:
     again = neighbours(store, tmp_path)
     again.refresh()
     assert_exact(again, store, unit(1, seed=9)[0])
+
+
+def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, unit(600))
+    index = make_lists(store, everything(store)[0]).index
+    write_lists(tmp_path / "v.faiss", index, {"identity": "i", "generation": 1})
+    before = index.ntotal
+    index.remove_ids(np.arange(1, 20))
+    checksum = lists_file._checksum
+
+    def look(opened: BinaryIO) -> str:
+        found = checksum(opened)
+        write_lists(tmp_path / "v.faiss", index, {"identity": "i", "generation": 2})
+        return found
+
+    monkeypatch.setattr(lists_file, "_checksum", look)
+    read = read_lists(tmp_path / "v.faiss", "i", 2)
+    assert read is not None
+    assert read[1]["generation"] == 1
+    assert read[0].ntotal == before
+    _, ids = read[0].search(unit(1), 5)
+    assert len(set(ids[0])) == 5
 
 
 def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(store, tmp_path) -> None:

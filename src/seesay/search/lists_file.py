@@ -55,7 +55,9 @@ def read_lists(file: Path, identity: str, newest: int) -> tuple[Any, dict[str, A
             # FAISS trusts its files, so the checksum must keep damaged ones away from it.
             if facts["checksum"] != _checksum(opened):
                 return None
-        return _mapped(file, start), facts
+            opened.seek(0)
+            # Not by its name, under which another process may have written other lists meanwhile.
+            return _mapped(Path(f"/dev/fd/{opened.fileno()}"), start), facts
     except (OSError, ValueError, KeyError, RuntimeError):
         return None
 
