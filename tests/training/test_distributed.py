@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +88,29 @@ def test_a_process_that_fails_alone_is_named(tmp_path: Path, monkeypatch: pytest
         launch(["train"], 2)
     log = Path(str(failure.value).partition("see ")[2].partition(",")[0])
     assert log.read_text() == "no GPU\n"
+
+
+def test_processes_end_with_the_command_that_started_them(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/ids\nexec sleep 60\n")
+    (tmp_path / "python").chmod(0o700)
+    program = (
+        f"import sys; sys.executable = {str(tmp_path / 'python')!r}\n"
+        "from seesay.training.launch import launch; launch(['train'], 2)"
+    )
+    command = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    ids: list[int] = []
+    while len(ids) < 2 and command.poll() is None:
+        time.sleep(0.05)
+        ids = (
+            [int(id_) for id_ in (tmp_path / "ids").read_text().split()]
+            if (tmp_path / "ids").exists()
+            else []
+        )
+    command.terminate()
+    assert command.wait(20) == 128 + signal.SIGTERM
+    for id_ in ids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(id_, 0)
 
 
 @pytest.mark.parametrize(

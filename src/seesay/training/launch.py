@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -32,7 +35,7 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
 
     The first process has this one's input and outputs; what the others say is in files, which are kept if one
-    of them fails alone.
+    of them fails alone. They end with this process, unless it is killed by SIGKILL.
 
     Raises:
         SeesayError: one of the others has failed, and the first has not said why.
@@ -51,22 +54,42 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     logs = Path(mkdtemp(prefix="seesay-train-"))
     command = [sys.executable, "-m", "seesay.cli", *arguments]
     started = []
-    try:
-        for rank in range(processes):
-            environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            if rank == 0:
-                started.append(subprocess.Popen(command, env=environment))
-                continue
-            with _log(logs, rank).open("wb") as log:
+    with _ending_by_exit():
+        try:
+            for rank in range(processes):
+                environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                if rank == 0:
+                    started.append(subprocess.Popen(command, env=environment))
+                    continue
                 none = subprocess.DEVNULL
-                started.append(subprocess.Popen(command, env=environment, stdin=none, stdout=log, stderr=log))
-        code = _wait_for(started, logs)
-        rmtree(logs)
-        return code
+                with _log(logs, rank).open("wb") as log:
+                    started.append(
+                        subprocess.Popen(command, env=environment, stdin=none, stdout=log, stderr=log)
+                    )
+            code = _wait_for(started, logs)
+            rmtree(logs)
+            return code
+        finally:
+            for process in started:
+                process.kill()  # does nothing to one that has ended
+                process.wait()
+
+
+@contextmanager
+def _ending_by_exit() -> Iterator[None]:
+    """Let SIGTERM, as of `kill`, raise SystemExit; otherwise it would leave the processes behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
     finally:
-        for process in started:
-            process.kill()  # does nothing to one that has ended
-            process.wait()
+        signal.signal(signal.SIGTERM, before)
 
 
 def _log(logs: Path, rank: int) -> Path:
