@@ -211,7 +211,7 @@ def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
         return found
 
     monkeypatch.setattr(lists_file, "_checksum", look)
-    read = read_lists(tmp_path / "v.faiss", "i", 2)
+    read = read_lists(tmp_path / "v.faiss", "i", range(3))
     assert read is not None
     assert read[1]["generation"] == 1
     assert read[0].ntotal == before
@@ -225,13 +225,36 @@ def test_lists_are_trained_again_when_they_doubled_and_given_up_when_few(store, 
     near.refresh()
     assert near.trained == 600
     put(store, unit(900, seed=10), "more")
-    near.refresh()
+    near.save()
     assert near.trained == 1500
     with store.write() as writer:
         writer.delete(range(1, 1200))
     near.refresh()
     assert near.trained == 0
     assert_exact(near, store, unit(1, seed=11)[0])
+
+
+def test_who_searches_takes_the_lists_that_an_update_has_made(store: Store, tmp_path: Path) -> None:
+    put(store, unit(600))
+    updating, searching = neighbours(store, tmp_path), neighbours(store, tmp_path)
+    updating.save()
+    searching.refresh()
+    put(store, unit(900, seed=10), "more")
+    searching.refresh()
+    assert searching.trained == 600  # no query waits while lists are made
+    assert_exact(searching, store, unit(1, seed=11)[0])
+    updating.save()
+    put(store, unit(1, seed=12), "last")
+    searching.refresh()
+    assert searching.trained == 1500
+    assert_exact(searching, store, unit(1, seed=11)[0])
+    put(store, unit(12_000 - 1501, seed=13), "many")
+    searching.refresh()
+    assert searching.trained == 1500
+    put(store, unit(1, seed=14), "one")
+    searching.refresh()
+    assert searching.trained == 12_001  # nobody else does it
+    assert_exact(searching, store, unit(1, seed=11)[0])
 
 
 def test_recall_of_lists_that_are_probed_in_part(store, tmp_path) -> None:

@@ -110,6 +110,10 @@ def test_the_cache_knows_its_codes_and_another_recall_makes_lists_again(store: S
     np.testing.assert_array_equal(again.search(query, 10)[0], near.search(query, 10)[0])
     set_recall(store, 1.0)
     again.refresh()
+    assert again.quantiser == near.quantiser  # no query waits while others are made
+    near.save()
+    put(store, clustered(1, seed=8), "late")
+    again.refresh()
     assert measured(again, store, clustered(50, seed=2)) == 1.0
 
 

@@ -24,6 +24,9 @@ from seesay.search.stores.base import Queries, next_page
 EXACT_UP_TO = 50_000
 """Number of items up to which search is exact: about 10 ms at 512 dimensions on one core."""
 
+_GROWTH = 2  # times as many items as when lists were made, from which an update makes them again
+_GROWTH_UNTIL_MADE_HERE = 8  # the same where queries wait meanwhile, and no update has done it
+
 
 class Neighbours:
     """The nearest items of one kind by inner product.
@@ -67,18 +70,13 @@ class Neighbours:
         self.generation, self.trained = -1, 0
 
     def refresh(self) -> None:
-        """Read what was written to the store since the last call."""
-        if self.generation == self._store.generation():
-            return
-        if self._index is None:
-            self._load()
-        changes = self._store.changes(self._kind, since=max(self.generation, 0))
-        asked = self._store.recall()
-        if self._index is not None and not self._outgrown(len(changes.alive)) and self._recall == asked:
-            self._apply(changes)
-        else:
-            self._build(changes.alive, asked)
-        self.generation = changes.generation
+        """Read what was written to the store since the last call.
+
+        Making lists takes minutes, in which queries wait. Lists that have doubled, or are not of the recall
+        that is asked for now, are taken from the file once the update has written it (`save`).
+        """
+        if self.generation != self._store.generation():
+            self._take_up(_GROWTH_UNTIL_MADE_HERE, None)
 
     def search(
         self,
@@ -131,10 +129,43 @@ class Neighbours:
         return ids[order], scores[order]
 
     def save(self) -> None:
-        """Write inverted lists to the cache; an exact index is built faster than it would be read."""
-        self.refresh()
+        """Write inverted lists to the cache; an exact index is built faster than it would be read.
+
+        They are made again if they have doubled, or another recall is asked for.
+        """
+        self._take_up(_GROWTH, self._store.recall())
         with suppress(OSError):  # they can be built again
             self._write_cache()
+
+    def _take_up(self, growth: int, recall: float | None) -> None:
+        """Bring the vectors up to date; make lists again that have grown so many times.
+
+        Args:
+            growth: of their number since they were made.
+            recall: which they must be of; if None any will do.
+        """
+        asked, is_new = self._store.recall(), self._index is None
+        if is_new:
+            self._load()
+        changes = self._changes()
+        if not (is_new or self._fits(len(changes.alive), _GROWTH, asked)) and self._load():
+            changes = self._changes()
+        if self._fits(len(changes.alive), growth, self._recall if recall is None else recall):
+            self._apply(changes)
+        else:
+            self._build(changes.alive, asked)
+        self.generation = changes.generation
+
+    def _changes(self) -> Changes:
+        return self._store.changes(self._kind, since=max(self.generation, 0))
+
+    def _fits(self, count: int, growth: int, recall: float | None) -> bool:
+        """Whether what there is can hold so many items; lists, if they were made for enough and that recall."""
+        if self._index is None:
+            return False
+        if count <= self._exact_up_to:
+            return not self.trained
+        return count <= growth * self.trained and self._recall == recall
 
     def _write_cache(self) -> None:
         if not self.trained:
@@ -152,21 +183,19 @@ class Neighbours:
         }
         write_lists(self._cache, self._index, facts)
 
-    def _load(self) -> None:
+    def _load(self) -> bool:
+        """Take the lists in the file, unless they are older than what there is."""
         if not self._cache.is_file():
-            return
-        found = read_lists(self._cache, self._store.meta["identity"], self._store.generation())
+            return False
+        ages = range(max(self.generation, 0), self._store.generation() + 1)
+        found = read_lists(self._cache, self._store.meta["identity"], ages)
         if found is None:
-            return
+            return False
         self._index, facts = found
         self.generation, self.trained = facts["generation"], facts["trained"]
         self.quantiser, self._recall = facts["quantiser"], facts["recall"]
         self._ids = np.sort(_ids_in_lists(self._index))
-
-    def _outgrown(self, count: int) -> bool:
-        if count <= self._exact_up_to:
-            return self.trained > 0
-        return count > 2 * self.trained
+        return True
 
     def _apply(self, changes: Changes) -> None:
         # `isin` looks ids up in a table, where set operations sort or hash a million of them.

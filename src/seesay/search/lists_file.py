@@ -36,20 +36,20 @@ def write_lists(file: Path, index: Any, facts: Mapping[str, object]) -> None:
         opened.write(_line(facts, checksum))  # which is as long as the first
 
 
-def read_lists(file: Path, identity: str, newest: int) -> tuple[Any, dict[str, Any]] | None:
-    """Read lists and the facts about them; None if they are damaged, of another index, or of a later state.
+def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict[str, Any]] | None:
+    """Read lists and the facts about them; None if they are damaged, of another index, or of another time.
 
     Args:
         file: that `write_lists` wrote, if there is one.
         identity: of the index whose vectors they have to be, among the facts.
-        newest: the highest `generation` that they may have.
+        generations: one of which they must be of, among the facts.
     """
     try:
         with file.open("rb") as opened:
             if opened.readline(100) != _MAGIC:
                 return None
             facts = json.loads(opened.readline(1000))
-            if facts["identity"] != identity or facts["generation"] > newest:
+            if facts["identity"] != identity or facts["generation"] not in generations:
                 return None
             start = opened.tell()
             # FAISS trusts its files, so the checksum must keep damaged ones away from it.
