@@ -128,7 +128,8 @@ def words_of(container: dict[str, Any]) -> list[str]:
     """The words of seesay's command that a container runs; none if it runs another program."""
     program = container.get("command", ["seesay"] if container["image"] == "seesay-qdrant" else [])
     if program == ["sh", "-c"]:
-        return shlex.split(container["args"][0].partition("seesay ")[2])
+        words = shlex.split(container["args"][0].partition("seesay ")[2])
+        return words[: words.index("&&")]
     return container["args"] if program == ["seesay"] else []
 
 
@@ -159,16 +160,33 @@ def test_an_update_of_the_replicas_loses_no_query() -> None:
     assert RESOURCES["PodDisruptionBudget", "seesay"]["spec"]["minAvailable"] == deployment["replicas"] - 1
 
 
+def test_only_pods_of_seesay_reach_the_vectors() -> None:
+    (asking,) = RESOURCES["NetworkPolicy", "qdrant"]["spec"]["ingress"]
+    (expression,) = asking["from"][0]["podSelector"]["matchExpressions"]
+    owners = [each for each in MANIFESTS if each["kind"] in ("Job", "Deployment")]
+    for each in owners:
+        template = each["spec"]["template"]
+        words = [word for container in template["spec"]["containers"] for word in words_of(container)]
+        if any("qdrant" in word for word in words):
+            assert template["metadata"]["labels"]["app"] in expression["values"]
+
+
 def test_a_replica_searches_its_copy_of_the_index(tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "red.png", "green.png")
     store = address("qdrant", tmp_path)
     (copy,) = RESOURCES["Deployment", "seesay"]["spec"]["template"]["spec"]["initContainers"]
-    script = (
-        copy["args"][0].replace('"/index/', f'"{tmp_path}/index/').replace('"/copy/', f'"{tmp_path}/copy/')
-    )
+    jobs = [
+        each["spec"]["template"]["spec"]["containers"][0]["args"][0]
+        for each in MANIFESTS
+        if each["kind"] == "Job"
+    ]
+    published = {shlex.split(job.partition("python -c")[2])[0] for job in jobs}
+    assert len(published) == 1  # the job on Ray publishes as the other does
     with Index.create(tmp_path / "index" / "photos.seesay", Colours(), store) as index:
         index.update_images(photos)
-        subprocess.run([sys.executable, "-c", script], check=True)  # the index is still open
+        for script in (*published, copy["args"][0]):  # the index is still open
+            here = re.sub(r"(?<=[\"'])/(?=index/|copy/)", f"{tmp_path}/", script)
+            subprocess.run([sys.executable, "-c", here], check=True)
         with Index.open(tmp_path / "copy" / "photos.seesay", Colours(), photos, store) as replica:
             assert [hit.path for hit in replica.search("green")] == ["green.png", "red.png"]
 

@@ -160,7 +160,7 @@ class Neighbours:
         return self._store.changes(self._kind, since=max(self.generation, 0))
 
     def _fits(self, count: int, growth: int, recall: float | None) -> bool:
-        """Whether what there is can hold so many items; lists, if they were made for enough and that recall."""
+        """Whether what there is may hold so many items: lists, if they were made for enough, and a recall."""
         if self._index is None:
             return False
         if count <= self._exact_up_to:
