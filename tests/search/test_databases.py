@@ -49,6 +49,13 @@ def collection(index: Index) -> Collection[Any]:
     return found
 
 
+def drop_collection(index: Index) -> None:
+    near = collection(index)
+    with near._connected() as client:
+        drop = getattr(client, "drop_collection", None) or client.delete_collection
+        drop(near.name)
+
+
 def test_an_index_remembers_where_its_vectors_are(tmp_path: Path, photos: Path, where: str) -> None:
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
@@ -66,10 +73,7 @@ def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path,
     with Index.create(tmp_path / "index", Colours(), where) as index:
         index.update_images(photos)
         before = index.search("green")
-        near = collection(index)
-        with near._connected() as client:
-            drop = client.drop_collection if where.startswith("milvus") else client.delete_collection
-            drop(near.name)
+        drop_collection(index)
     with Index.open(tmp_path / "index", Colours()) as index:
         with pytest.raises(SeesayError, match="has no vectors of this index; run `seesay index` again"):
             index.search("green")
@@ -90,6 +94,22 @@ def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path, w
     with Index.open(tmp_path / "copy", Colours()) as index:
         index.update_images(photos)
         assert sorted(map(str, paths(index))) == ["blue.png", "red.png", "sub/green.png"]
+
+
+def test_a_collection_that_vanishes_is_no_empty_answer(
+    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        index.update_images(photos)
+        assert len(paths(index)) == 3
+        near, asked = collection(index), list[None]()
+        marked = near._marked
+        monkeypatch.setattr(near, "_marked", lambda client: (asked.append(None), marked(client))[1])
+        assert len(paths(index)) == 3
+        assert not asked  # a query is one request
+        drop_collection(index)
+        with pytest.raises(SeesayError, match="cannot be used"):
+            index.search("green")
 
 
 def test_some_that_are_lost_are_loaded_by_the_next_update(tmp_path: Path, photos: Path, where: str) -> None:

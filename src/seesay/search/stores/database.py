@@ -69,6 +69,7 @@ class Collection(ABC, Generic[Client]):
         self._has_facts = kind == "image"
         self._store, self._kind = store, kind
         self._seen = -1  # generation of the items at the last look
+        self._is_there = False  # the collection, as far as is known; to ask takes as long as to search
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Client]:
@@ -139,6 +140,7 @@ class Collection(ABC, Generic[Client]):
 
     def close(self) -> None:
         """Close the client once no other collection uses it."""
+        self._is_there = False
         key = type(self), self.address
         with _CONNECTING:
             if (shared := _CLIENTS.get(key)) is None:
@@ -201,7 +203,8 @@ class Collection(ABC, Generic[Client]):
     ) -> Found:
         """See `VectorStore`; all vectors are compared for the pages behind the first."""
         with self._connected() as client:
-            if self._marked(client) is None:  # nothing of this kind was ever indexed
+            self._is_there = self._is_there or self._marked(client) is not None
+            if not self._is_there:  # nothing of this kind was ever indexed
                 return np.empty(0, np.int64), np.empty(0, np.float32)
             if after is None:
                 return self._best(client, query, k, among, exact=False)

@@ -62,6 +62,12 @@ class Qdrant(Collection[QdrantClient]):
             raise SeesayError(
                 f"{self.address}: another process uses it; close that, or start a Qdrant server."
             ) from failure
+        except ValueError as failure:  # of the edition within this process
+            if "not found" not in str(failure):
+                raise
+            raise SeesayError(
+                f"{self.address}: Qdrant cannot be used ({failure}); run `seesay index` again to load it."
+            ) from failure
 
     def _connect(self) -> QdrantClient:
         if not self._is_remote():
