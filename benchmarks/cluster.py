@@ -24,7 +24,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.readers import read_corpus
 from seesay.encoders.images import cluster
 from seesay.encoders.images.base import load_image_encoder
-from seesay.encoders.images.cluster import fill_store_on_cluster
+from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.encoders.images.encode import fill_stores
 
 ENCODER = "efficientnet-lite0-int8"
@@ -94,7 +94,7 @@ def _on_ray(images: Sequence[CorpusImage], workers: int) -> Taken:
     cluster._keep = keep_and_note  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        fill_store_on_cluster(load_image_encoder(ENCODER), Path(folder), images, "auto")
+        fill_stores_on_cluster([load_image_encoder(ENCODER)], Path(folder), images, "auto")
         seconds = time.perf_counter() - began
     ray.shutdown()
     later = came[len(came) // 4 :]

@@ -112,14 +112,14 @@ def test_training_reads_a_corpus_of_a_bucket(bucket: str, scenes: Path, tmp_path
 
 def test_a_cluster_reads_a_bucket(bucket: str, scenes: Path, tmp_path: Path) -> None:
     ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
-    from seesay.encoders.images.cluster import fill_store_on_cluster
+    from seesay.encoders.images.cluster import fill_stores_on_cluster
 
     encoder = load_image_encoder(ENCODER)
     images = read_corpus(f"{bucket}/scenes").images
     ray.init(address="local", num_cpus=1, object_store_memory=100 << 20, log_to_driver=False)
     try:
-        together = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
-        again = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+        together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
+        again = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     finally:
         ray.shutdown()
     alone = fill_stores([encoder], tmp_path / "alone", read_corpus(scenes).images)

@@ -70,13 +70,13 @@ def features(
     from seesay.data.remote import path_of
     from seesay.device import default_device
     from seesay.encoders.images.base import load_image_encoder
-    from seesay.encoders.images.cluster import fill_store_on_cluster
+    from seesay.encoders.images.cluster import fill_stores_on_cluster
     from seesay.encoders.images.encode import fill_stores
 
     chosen = load_image_encoder(encoder, default_device())
     images = read_corpus(path_of(folder).resolve() if cluster else folder, data_format).images
     if cluster:
-        report = fill_store_on_cluster(chosen, out, images, cluster)
+        report = fill_stores_on_cluster([chosen], out, images, cluster)
     else:
         report = fill_stores([chosen], out, images)
     store, count, broken = out / chosen.source.fingerprint, len(report.keys), list(map(str, report.errors))

@@ -8,8 +8,7 @@ from pathlib import Path
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import FileSource
 from seesay.encoders.feature_store import stores_folder
-from seesay.encoders.images.cluster import fill_store_on_cluster
-from seesay.encoders.images.stored import sources_of
+from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.search.index import Index
@@ -21,7 +20,7 @@ def encode_on_cluster(index: Index, folders: Sequence[Path], address: str) -> No
     Args:
         index: that will be updated from the folders.
         folders: which every node must find at the same paths or URLs; by default all that the index is of.
-        address: of the cluster, see `fill_store_on_cluster`.
+        address: of the cluster, see `fill_stores_on_cluster`.
 
     Raises:
         SeesayError: there is no cluster, or the index is not of a run with image encoders alone; or as
@@ -42,5 +41,4 @@ def encode_on_cluster(index: Index, folders: Sequence[Path], address: str) -> No
         for file in seen.there.files.values()
         if before.get(file.path) != (file.mtime_ns, file.size)
     ]
-    for encoder in sources_of(run.encoders).values():
-        fill_store_on_cluster(encoder, stores_folder(), images, address)
+    fill_stores_on_cluster(run.encoders, stores_folder(), images, address)

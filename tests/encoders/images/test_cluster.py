@@ -21,7 +21,8 @@ from seesay.data.remote import RemotePath
 from seesay.data.scenes import write_scenes
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.encoders.images import cluster as module
-from seesay.encoders.images.cluster import fill_store_on_cluster
+from seesay.encoders.images import encode
+from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import MissingExtraError, SeesayError
 from seesay.search import Index
 from seesay.search.cluster import encode_on_cluster
@@ -33,7 +34,7 @@ ENCODER = "efficientnet-lite0"
 def test_without_ray_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'seesay\[cluster\]'"):
-        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [CorpusImage("a.jpg", "")], "auto")
+        fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -119,11 +120,36 @@ def test_images_of_every_kind_travel_to_workers(kept: Any, tmp_path: Path, witho
     assert len(images) == 10
     encoder = load_image_encoder(ENCODER)
     alone = fill_stores([encoder], tmp_path / "alone", images)
-    together = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+    together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     assert together.encoded == 10
     assert together.keys == alone.keys
     there, here = (each.stores[0].read(alone.keys, "pooled") for each in (alone, together))
     np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
+
+
+def test_several_encoders_see_each_image_once(
+    tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_scenes(tmp_path / "scenes", images=10, seed=3)
+    (tmp_path / "scenes" / "images" / "scene_00000.jpg").write_bytes(b"no image")
+    images = read_corpus(tmp_path / "scenes").images
+    encoders = [load_image_encoder(name) for name in (ENCODER, f"{ENCODER}-int8")]
+    alone = fill_stores(encoders, tmp_path / "alone", images)
+    fill_stores(encoders[:1], tmp_path / "together", images[:4])  # of which the other lacks all
+    decoded, decode = list[str](), encode.decode
+    monkeypatch.setattr(
+        encode, "decode", lambda data, name, side: (decoded.append(name), decode(data, name, side))[1]
+    )
+    together = fill_stores_on_cluster(encoders, tmp_path / "together", images, "auto")
+    assert len(decoded) == len(images)
+    assert together.keys == alone.keys
+    assert together.encoded == alone.encoded == 9
+    assert [str(error) for error in together.errors] == [str(error) for error in alone.errors]
+    keys = [key for key in alone.keys if key is not None]
+    for there, here in zip(alone.stores, together.stores, strict=True):
+        np.testing.assert_allclose(
+            here.read(keys, "pooled"), there.read(keys, "pooled"), rtol=1e-4, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(("name", "gpus"), [(ENCODER, 1), (f"{ENCODER}-int8", None)])
@@ -132,7 +158,7 @@ def test_only_what_runs_on_a_gpu_waits_for_one(
 ) -> None:
     write_scenes(tmp_path / "scenes", images=10, seed=3)
     images = read_corpus(tmp_path / "scenes").images[:2]
-    fill_store_on_cluster(load_image_encoder(name), tmp_path / "features", images, "auto")
+    fill_stores_on_cluster([load_image_encoder(name)], tmp_path / "features", images, "auto")
     assert without_ray.asked["num_gpus"] == gpus
 
 
@@ -154,7 +180,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 def test_no_cluster_is_one_line(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'seesay[cluster]'")
     with pytest.raises(SeesayError, match=r"no cluster there .*; start one with `ray start --head`"):
-        fill_store_on_cluster(load_image_encoder(ENCODER), tmp_path, [CorpusImage("a.jpg", "")], "auto")
+        fill_stores_on_cluster([load_image_encoder(ENCODER)], tmp_path, [CorpusImage("a.jpg", "")], "auto")
 
 
 @pytest.mark.slow
@@ -187,7 +213,7 @@ def test_a_node_of_other_weights_is_one_line(
     with pytest.raises(
         SeesayError, match=r"a worker failed \(efficientnet-lite0: this node has other weights"
     ) as told:
-        fill_store_on_cluster(encoder, tmp_path / "features", images, "auto")
+        fill_stores_on_cluster([encoder], tmp_path / "features", images, "auto")
     assert "\n" not in str(told.value)
 
 
@@ -210,7 +236,7 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
 
     keep = module._keep
     monkeypatch.setattr(module, "_keep", lambda *given: (keep(*given), kill()))
-    together = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+    together = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     assert killed.is_set()
     assert together.keys == alone.keys
     assert together.encoded == alone.encoded == len(together.stores[0])
@@ -219,5 +245,5 @@ def test_a_node_is_killed_and_nothing_is_missing_or_twice(
     for name in encoder.dims:
         there, here = (filled.stores[0].read(keys, name) for filled in (alone, together))
         np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
-    again = fill_store_on_cluster(encoder, tmp_path / "together", images, "auto")
+    again = fill_stores_on_cluster([encoder], tmp_path / "together", images, "auto")
     assert (again.encoded, again.keys) == (0, alone.keys)

@@ -17,30 +17,32 @@ from numpy.typing import NDArray
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key
 from seesay.device import default_device
+from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import CHUNK, Filled, encode_chunk, reading
 from seesay.encoders.images.known import KnownKeys
-from seesay.encoders.images.stored import one_an_encoder, open_stores
+from seesay.encoders.images.stored import one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, SeesayError, naming_extras
 from seesay.progress import progress
 
 _BLOCK = 32  # images that a worker takes at a time
+_ENCODED = ""  # the name of the column that says which images an encoder has encoded
 
 _OUR_ERROR = f"{SeesayError.__module__}.{SeesayError.__name__}: "  # before its message, in a traceback
 
 Columns = dict[str, NDArray[Any]]
 
 
-def fill_store_on_cluster(
-    encoder: ImageEncoder, folder: Path, images: Sequence[CorpusImage], address: str
+def fill_stores_on_cluster(
+    encoders: Sequence[ImageEncoder], folder: Path, images: Sequence[CorpusImage], address: str
 ) -> Filled:
-    """Encode what is missing in the store under `folder`, as `fill_stores` does, on a cluster.
+    """Encode what is missing in the stores under `folder`, as `fill_stores` does, on a cluster.
 
-    Finished blocks are kept whatever happens after them. Every node must have seesay and the images at the
-    same paths.
+    Each image is read and decoded once for all encoders. Finished blocks are kept whatever happens after
+    them. Every node must have seesay and the images at the same paths.
 
     Args:
-        encoder: as this process has it; the workers load it by its name.
+        encoders: as this process has them; the workers load them by their names.
         folder: of the feature stores, which this process alone writes to.
         images: of the corpus; their files by absolute paths.
         address: of the cluster, such as "ray://head:10001"; "auto" for the one that this machine belongs to.
@@ -49,28 +51,30 @@ def fill_store_on_cluster(
         SeesayError: there is no cluster, a worker has other weights, or all workers have failed.
         MissingExtraError: Ray is not installed.
     """
-    source = encoder.source
-    opened = open_stores([encoder], folder)
-    (store,) = opened.values()
-    there, known = frozenset(store.keys()), KnownKeys(folder)
-    keys = [key if (key := known.key(image)) in there else None for image in images]
+    sources = sources_of(encoders)
+    opened = open_stores(encoders, folder)
+    stores, known = list(opened.values()), KnownKeys(folder)
+    there = [frozenset(store.keys()) for store in stores]
+    everywhere = there[0].intersection(*there[1:])
+    keys = [key if (key := known.key(image)) in everywhere else None for image in images]
     filled = Filled(keys=list(keys))
-    filled.stores = one_an_encoder([encoder], opened)
+    filled.stores = one_an_encoder(encoders, opened)
     todo = [{"place": place, "image": images[place]} for place, key in enumerate(keys) if key is None]
     if not todo:
         return filled
+    names = {source.name: fingerprint for fingerprint, source in sources.items()}
     with _cluster(address) as ray, progress("Encoding", len(todo), "images") as advance:
+        resources = ray.cluster_resources()
+        on_gpus = resources.get("GPU") and any(source.uses_gpu for source in sources.values())
         blocks = ray.data.from_items(todo, override_num_blocks=max(-(-len(todo) // _BLOCK), 1)).map_batches(
             Worker,
-            fn_constructor_args=(source.name, source.fingerprint, there),
+            fn_constructor_args=(names, there),
             batch_size=_BLOCK,
-            compute=ray.data.ActorPoolStrategy(
-                min_size=1, max_size=max(int(ray.cluster_resources().get("CPU", 1)), 1)
-            ),
-            num_gpus=1 if source.uses_gpu and ray.cluster_resources().get("GPU") else None,
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=max(int(resources.get("CPU", 1)), 1)),
+            num_gpus=1 if on_gpus else None,
         )
         for block in blocks.iter_batches(batch_size=None):
-            _keep(block, store, filled)
+            _keep(block, stores, filled)
             for place, key in zip(block["place"].tolist(), block["key"].tolist(), strict=True):
                 if key:
                     known.note(images[place], key)
@@ -79,39 +83,46 @@ def fill_store_on_cluster(
     return filled
 
 
-def _keep(block: Mapping[str, NDArray[Any]], store: Any, filled: Filled) -> None:
+def _keep(block: Mapping[str, NDArray[Any]], stores: Sequence[FeatureStore], filled: Filled) -> None:
     """Write what a block has encoded; equal files in several blocks are written once."""
-    new: dict[str, int] = {}
-    for row, (place, key, error) in enumerate(zip(block["place"], block["key"], block["error"], strict=True)):
+    for place, key, error in zip(block["place"], block["key"], block["error"], strict=True):
         if error:
             filled.errors.append(ImageError(str(error)))
-            continue
-        filled.keys[int(place)] = str(key)
-        if block["encoded"][row] and key not in store:
-            new.setdefault(str(key), row)
-    if new:
-        rows = list(new.values())
-        store.append(list(new), {name: np.stack(list(block[name][rows])) for name in store.dims})
-        filled.encoded += len(new)
+        else:
+            filled.keys[int(place)] = str(key)
+    encoded: set[str] = set()
+    for e, store in enumerate(stores):
+        new: dict[str, int] = {}
+        for row in np.flatnonzero(block[_column(e, _ENCODED)]):
+            if (key := str(block["key"][row])) not in store:
+                new.setdefault(key, int(row))
+        if new:
+            rows = list(new.values())
+            store.append(list(new), {n: np.stack(list(block[_column(e, n)][rows])) for n in store.dims})
+            encoded |= new.keys()
+    filled.encoded += len(encoded)
 
 
 class Worker:
     """Encodes blocks of images on one node.
 
     Args:
-        name: of the encoder.
-        fingerprint: which it must have.
-        known: content keys that need not be encoded.
+        names: of the encoders, and the fingerprints that they must have.
+        known: for each encoder the content keys that need not be encoded.
     """
 
-    def __init__(self, name: str, fingerprint: str, known: frozenset[str]) -> None:
-        self.encoder = load_image_encoder(name, default_device())
+    def __init__(self, names: Mapping[str, str], known: Sequence[frozenset[str]]) -> None:
+        self.encoders = [load_image_encoder(name, default_device()) for name in names]
         self.known = known
-        if self.encoder.fingerprint != fingerprint:
-            raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
+        for encoder, (name, fingerprint) in zip(self.encoders, names.items(), strict=True):
+            if encoder.fingerprint != fingerprint:
+                raise SeesayError(f"{name}: this node has other weights or another seesay; install the same.")
 
     def __call__(self, block: Columns) -> Columns:
-        """Return of each image place, key, error, whether it was encoded, and the arrays, zeros if not."""
+        """Return of each image place, key, error, and of each encoder whether it encoded it, and the arrays.
+
+        The arrays of an image that it did not encode are zeros.
+        """
         images = list(block["image"])
         keys, errors = [""] * len(images), [""] * len(images)
         todo: list[tuple[int, bytes]] = []
@@ -122,26 +133,34 @@ class Worker:
                 errors[row] = str(error)
                 continue
             keys[row] = content_key(data)
-            if keys[row] not in self.known:
+            if any(keys[row] not in known for known in self.known):
                 todo.append((row, data))
-        encoded = np.zeros(len(images), bool)
-        arrays = {n: np.zeros((len(images), d), np.float32) for n, d in self.encoder.dims.items()}
+        found: Columns = {}
+        for e, encoder in enumerate(self.encoders):
+            found[_column(e, _ENCODED)] = np.zeros(len(images), bool)
+            for name, dim in encoder.dims.items():
+                found[_column(e, name)] = np.zeros((len(images), dim), np.float32)
         for start in range(0, len(todo), CHUNK):
             rows, data_of = zip(*todo[start : start + CHUNK], strict=True)
-            part = encode_chunk([self.encoder], data_of, [images[row].name for row in rows])
+            lacking = [e for e, known in enumerate(self.known) if any(keys[row] not in known for row in rows)]
+            names = [images[row].name for row in rows]
+            part = encode_chunk([self.encoders[e] for e in lacking], data_of, names)
             good = [row for row, broken in zip(rows, part.errors, strict=True) if broken is None]
             for row, broken in zip(rows, part.errors, strict=True):
                 errors[row] = str(broken or "")
-            encoded[good] = True
-            for name, values in (part.arrays[0] if good else {}).items():
-                arrays[name][good] = values
-        about = {
-            "place": block["place"],
-            "key": np.array(keys),
-            "error": np.array(errors),
-            "encoded": encoded,
-        }
-        return about | arrays
+            if not good:
+                continue
+            for e, arrays in zip(lacking, part.arrays, strict=True):
+                found[_column(e, _ENCODED)][good] = True
+                for name, values in arrays.items():
+                    found[_column(e, name)][good] = values
+        about = {"place": block["place"], "key": np.array(keys), "error": np.array(errors)}
+        return about | found
+
+
+def _column(encoder: int, name: str) -> str:
+    """The column of a block that has an array of an encoder, by its number."""
+    return f"{encoder}:{name}"
 
 
 @contextmanager
