@@ -143,6 +143,15 @@ def test_copies_that_went_on_apart_are_not_mixed(tmp_path: Path, photos: Path, w
         assert index.search("yellow")[0].path == "yellow.png"
 
 
+def test_a_database_that_forgets_the_mark_is_too_old(
+    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        monkeypatch.setattr(collection(index), "_mark", lambda client, mark: None)
+        with pytest.raises(SeesayError, match="upgrade it"):
+            index.update_images(photos)
+
+
 def test_only_what_is_new_is_sent(
     tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
