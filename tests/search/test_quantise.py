@@ -126,6 +126,19 @@ def test_filters_and_codes(store: Store, tmp_path: Path) -> None:
     assert ((ids >= 100) & (ids < 160)).all()
 
 
+def test_another_recall_is_of_sentences_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        saved = list[str]()
+        for kind, near in index._near.items():
+            monkeypatch.setattr(near, "save", lambda kind=kind: saved.append(kind))
+        index.set_recall(0.9)
+        index.update_images(photos)
+        assert saved == ["image", "sentence"]
+        index.update_images(photos)
+        assert saved == ["image", "sentence", "image"]
+
+
 def test_an_index_remembers_the_recall(tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "red.png", "blue.png")
     with Index.create(tmp_path / "index", Colours()) as index:

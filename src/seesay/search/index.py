@@ -76,7 +76,7 @@ class Index:
         self._gallery = Gallery(store)
         self._judge = Judge(store, self._gallery)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
-        self._embedded = not vectors
+        self._embedded, self._recall_is_new = not vectors, False
         self._near = {
             kind: open_vectors(
                 vectors, store, kind, folder / f"vectors-{kind}.faiss", lambda: unrelated_vectors(self.run)
@@ -216,6 +216,7 @@ class Index:
         if check_recall(recall) != self.store.recall():
             with self.store.write() as writer:
                 writer.set_recall(recall)
+            self._recall_is_new = True
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
@@ -502,8 +503,11 @@ class Index:
         return Answer(hits, end=Place(score, last, seen))
 
     def _save(self, kind: Kind) -> None:
-        with self._searching:
-            self._near[kind].save()
+        kinds = list(self._near) if self._recall_is_new else [kind]
+        for each in kinds:
+            with self._searching:
+                self._near[each].save()
+        self._recall_is_new = False
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:

@@ -181,8 +181,8 @@ class Collection(ABC, Generic[Client]):
             self._mark(client, new)
             if self._marked(client) != new:
                 raise SeesayError(
-                    f"{self.address}: the database keeps no facts about a collection, so that every update would "
-                    "load all vectors again; upgrade it (Qdrant from 1.16, Milvus from 2.4)."
+                    f"{self.address}: the database keeps no facts about a collection, so that every update "
+                    "would load all vectors again; upgrade it (Qdrant from 1.16, Milvus from 2.4)."
                 )
 
     def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
