@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Self
@@ -37,7 +37,7 @@ from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
-from seesay.search.stores import open_vectors, store_address
+from seesay.search.stores import VectorStore, open_vectors, store_address
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
@@ -484,8 +484,7 @@ class Index:
     ) -> Answer:
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
-        with self._searching:
-            near = self._near[kind]
+        with self._using(kind) as near:
             near.refresh()
             one_more = k + len(without) + 1  # which tells that there are more
             ids, scores = near.search(query, one_more, among, after)
@@ -502,11 +501,17 @@ class Index:
         seen = (after.seen if after is not None else 0) + k + len(without)
         return Answer(hits, end=Place(score, last, seen))
 
+    @contextmanager
+    def _using(self, kind: Kind) -> Iterator[VectorStore]:
+        near = self._near[kind]
+        with nullcontext() if near.concurrent else self._searching:
+            yield near
+
     def _save(self, kind: Kind) -> None:
         kinds = list(self._near) if self._recall_is_new else [kind]
         for each in kinds:
-            with self._searching:
-                self._near[each].save()
+            with self._using(each) as near:
+                near.save()
         self._recall_is_new = False
 
     @contextmanager

@@ -61,6 +61,9 @@ class Collection(ABC, Generic[Client]):
         address: of the database.
         store: of the items.
         kind: of the items.
+
+    Attributes:
+        concurrent: see `VectorStore`; servers are, editions within a process are not.
     """
 
     def __init__(self, address: str, store: Store, kind: Kind) -> None:
@@ -70,6 +73,7 @@ class Collection(ABC, Generic[Client]):
         self._store, self._kind = store, kind
         self._seen = -1  # generation of the items at the last look
         self._is_there = False  # the collection, as far as is known; to ask takes as long as to search
+        self.concurrent = self._is_remote()
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Client]:
