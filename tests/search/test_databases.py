@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,40 @@ def test_copies_that_went_on_apart_are_not_mixed(tmp_path: Path, photos: Path, w
         index.update_images(photos)
         assert len(paths(index)) == 4
         assert index.search("yellow")[0].path == "yellow.png"
+
+
+def test_queries_of_a_server_do_not_wait_for_an_update(
+    tmp_path: Path, photos: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "index", Colours(), address("qdrant", tmp_path)) as index:
+        index.update_images(photos)
+        near = collection(index)
+        assert near.concurrent == near._is_remote()
+        monkeypatch.setattr(near, "concurrent", True)
+        begun, searched, put = threading.Event(), threading.Event(), near._put
+
+        def slowly(*given: Any) -> None:
+            begun.set()
+            assert searched.wait(20)
+            put(*given)
+
+        monkeypatch.setattr(near, "_put", slowly)
+        with ThreadPoolExecutor(1) as other:
+            update = other.submit(index.update_images, gallery(photos, "white.png"))
+            assert begun.wait(20)
+            assert len(paths(index)) == 3
+            searched.set()
+            assert update.result().added == 1
+        assert len(paths(index)) == 4
+
+
+def test_a_database_that_forgets_the_mark_is_too_old(
+    tmp_path: Path, photos: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Index.create(tmp_path / "index", Colours(), where) as index:
+        monkeypatch.setattr(collection(index), "_mark", lambda client, mark: None)
+        with pytest.raises(SeesayError, match="upgrade it"):
+            index.update_images(photos)
 
 
 def test_only_what_is_new_is_sent(

@@ -19,7 +19,7 @@ PHOTOS = {
     "Italy/b.jpg": ((200, 300), "2019:12:31 10:00:00"),
     "New York/c.jpg": ((250, 250), "2020:01:01 00:00:00"),
     "100%/d.jpg": ((400, 200), None),
-    "100x/e.jpg": ((500, 200), "0000:00:00 00:00:00"),
+    "100x/Östersund/e.jpg": ((500, 200), "0000:00:00 00:00:00"),
 }
 NAMES = dict(zip("abcde", PHOTOS, strict=True))
 
@@ -61,6 +61,9 @@ def index(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         ("folder:york", ""),
         ("folder:100%", "d"),
         ("folder:100_", ""),
+        ("folder:östersund", "e"),
+        ("folder:100X/ÖSTERSUND", "e"),
+        ("folder:östersun", ""),
         ("orientation:portrait", "b"),
         ("orientation:Square", "c"),
         ("orientation:landscape width:>300", "de"),

@@ -72,6 +72,18 @@ def test_the_recall_that_was_asked_for_is_reached(store: Store, tmp_path: Path, 
     assert measured(near, store, clustered(200, seed=3)) >= recall - 0.05  # of other queries than measured
 
 
+def test_queries_far_from_all_images_are_measured_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    common = np.eye(256, dtype=np.float32)[0]
+    rows = rng.standard_normal((COUNT, 256)) / 16 + 0.5 * common
+    store = Store.create(tmp_path / "index.sqlite", "noise", "1", 256)
+    put(store, rows.astype(np.float32), "a")
+    queries = rng.standard_normal((200, 256)) / 16 - 0.25 * common  # their best scores are about zero
+    made = lists_of_recall(store, store.changes("image").ids, queries.astype(np.float32), 1.0)
+    assert made.recall == 1.0
+    store.close()
+
+
 def test_less_is_kept_for_less(store: Store) -> None:
     ids = store.changes("image").ids
     queries = clustered(50, seed=2)
@@ -124,6 +136,19 @@ def test_filters_and_codes(store: Store, tmp_path: Path) -> None:
     ids, _ = near.search(clustered(1, seed=7)[0], 10, among=np.arange(100, 160))
     assert len(ids) == 10
     assert ((ids >= 100) & (ids < 160)).all()
+
+
+def test_another_recall_is_of_sentences_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        saved = list[str]()
+        for kind, near in index._near.items():
+            monkeypatch.setattr(near, "save", lambda kind=kind: saved.append(kind))
+        index.set_recall(0.9)
+        index.update_images(photos)
+        assert saved == ["image", "sentence"]
+        index.update_images(photos)
+        assert saved == ["image", "sentence", "image"]
 
 
 def test_an_index_remembers_the_recall(tmp_path: Path) -> None:

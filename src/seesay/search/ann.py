@@ -51,6 +51,8 @@ class Neighbours:
         quantiser: of the lists, in FAISS's terms.
     """
 
+    concurrent = False
+
     def __init__(
         self,
         store: Store,

@@ -23,6 +23,7 @@ from typing import Self
 from seesay.errors import QueryError, did_you_mean
 
 MAX_CHARACTERS = 500
+LOWER = "seesay_lower"  # `str.lower` as a function of the connection: SQLite's own knows ASCII alone
 
 _CONDITION = re.compile(r' ?(\w+):("[^"]*"|\S+)(?= |$)')
 _DATE = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2}))?)?")
@@ -56,7 +57,7 @@ class Limit:
 class Filter:
     """Conditions in SQL on the columns `path`, `taken`, `width`, `height` and `added`, and their parameters.
 
-    `limits` are the same conditions for stores that know no SQL.
+    The SQL may call the function `LOWER`. `limits` are the same conditions for stores that know no SQL.
 
     Example:
         >>> from seesay.search.filters import Filter
@@ -101,7 +102,9 @@ class Filter:
 def _sql(limit: Limit) -> str:
     """A condition with one parameter."""
     if limit.field == "folder":
-        return "'/' || path LIKE ? ESCAPE '!'"
+        if str(limit.value).isascii():  # SQLite compares these itself, much faster
+            return "'/' || path LIKE ? ESCAPE '!'"
+        return f"instr({LOWER}('/' || path), ?)"
     if limit.field == "orientation":
         return f"{_ORIENTATION} = ?"
     return f"{limit.field} {limit.sign} ?" + (" AND taken != ''" if limit.field == "taken" else "")
@@ -110,6 +113,8 @@ def _sql(limit: Limit) -> str:
 def _parameter(limit: Limit) -> str | int | float:
     if limit.field != "folder":
         return limit.value
+    if not str(limit.value).isascii():
+        return f"/{str(limit.value).lower()}/"
     escaped = re.sub(r"([%_!])", r"!\1", str(limit.value))
     return f"%/{escaped}/%"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Self
@@ -37,7 +37,7 @@ from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
-from seesay.search.stores import open_vectors, store_address
+from seesay.search.stores import VectorStore, open_vectors, store_address
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
@@ -76,7 +76,7 @@ class Index:
         self._gallery = Gallery(store)
         self._judge = Judge(store, self._gallery)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
-        self._embedded = not vectors
+        self._embedded, self._recall_is_new = not vectors, False
         self._near = {
             kind: open_vectors(
                 vectors, store, kind, folder / f"vectors-{kind}.faiss", lambda: unrelated_vectors(self.run)
@@ -216,6 +216,7 @@ class Index:
         if check_recall(recall) != self.store.recall():
             with self.store.write() as writer:
                 writer.set_recall(recall)
+            self._recall_is_new = True
 
     def _checked(self, embedder: Embedder) -> Embedder:
         if (embedder.fingerprint, embedder.dim) != (self.store.meta["fingerprint"], self.store.dim):
@@ -483,8 +484,7 @@ class Index:
     ) -> Answer:
         if k < 1:
             raise SeesayError(f"k is {k}; ask for at least one result.")
-        with self._searching:
-            near = self._near[kind]
+        with self._using(kind) as near:
             near.refresh()
             one_more = k + len(without) + 1  # which tells that there are more
             ids, scores = near.search(query, one_more, among, after)
@@ -501,9 +501,18 @@ class Index:
         seen = (after.seen if after is not None else 0) + k + len(without)
         return Answer(hits, end=Place(score, last, seen))
 
+    @contextmanager
+    def _using(self, kind: Kind) -> Iterator[VectorStore]:
+        near = self._near[kind]
+        with nullcontext() if near.concurrent else self._searching:
+            yield near
+
     def _save(self, kind: Kind) -> None:
-        with self._searching:
-            self._near[kind].save()
+        kinds = list(self._near) if self._recall_is_new else [kind]
+        for each in kinds:
+            with self._using(each) as near:
+                near.save()
+        self._recall_is_new = False
 
     @contextmanager
     def _sole_writer(self) -> Iterator[None]:

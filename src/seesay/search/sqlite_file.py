@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from seesay.errors import SeesayError
+from seesay.search.filters import LOWER
 
 Kind = Literal["image", "sentence"]
 
@@ -207,6 +208,7 @@ def _connect(path: Path) -> sqlite3.Connection:
         path.as_uri() + mode, uri=True, timeout=30, isolation_level=None, check_same_thread=False
     )
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.create_function(LOWER, 1, str.lower, deterministic=True)
     return connection
 
 

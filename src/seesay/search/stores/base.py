@@ -29,8 +29,15 @@ class VectorStore(Protocol):
     """Finds the items of one kind whose vectors are nearest to a query's, by inner product.
 
     The items of an index with their vectors and facts are in its folder (`Store`) and are the truth; a store
-    of vectors is brought up to date from there. Its owner holds a lock around each call.
+    of vectors is brought up to date from there. Its owner holds a lock around each call, unless it is
+    concurrent.
+
+    Attributes:
+        concurrent: whether several threads may call it at the same time, so that queries wait neither for
+            each other nor for an update.
     """
+
+    concurrent: bool
 
     def refresh(self) -> None:
         """Take up what an update has written; called before each search."""

@@ -61,6 +61,9 @@ class Collection(ABC, Generic[Client]):
         address: of the database.
         store: of the items.
         kind: of the items.
+
+    Attributes:
+        concurrent: see `VectorStore`; servers are, editions within a process are not.
     """
 
     def __init__(self, address: str, store: Store, kind: Kind) -> None:
@@ -70,6 +73,7 @@ class Collection(ABC, Generic[Client]):
         self._store, self._kind = store, kind
         self._seen = -1  # generation of the items at the last look
         self._is_there = False  # the collection, as far as is known; to ask takes as long as to search
+        self.concurrent = self._is_remote()
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Client]:
@@ -179,6 +183,11 @@ class Collection(ABC, Generic[Client]):
             if self._count(client) != len(changes.alive):
                 self._write(client, self._lost(client, changes.alive))
             self._mark(client, new)
+            if self._marked(client) != new:
+                raise SeesayError(
+                    f"{self.address}: the database keeps no facts about a collection, so that every update "
+                    "would load all vectors again; upgrade it (Qdrant from 1.16, Milvus from 2.4)."
+                )
 
     def _write(self, client: Client, ids: NDArray[np.int64]) -> None:
         """Write vectors and facts of items to the collection."""
