@@ -45,7 +45,7 @@ def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) ->
 
 
 @pytest.mark.parametrize(
-    "level", ["wd", *(pytest.param(level, marks=pytest.mark.slow) for level in ("phs", "phl")), "st"]
+    "level", [*(pytest.param(level, marks=pytest.mark.slow) for level in ("wd", "phs", "phl")), "st"]
 )
 def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: str) -> None:
     """A sentence's own image scores above others more often than not."""
