@@ -26,7 +26,10 @@ install: .venv/.core ## .venv with seesay in it; EXTRAS=train to train as well
 demo: .venv/.core ## index and search photographs, then serve the page (PHOTOS=DIR, SERVE=0, PORT=8000)
 	@tools/demo.sh
 
-test: check ## the checks and the tests
+test: check tests-alone ## the checks and the tests; beside each other with make -j2
+
+.PHONY: tests-alone
+tests-alone: .venv/.dev
 	$(PYTEST)
 
 test-slow: .venv/.dev ## the tests that take minutes, and those in a browser

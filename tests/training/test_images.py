@@ -63,6 +63,7 @@ SMALL = (
 )
 
 
+@pytest.mark.slow
 def test_training_sees_single_crops(corpus: Corpus, tmp_path: Path) -> None:
     runs = [
         train(load_recipe("irmatch-s", changes=[*SMALL, f"crops={crops}"]), corpus, tmp_path / crops)

@@ -44,9 +44,8 @@ def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) ->
     assert recipe.departures
 
 
-@pytest.mark.parametrize(
-    "level", [*(pytest.param(level, marks=pytest.mark.slow) for level in ("wd", "phs", "phl")), "st"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
 def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: str) -> None:
     """A sentence's own image scores above others more often than not."""
     run = train(load_recipe(f"mcnn-{level}", changes=SMALL), corpus, tmp_path / "run")
