@@ -8,7 +8,7 @@ PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md Make
 # Tests of one file share its fixtures, so a file stays with one worker; tests/conftest.py says which come first.
 PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo test test-slow coverage check format docs torture bench tables lock licences pictures clean
+.PHONY: help install demo test tests-alone test-slow coverage check format docs torture bench tables lock licences pictures clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,7 +28,6 @@ demo: .venv/.core ## index and search photographs, then serve the page (PHOTOS=D
 
 test: check tests-alone ## the checks and the tests; beside each other with make -j2
 
-.PHONY: tests-alone
 tests-alone: .venv/.dev
 	$(PYTEST)
 

@@ -206,7 +206,7 @@ def whole(name: str, count: int) -> dict[str, Any]:
 
 
 def step(name: str) -> dict[str, Any]:
-    """Time the gradient of all pairs of a mini-batch, and what takes its place once few violate it."""
+    """Time the gradient of all pairs of a mini-batch, and what replaces it once few violate the margin."""
     matcher = matcher_named(name).train()
     images, sentences = torch.rand(BATCH, IMAGE_DIM), sentences_as_of_flickr8k(BATCH, name)
     draw = torch.randperm(BATCH**2, generator=torch.Generator().manual_seed(1))[:VIOLATING]

@@ -53,7 +53,7 @@ def checked_device(device: str) -> str:
 
 
 def multiplies_bfloat16(device: str) -> bool:
-    """Return whether products of bfloat16 are fast on a device; PyTorch before 2.12 does not know."""
+    """Return whether a device multiplies bfloat16 fast; no processor does for PyTorch before 2.12."""
     import torch
 
     if device.startswith("cuda"):

@@ -84,10 +84,15 @@ def test_what_is_lost_is_loaded_by_the_next_update(tmp_path: Path, photos: Path,
         assert index.search("green") == before
 
 
-def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path, where: str) -> None:
-    with Index.create(tmp_path / "index", Colours(), where) as index:
+def index_and_copy(folder: Path, photos: Path, where: str) -> None:
+    """Make the index of the photos in `folder/index`, and a copy of it in `folder/copy`."""
+    with Index.create(folder / "index", Colours(), where) as index:
         index.update_images(photos)
-    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    shutil.copytree(folder / "index", folder / "copy")
+
+
+def test_an_older_copy_of_the_folder_is_taken_up(tmp_path: Path, photos: Path, where: str) -> None:
+    index_and_copy(tmp_path, photos, where)
     with Index.open(tmp_path / "index", Colours()) as index:
         gallery(photos, "white.png")
         index.update_images(photos)
@@ -127,9 +132,7 @@ def test_some_that_are_lost_are_loaded_by_the_next_update(tmp_path: Path, photos
 
 
 def test_copies_that_went_on_apart_are_not_mixed(tmp_path: Path, photos: Path, where: str) -> None:
-    with Index.create(tmp_path / "index", Colours(), where) as index:
-        index.update_images(photos)
-    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    index_and_copy(tmp_path, photos, where)
     with Index.open(tmp_path / "index", Colours()) as index:
         index.update_images(gallery(photos, "white.png"))
         generation = index.store.generation()

@@ -19,7 +19,7 @@ from seesay.losses.settings import LossSettings, register_loss
 Negatives = Literal["random", "hardest"]
 MeanOver = Literal["pairs", "active"]
 
-_NEAR = 0.1  # of the margin, by which a pair that is scored again may miss it
+_NEAR = 0.1  # of the margin: a pair that keeps it by less is scored again
 _FEW = 0.3  # of all pairs; more are scored faster as a matrix
 
 
@@ -110,25 +110,30 @@ class PairMarginLoss(Loss):
             return Chosen.largest(found, found.T, negative, self.count)
 
     def _all_scores(self, matcher: Any, images: Tensor, sentences: Tensor) -> Tensor:
-        """Score all pairs (n, n); those that are far from violating the margin have -inf.
+        """Score all pairs (n, n); those that are far from violating the margin may have -inf.
 
-        These have no gradient, and soon they are nearly all. So all pairs are scored without gradient first,
-        in half precision where that is fast, and then with it the matching ones, and those that violate the
-        margin or miss it by little. On a GPU all are scored once: to wait for the choice costs more there.
+        These have no gradient, and soon they are nearly all: then the others alone are scored with gradient.
+        On a GPU all are, which does not have to wait for the choice.
         """
-        if images.is_cuda:
-            return torch.as_tensor(matcher.score_encoded(images, sentences)).float()
+        near = None if images.is_cuda else self._near_the_margin(matcher, images, sentences)
+        if near is None or near.float().mean() > _FEW:
+            whole: Tensor = matcher.score_encoded(images, sentences)
+            return whole.float()
+        left, right = near.nonzero(as_tuple=True)
+        scores = matcher.score_pairs(images[left], sentences[right]).float()
+        return torch.full_like(near, -torch.inf, dtype=scores.dtype).index_put((left, right), scores)
+
+    def _near_the_margin(self, matcher: Any, images: Tensor, sentences: Tensor) -> Tensor:
+        """Say which pairs (n, n) match, violate the margin or keep it by little, by scores without gradient.
+
+        Half precision is used where that is fast, and what keeps it by little is there for its rounding.
+        """
         kind = images.device.type
         with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
-            found = matcher.score_encoded(images, sentences).float()
-        matching, near = found.diagonal(), self.margin * (1 + _NEAR)
-        wanted = (matching[:, None] - found < near) | (matching - found < near)
-        wanted.fill_diagonal_(True)
-        if wanted.float().mean() > _FEW:
-            return torch.as_tensor(matcher.score_encoded(images, sentences)).float()
-        left, right = wanted.nonzero(as_tuple=True)
-        scores = matcher.score_pairs(images[left], sentences[right]).float()
-        return torch.full_like(found, -torch.inf).index_put((left, right), scores)
+            found: Tensor = matcher.score_encoded(images, sentences).float()
+        matching, margin = found.diagonal(), self.margin * (1 + _NEAR)
+        near = (matching[:, None] - found < margin) | (matching - found < margin)
+        return near.fill_diagonal_(True)
 
     def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
         negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])

@@ -34,15 +34,16 @@ def check_tunable(recipe: Recipe) -> None:
         SeesayError: the recipe has another encoder, or settings that its encoders do not allow.
     """
     settings = recipe.matcher
+    assert isinstance(settings, FineTunedSettings)
     for network, _ in map(network_and_crop, recipe.encoders):
         if network not in LITE:
             raise SeesayError(
                 f"Recipe '{recipe.name}': encoders are {', '.join(recipe.encoders)}; those of "
                 f"{', '.join(LITE)} can be fine-tuned."
             )
-    if isinstance(settings, FineTunedSettings) and settings.views:
+    if settings.views:
         _check_views(recipe, settings.views)
-    if isinstance(settings, FineTunedSettings) and settings.keep_classes and "logits" not in recipe.arrays:
+    if settings.keep_classes and "logits" not in recipe.arrays:
         raise SeesayError(
             f"Recipe '{recipe.name}': matcher.keep_classes is of logits, which the matcher does not read; "
             "set arrays: [pooled, logits], or leave it out."

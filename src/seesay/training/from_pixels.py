@@ -129,11 +129,10 @@ class PixelsTask:
         """
         corpus = self.task.data.corpus
         sizes = [(LITE[network].size, crop) for network, crop in map(network_and_crop, self.recipe.encoders)]
-        side = max(SHARED_SIDE, *(round(size * 256 / 224) for size, _ in sizes))
 
         def squares(image: int) -> list[Pixels]:
             there: CorpusImage = corpus.images[image]
-            pixels = decode(bytes_of(there), there.name, side)
+            pixels = decode(bytes_of(there), there.name, SHARED_SIDE)
             key = self.recipe.seed, self.epoch, image  # the same draws for each network: the same part
             return [random_crop(pixels, size, crop, np.random.default_rng(key)) for size, crop in sizes]
 

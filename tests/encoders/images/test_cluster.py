@@ -127,12 +127,16 @@ def test_images_of_every_kind_travel_to_workers(kept: Any, tmp_path: Path, witho
     np.testing.assert_allclose(here, there, rtol=1e-4, atol=1e-5)
 
 
+def scenes_with_a_broken_image(folder: Path, count: int) -> tuple[CorpusImage, ...]:
+    write_scenes(folder, images=count, seed=3)
+    (folder / "images" / "scene_00000.jpg").write_bytes(b"no image")
+    return read_corpus(folder).images
+
+
 def test_several_encoders_see_each_image_once(
     tmp_path: Path, without_ray: WithoutRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_scenes(tmp_path / "scenes", images=10, seed=3)
-    (tmp_path / "scenes" / "images" / "scene_00000.jpg").write_bytes(b"no image")
-    images = read_corpus(tmp_path / "scenes").images
+    images = scenes_with_a_broken_image(tmp_path / "scenes", 10)
     encoders = [load_image_encoder(name) for name in (ENCODER, f"{ENCODER}-int8")]
     alone = fill_stores(encoders, tmp_path / "alone", images)
     fill_stores(encoders[:1], tmp_path / "together", images[:4])  # of which the other lacks all
@@ -221,9 +225,7 @@ def test_a_node_of_other_weights_is_one_line(
 def test_a_node_is_killed_and_nothing_is_missing_or_twice(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_scenes(tmp_path / "scenes", images=400, seed=3)
-    (tmp_path / "scenes" / "images" / "scene_00000.jpg").write_bytes(b"no image")
-    images = read_corpus(tmp_path / "scenes").images
+    images = scenes_with_a_broken_image(tmp_path / "scenes", 400)
     encoder = load_image_encoder(ENCODER)
     alone = fill_stores([encoder], tmp_path / "alone", images)
 
