@@ -95,7 +95,7 @@ def test_processes_end_with_the_command_that_started_them(tmp_path: Path) -> Non
     (tmp_path / "python").chmod(0o700)
     program = (
         f"import sys; sys.executable = {str(tmp_path / 'python')!r}\n"
-        "from seesay.training.launch import launch; launch(['train'], 2)"
+        "from seesay.training.launch import launch; sys.exit(launch(['train'], 2))"
     )
     command = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
     ids: list[int] = []

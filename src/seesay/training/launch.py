@@ -35,7 +35,8 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     """Run `seesay` with these arguments as several processes of one group; return the first failure, or 0.
 
     The first process has this one's input and outputs; what the others say is in files, which are kept if one
-    of them fails alone. They end with this process, unless it is killed by SIGKILL.
+    of them fails alone. They end with this process, unless it is killed by SIGKILL; after SIGTERM it returns
+    143, as a shell says that a process was ended so.
 
     Raises:
         SeesayError: one of the others has failed, and the first has not said why.
@@ -54,7 +55,7 @@ def launch(arguments: Sequence[str], processes: int) -> int:
     logs = Path(mkdtemp(prefix="seesay-train-"))
     command = [sys.executable, "-m", "seesay.cli", *arguments]
     started = []
-    with _ending_by_exit():
+    with _asked_to_end() as asked:
         try:
             for rank in range(processes):
                 environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -66,7 +67,7 @@ def launch(arguments: Sequence[str], processes: int) -> int:
                     started.append(
                         subprocess.Popen(command, env=environment, stdin=none, stdout=log, stderr=log)
                     )
-            code = _wait_for(started, logs)
+            code = _wait_for(started, logs, asked)
             rmtree(logs)
             return code
         finally:
@@ -76,18 +77,18 @@ def launch(arguments: Sequence[str], processes: int) -> int:
 
 
 @contextmanager
-def _ending_by_exit() -> Iterator[None]:
-    """Let SIGTERM, as of `kill`, raise SystemExit; otherwise it would leave the processes behind."""
+def _asked_to_end() -> Iterator[threading.Event]:
+    """Note SIGTERM, as of `kill`, in an event; without it, the signal would leave the processes behind.
+
+    The handler raises nothing: it may run while a process is being started, which nobody would know then.
+    """
+    asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield asked
         return
-
-    def end(number: int, _: object) -> None:
-        sys.exit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.set())
     try:
-        yield
+        yield asked
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -96,11 +97,13 @@ def _log(logs: Path, rank: int) -> Path:
     return logs / f"process-{rank + 1}.log"
 
 
-def _wait_for(started: Sequence[subprocess.Popen[bytes]], logs: Path) -> int:
-    """Wait until all have ended well, or one has failed and the first has had time to say so."""
+def _wait_for(started: Sequence[subprocess.Popen[bytes]], logs: Path, asked: threading.Event) -> int:
+    """Wait until all have ended well, one has failed and the first has had time to say so, or to end is asked."""
     while not any(failed := [process.poll() for process in started]):
         if None not in failed:
             return 0
+        if asked.is_set():
+            return 128 + signal.SIGTERM
         time.sleep(_POLL)
     try:
         code = started[0].wait(_GRACE)
