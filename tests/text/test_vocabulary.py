@@ -16,8 +16,10 @@ from seesay.text.vocabulary import (
     UNKNOWN,
     Vocabulary,
     figure_1,
+    places_before,
     rare_word_summary,
     rarest_words,
+    replace_words,
     tokenize,
     uncommon_words,
     vocabulary_summary,
@@ -41,6 +43,16 @@ def test_words_by_their_base_forms(tmp_path: Path) -> None:
     loaded = Vocabulary.load(tmp_path / "vocabulary.json")
     assert loaded.encode("men sat") == [3, 4]
     assert Vocabulary(vocabulary.words).encode("men sat") == [UNKNOWN, UNKNOWN]
+
+
+@given(st.text("ab '’-İ"), st.dictionaries(st.text("ab", min_size=1), st.text("xyz")))
+def test_replaced_words_are_where_they_were(text: str, others: dict[str, str]) -> None:
+    replaced, places = replace_words(text, others), places_before(text, others)
+    assert len(places) == len(replaced) + 1
+    assert places == sorted(places)
+    assert places[-1] == len(text)
+    for letter, place in zip(replaced, places, strict=False):
+        assert letter in "xyz" or text[place] == letter
 
 
 def test_a_sentence_without_words_is_one_unknown_word() -> None:

@@ -120,6 +120,14 @@ def test_a_file_of_more_than_20_mb_is_pointed_at(page, tmp_path: Path) -> None:
     sync_api.expect(page.locator(".box")).not_to_have_count(0, timeout=20_000)
 
 
+def test_a_correction_is_told_in_the_viewer(page) -> None:
+    open_image(page, "large.png")
+    page.locator("#point input").fill("a red circcle")
+    page.keyboard.press("Enter")
+    sync_api.expect(page.locator("#pointed mark")).to_have_text("a red circcle")
+    sync_api.expect(page.locator("#pointed")).to_contain_text("Searched for “circle”, not “circcle”")
+
+
 def test_a_failure_is_told_in_the_viewer(page) -> None:
     open_image(page, "large.png")
     page.route("**/ground?**", lambda route: route.abort("aborted"))

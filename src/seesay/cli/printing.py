@@ -134,6 +134,8 @@ def print_grounding(found: Grounding, sentence: str) -> None:
             tell(f"'{phrase.text}': probably not in this image; the box is the best guess.")
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows no word of it.")
+    for typed, meant in found.corrected_words.items():
+        tell(f"Looked for '{meant}', not for '{typed}'.")
 
 
 def print_captions(captions: Sequence[WrittenSentence]) -> None:

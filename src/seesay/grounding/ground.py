@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from seesay.runs.calibration import FITS, Calibration, known_share
 from seesay.runs.run import Run, run_facts
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
-from seesay.text.vocabulary import UNKNOWN, tokenize
+from seesay.text.vocabulary import UNKNOWN, places_before, replace_words, tokenize
 from seesay.text.words import is_word
 
 SHIPPED = "seesay-ground"
@@ -53,7 +53,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroundedPhrase:
-    """A phrase, `sentence[start:end]`, and its best places, best first; none if no word of it is known."""
+    """A phrase, `sentence[start:end]`, and its best places, best first; none if no word of it is known.
+
+    The text is as it was typed, also where a misspelt word was taken for another.
+    """
 
     text: str
     start: int
@@ -64,11 +67,15 @@ class GroundedPhrase:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """The phrases of a sentence in an upright image of `width` × `height` pixels."""
+    """The phrases of a sentence in an upright image of `width` × `height` pixels.
+
+    `corrected_words` are misspelt words of the sentence, in lower case, and what was looked for instead.
+    """
 
     width: int
     height: int
     phrases: tuple[GroundedPhrase, ...]
+    corrected_words: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values for JSON."""
@@ -89,7 +96,12 @@ class Grounding:
             }
             for phrase in self.phrases
         ]
-        return {"width": self.width, "height": self.height, "phrases": phrases}
+        return {
+            "width": self.width,
+            "height": self.height,
+            "phrases": phrases,
+            "corrected_words": dict(self.corrected_words),
+        }
 
 
 class _Regions(NamedTuple):
@@ -136,13 +148,15 @@ class Grounder:
             image: encoded; the regions of the last few images are kept.
             name: of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are found; the whole text if it has none.
+                Misspelt words are taken for what was probably meant.
             best: maximum number of places of a phrase; they overlap by IoU 0.5 at most.
 
         Raises:
             ImageError: the image cannot be decoded.
             SeesayError: the text is empty.
         """
-        chunks = _phrases(text)
+        corrected = self.run.corrections([text])
+        chunks, typed = _phrases(replace_words(text, corrected)), places_before(text, corrected)
         texts = [chunk.text for chunk in chunks]
         sentences = self.run.prepare(texts)
         size, boxes, features = self._regions(image, name)
@@ -151,17 +165,12 @@ class Grounder:
             scores = self.run.scores(rows, sentences)
         else:
             scores = np.zeros((0, len(chunks)), np.float32)
-        phrases = [
-            GroundedPhrase(
-                chunk.text,
-                chunk.start,
-                chunk.end,
-                known,
-                self._places(boxes, column, best, chunk.text) if known else (),
-            )
-            for chunk, known, column in zip(chunks, _known(texts, sentences), scores.T, strict=True)
-        ]
-        return Grounding(*size, tuple(phrases))
+        phrases = list[GroundedPhrase]()
+        for chunk, known, column in zip(chunks, _known(texts, sentences), scores.T, strict=True):
+            start, end = typed[chunk.start], typed[chunk.end]
+            places = self._places(boxes, column, best, chunk.text) if known else ()
+            phrases.append(GroundedPhrase(text[start:end], start, end, known, places))
+        return Grounding(*size, tuple(phrases), corrected)
 
     def _places(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str

@@ -34,7 +34,27 @@ def replace_words(text: str, others: Mapping[str, str]) -> str:
     >>> replace_words("A man's Dgo, jumping!", {"dgo": "dog"})
     "A man's dog, jumping!"
     """
-    return _WORD.sub(lambda word: others.get(word[0].lower().replace("’", "'"), word[0]), text)
+    return _WORD.sub(lambda word: others.get(_lower(word), word[0]), text)
+
+
+def places_before(text: str, others: Mapping[str, str]) -> list[int]:
+    """Return where each character of `replace_words(text, others)` is in the text, and where that ends.
+
+    All characters of a word that was put in are where the replaced word starts.
+
+    >>> places_before("a dg.", {"dg": "dog"})
+    [0, 1, 2, 2, 2, 4, 5]
+    """
+    places, end = list[int](), 0
+    for word in _WORD.finditer(text):
+        if (other := others.get(_lower(word))) is not None:
+            places += [*range(end, word.start()), *[word.start()] * len(other)]
+            end = word.end()
+    return [*places, *range(end, len(text) + 1)]
+
+
+def _lower(word: re.Match[str]) -> str:
+    return word[0].lower().replace("’", "'")
 
 
 class Vocabulary:

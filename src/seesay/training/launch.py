@@ -86,7 +86,7 @@ def _asked_to_end() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield asked
         return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.set())
+    before = signal.signal(signal.SIGTERM, lambda *_: asked.set())
     try:
         yield asked
     finally:
@@ -98,7 +98,7 @@ def _log(logs: Path, rank: int) -> Path:
 
 
 def _wait_for(started: Sequence[subprocess.Popen[bytes]], logs: Path, asked: threading.Event) -> int:
-    """Wait until all have ended well, one has failed and the first has had time to say so, or to end is asked."""
+    """Wait until all have ended well, one has failed and the first could say so, or they are asked to end."""
     while not any(failed := [process.poll() for process in started]):
         if None not in failed:
             return 0

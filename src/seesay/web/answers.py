@@ -154,6 +154,9 @@ class GroundingAnswer(BaseModel):
     width: int = Field(description="in pixels, upright")
     height: int
     phrases: list[PhraseAnswer]
+    corrected_words: dict[str, str] = Field(
+        {}, description="misspelt words of the sentence, and what was looked for in their place"
+    )
     milliseconds: float = Field(description="time to find regions and to score them")
 
     @classmethod
@@ -174,7 +177,13 @@ class GroundingAnswer(BaseModel):
             )
             for i, phrase in enumerate(found.phrases)
         ]
-        return cls(width=found.width, height=found.height, phrases=phrases, milliseconds=milliseconds)
+        return cls(
+            width=found.width,
+            height=found.height,
+            phrases=phrases,
+            corrected_words=dict(found.corrected_words),
+            milliseconds=milliseconds,
+        )
 
 
 class DatedImage(BaseModel):
