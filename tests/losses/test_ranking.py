@@ -100,27 +100,29 @@ def test_contrastive_is_the_plain_loop(drawn: tuple[Tensor, Tensor]) -> None:
 
 
 @settings(deadline=None)
-@given(BATCHES, st.floats(0.1, 20))
-def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float) -> None:
+@given(BATCHES, st.floats(0.1, 20), st.floats(0.1, 20))
+def test_distilled_is_the_plain_loop(drawn: tuple[Tensor, Tensor], scale: float, own: float) -> None:
     scores, images = drawn
     teacher = scores.sin()
     total = 0.0
     for ours, theirs in zip(queries(scores, images), queries(teacher, images), strict=True):
-        had, wanted = (np.exp(times * np.array([s, *t])) for times, (s, t) in ((1, ours), (scale, theirs)))
+        had, wanted = (np.exp(times * np.array([s, *t])) for times, (s, t) in ((own, ours), (scale, theirs)))
         total += entropy(wanted, had)  # of the shares: it normalises
     expected = total / (2 * len(scores))
-    assert DistillationLoss(scale)(scores, images, teacher).item() == pytest.approx(expected, abs=1e-8)
+    loss = DistillationLoss(scale, student_scale=own)
+    assert loss(scores, images, teacher).item() == pytest.approx(expected, abs=1e-8)
 
 
+@settings(deadline=None)
 @given(BATCHES)
 def test_who_scores_as_the_teacher_has_nothing_to_learn(drawn: tuple[Tensor, Tensor]) -> None:
     scores, images = drawn
-    pupil = (scores * 3).requires_grad_()
-    value = DistillationLoss(3.0)(pupil, images, scores)
-    value.backward()
-    assert value.item() == pytest.approx(0, abs=1e-9)
-    assert pupil.grad is not None
-    assert pupil.grad.abs().max() < 1e-7
+    for loss, pupil in ((DistillationLoss(3.0), scores * 3), (DistillationLoss(3.0, 3.0), scores.clone())):
+        value = loss(pupil.requires_grad_(), images, scores)
+        value.backward()
+        assert value.item() == pytest.approx(0, abs=1e-9)
+        assert pupil.grad is not None
+        assert pupil.grad.abs().max() < 1e-7
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ losses = st.one_of(
     st.builds(MarginSettings, margin=positive),
     st.builds(SoftMarginSettings, margin=positive, top_k=counts),
     st.builds(ContrastiveSettings, scale=positive),
-    st.builds(DistillationSettings, teacher=text, scale=positive),
+    st.builds(DistillationSettings, teacher=text, scale=positive, student_scale=positive),
 )
 recipes = st.builds(
     Recipe,

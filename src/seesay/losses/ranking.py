@@ -63,6 +63,7 @@ class DistillationSettings(LossSettings):
     kind: Literal["distillation"] = "distillation"
     teacher: str
     scale: float = Field(30.0, gt=0)
+    student_scale: float = Field(1.0, gt=0)
 
     @property
     def teacher_run(self) -> str:
@@ -71,7 +72,7 @@ class DistillationSettings(LossSettings):
 
     def build(self) -> DistillationLoss:
         """Return the loss."""
-        return DistillationLoss(self.scale)
+        return DistillationLoss(self.scale, self.student_scale)
 
 
 @register_loss(MarginSettings)
@@ -212,6 +213,8 @@ class DistillationLoss(ScoreLoss):
 
     Args:
         scale: factor applied to the teacher's scores (inverse temperature).
+        student_scale: factor applied to the matcher's. Scores of a pair matcher may become as large as the
+            teacher tells; cosines cannot, and need a factor like the teacher's.
 
     Example:
         >>> import torch
@@ -221,10 +224,11 @@ class DistillationLoss(ScoreLoss):
         tensor(0.)
     """
 
-    def __init__(self, scale: float = 30.0) -> None:
+    def __init__(self, scale: float = 30.0, student_scale: float = 1.0) -> None:
         super().__init__()
         check_number("scale", scale)
-        self.scale = scale
+        check_number("student_scale", student_scale)
+        self.scale, self.student_scale = scale, student_scale
 
     def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:
         """Return the loss of scores (n, n) of pairs of these images (n,), given a teacher's scores (n, n)."""
@@ -239,7 +243,8 @@ class DistillationLoss(ScoreLoss):
 
         def distance(ours: Tensor, theirs: Tensor) -> Tensor:
             target = shares(theirs * self.scale)
-            return functional.kl_div(shares(ours), target, reduction="batchmean", log_target=True)
+            learned = shares(ours * self.student_scale)
+            return functional.kl_div(learned, target, reduction="batchmean", log_target=True)
 
         return (distance(scores, teacher_scores) + distance(scores.T, teacher_scores.T)) / 2
 
