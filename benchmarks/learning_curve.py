@@ -4,7 +4,7 @@ Each number of images is a corpus of its own, whose train split is the first so 
 order; val and test stay whole. Runs are kept in a folder for each number, so that the command can be
 interrupted and repeated.
 
-    python -m benchmarks.learning_curve --rows sco-ctx,sco-ctx-gen [--table sco-2] [--images 1500,3000,6000]
+    python -m benchmarks.learning_curve [--table sco-2] [--rows sco-ctx,sco-ctx-gen] [--images 1500,3000,6000]
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from seesay.training.table import TableRuns
 def main() -> int:
     parser = arguments(__doc__ or "", data="a captioned corpus")
     parser.add_argument("--table", default="sco-2", help="a table of recipes, as `seesay table` lists them")
-    parser.add_argument("--rows", required=True, help="its rows, such as sco-ctx,sco-ctx-gen")
+    parser.add_argument("--rows", default="sco-ctx,sco-ctx-gen", help="its rows")
     parser.add_argument("--images", default="1500,3000,6000", help="numbers of training images")
     parser.add_argument("--seeds", default="1", help="of each row's runs, such as 1,2,3")
     parser.add_argument(

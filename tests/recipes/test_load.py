@@ -137,10 +137,10 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_files_made_to_take_long_are_refused_at_once(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text(text)
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(SeesayError, match=said):
         load_recipe(str(path))
-    assert time.perf_counter() - started < 5  # a second, on a machine that does nothing else
+    assert time.process_time() - started < 5  # a second, on a machine that does nothing else
 
 
 def test_single_values_are_changed() -> None:

@@ -63,7 +63,9 @@ def test_a_seed_set_by_hand_is_no_change_and_seeds_repeat_a_measurement(tmp_path
     assert repetitions([*rows, row("vse++")]) == [rows, [row("vse++")]]
 
 
-@pytest.mark.parametrize("changed", [{"settings_digest": "0b"}, {"departures": ["one crop"]}])
+@pytest.mark.parametrize(
+    "changed", [{"settings_digest": "0b"}, {"teacher": "7f"}, {"departures": ["one crop"]}]
+)
 def test_rows_of_a_recipe_that_has_changed_are_no_repetitions(tmp_path, changed):
     old, retrained = [row(seed=1), row(seed=2)], row(seed=2, **changed)
     assert repetitions([*old, retrained]) == [old, [retrained]]

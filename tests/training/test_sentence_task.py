@@ -13,6 +13,7 @@ from seesay.data.scenes import write_scenes
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
+from seesay.results.rows import provenance
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.history import read_history
@@ -61,6 +62,8 @@ def test_the_student_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run,
     before = start.scores(features, inputs.sentences)
     agreement, chance = (np.corrcoef(each.ravel(), theirs.ravel())[0, 1] for each in (ours, before))
     assert agreement > chance + 0.3
+    assert provenance(run, 0.0, None).teacher == teacher.fingerprint
+    assert provenance(teacher, 0.0, None).teacher is None
 
 
 def test_a_pair_matcher_is_no_teacher(corpus: Corpus, pair_run: Path, tmp_path: Path) -> None:

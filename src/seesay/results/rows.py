@@ -51,6 +51,7 @@ class Provenance(Part):
         commit: of the source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
         train_seconds: the time of training.
+        teacher: the fingerprint of the run whose scores it learned from.
     """
 
     recipe: str
@@ -66,6 +67,7 @@ class Provenance(Part):
     epochs: int | None = Field(None, ge=0)
     best_epoch: int | None = Field(None, ge=0)
     train_seconds: float | None = Field(None, ge=0)
+    teacher: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +120,13 @@ class Row:
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
     """Group rows that differ only in their seed, in order of appearance.
 
-    Rows of other settings under the same name, or with other departures, are no repetitions: a recipe that
-    has changed in the meantime is another one.
+    Rows of other settings or another teacher under the same name, or with other departures, are no
+    repetitions: a recipe that has changed in the meantime is another one.
     """
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         origin = row.provenance
-        recipe = (str(origin.settings_digest), *origin.departures)
+        recipe = (str(origin.settings_digest), str(origin.teacher), *origin.departures)
         same = tuple((row.identity | {"seed": ""}).values())
         groups.setdefault((*same, *recipe), []).append(row)
     return list(groups.values())
@@ -231,7 +233,7 @@ def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, s
         for key in ("changes", "departures")
     }
     digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = base.model_dump(exclude_unset=True, exclude={"epochs", "best_epoch", "train_seconds"})
+    kept = base.model_dump(exclude_unset=True, exclude={"epochs", "best_epoch", "train_seconds", "teacher"})
     return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
 
 
@@ -258,9 +260,11 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             networks += [MAPS.partition(":")[0], Path(crop).stem]
             crops.append(_CROPS["roi"])
             continue
+        if kind == INSTANCES and crop:  # of a grid, or of a detector's file
+            kind = f"{INSTANCES}:{Path(crop).stem}"
         tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
         networks.append(kind + " fine-tuned" if tuned else kind)
-        if kind not in (*CONCEPT_ENCODERS, INSTANCES):
+        if kind not in CONCEPT_ENCODERS and not kind.startswith(INSTANCES):
             crops.append(_CROPS.get(crop, "squash"))
     return "+".join(networks), ", ".join(dict.fromkeys(crops))
 

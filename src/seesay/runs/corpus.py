@@ -15,11 +15,12 @@ from seesay.runs.summary import TrainingSummary, is_finished
 
 
 class Training(TypedDict, total=False):
-    """The epochs and seconds of a training, under the keys of recorded rows."""
+    """The epochs, seconds and teacher of a training, under the keys of recorded rows."""
 
     epochs: int
     best_epoch: int
     train_seconds: float
+    teacher: str
 
 
 def trained_on(run: Run) -> tuple[Path, Path | None]:
@@ -38,13 +39,15 @@ def trained_on(run: Run) -> tuple[Path, Path | None]:
 
 
 def training_of(run: Run) -> Training:
-    """Return the epochs and seconds of a run's training; empty without a summary, as for shipped weights."""
+    """Return how a run was trained, as a row records it; empty without a summary, as for shipped weights."""
     if not is_finished(run.folder):
         return {}
     summary = TrainingSummary.load(run.folder)
     found = Training(train_seconds=summary.seconds)
     if summary.epochs is not None and summary.best_epoch is not None:
         found |= {"epochs": summary.epochs, "best_epoch": summary.best_epoch}
+    if summary.teacher is not None:
+        found["teacher"] = summary.teacher
     return found
 
 

@@ -70,6 +70,7 @@ class TrainingSummary(_Summary):
         monitor: the measure of the val split that chose the epoch; `best` is its value.
         best_val: all measures of that epoch, as the protocol's result gives them.
         seconds: of training, the members' included.
+        teacher: the fingerprint of the run whose scores were learned from.
         uncalibrated: why no probabilities were fitted to val; None if they were, or none are needed.
     """
 
@@ -85,6 +86,7 @@ class TrainingSummary(_Summary):
     concepts: ConceptCount | None = None
     members: dict[str, MemberSummary] | None = None
     gates: dict[str, GateSummary] | None = None
+    teacher: str | None = None
     vocabulary: int
     versions: dict[str, str]
     machine: str

@@ -41,8 +41,9 @@ _PAIRS = 4096  # given at a time to what is fitted to all pairs
 
 @dataclass(frozen=True)
 class Teacher:
-    """A trained embedding matcher, and the train split as it reads it."""
+    """A trained embedding matcher, and the train split as it reads it; the fingerprint is of its run."""
 
+    fingerprint: str
     matcher: EmbeddingMatcher
     data: Inputs
     images: TrainImages
@@ -70,7 +71,7 @@ class Teacher:
             raise SeesayError(
                 f"Teacher '{run.name}' reads other images of {corpus.root} than the student does."
             )
-        return cls(matcher, data, TrainImages(data.features))
+        return cls(run.fingerprint, matcher, data, TrainImages(data.features))
 
     @torch.no_grad()
     def scores(self, batch: Positions, device: str) -> Tensor:

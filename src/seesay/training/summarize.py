@@ -19,6 +19,7 @@ from seesay.runs.summary import (
     TrainingSummary,
 )
 from seesay.training.history import Epoch
+from seesay.training.sentence_task import SentenceTask
 from seesay.training.task import Task
 
 
@@ -56,6 +57,7 @@ def summarize(
         concepts=ConceptCount(wanted=wanted, kept=len(run.vocabulary.words)) if wanted else None,
         members=dict(members) if members else None,
         gates=dict(gates) if gates else None,
+        teacher=task.teacher.fingerprint if isinstance(task, SentenceTask) and task.teacher else None,
         vocabulary=len(run.vocabulary),
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
