@@ -93,6 +93,8 @@ def test_eighty_classes_are_those_of_coco(tmp_path: Path) -> None:
 def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("no graph")
     (tmp_path / "wrong.txt").write_text("dog\n")
+    (tmp_path / "latin.txt").write_text("caf\xe9\ncat\n", encoding="latin-1")
+    (tmp_path / "twice.txt").write_text("dog\nDog\n")
     graphs = {
         "missing.onnx": "no such detector",
         "text.onnx": "damaged; name an ONNX file",
@@ -101,6 +103,8 @@ def test_what_is_no_detector_is_refused(tmp_path: Path) -> None:
         graph(tmp_path / "few.onnx", rows()[:50]).name: r"it is \[1, 50, 7\]",
         graph(tmp_path / "unnamed.onnx", rows()).name: r"name them in unnamed\.txt",
         graph(tmp_path / "wrong.onnx", rows()).name: r"wrong\.txt: 1 names for 2 classes",
+        graph(tmp_path / "latin.onnx", rows()).name: r"latin\.txt: cannot be read as UTF-8",
+        graph(tmp_path / "twice.onnx", rows()).name: r"twice\.txt: 'dog' is there twice",
     }
     for name, told in graphs.items():
         with pytest.raises(SeesayError, match=told):

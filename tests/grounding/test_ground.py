@@ -255,6 +255,7 @@ def test_misspelt_words_are_corrected_and_told(grounder: Grounder, scene: bytes)
     assert [phrase.places for phrase in found.phrases] == [phrase.places for phrase in right.phrases]
     assert found.to_dict()["corrected_words"] == found.corrected_words
     assert right.corrected_words == {}
+    assert grounder.ground(scene, "scene", 'a red "circel"').corrected_words == {}
 
 
 def test_a_phrase_is_where_it_was_typed_though_its_words_are_of_other_lengths(

@@ -89,6 +89,7 @@ def test_unknown_words_are_a_share() -> None:
     assert known_share(["a dog", "a dog"], []) == 1
     assert known_share(["xyzzy qwop"], ["xyzzy", "qwop"]) == 0
     assert known_share(["!"], []) == 1
+    assert known_share(["!"], ["!"]) == 0
 
 
 def test_unrelated_sentences_are_distinct() -> None:

@@ -148,6 +148,22 @@ def test_a_query_with_an_image_is_judged_by_its_parts(index: Index) -> None:
     assert index.search("red + blue")[0].probability is not None
 
 
+def test_unknown_words_that_are_taken_away_take_nothing_away(index: Index) -> None:
+    for wanted in ("red", Image(picture("red"))):
+        parts = Query.parse(wanted).parts if isinstance(wanted, str) else (Part(wanted),)
+        plain = chances_of(index.search(Query(parts), k=25))
+        less = chances_of(index.search(Query((*parts, Part(Sentence("xyzzy"), -0.01))), k=25))
+        assert less == pytest.approx(plain, abs=0.05)
+
+
+def test_an_image_is_like_itself_in_a_gallery_without_others(tmp_path: Path) -> None:
+    photos = gallery(tmp_path / "photos", "red.png")
+    with Index.create(tmp_path / "index", Named()) as index:
+        index.update_images(photos)
+        assert index.search(photos / "red.png")[0].probability > 0.9
+        assert index.search(picture("blue"))[0].probability < 0.1
+
+
 def test_unknown_words_make_an_answer_less_probable(index: Index) -> None:
     known, half = (index.search(text)[0].probability for text in ("red", "red xyzzy"))
     assert half == pytest.approx(known / 2)

@@ -15,6 +15,7 @@ from seesay.errors import SeesayError
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
+from seesay.search.query import Query
 from tests.encoders.test_detector import graph, rows
 from tests.search.colours import Colours, gallery, picture
 from tests.search.test_background import Named
@@ -93,6 +94,27 @@ def test_what_the_detector_saw_decides_how_probable_a_name_is(index: Index, tmp_
         for query, same in (("something blue", 1e-6), (more, 0.01)):
             pairs = zip(index.search(query), plain.search(query), strict=True)
             assert all(a.probability == pytest.approx(b.probability, abs=same) for a, b in pairs), query
+
+
+def test_what_the_detector_saw_counts_in_sums_as_in_sentences(index: Index, detecting: Detecting) -> None:
+    def chances(query: str) -> list[float | None]:
+        return [hit.probability for hit in sorted(index.search(query), key=lambda hit: hit.id)]
+
+    assert chances("apple + apple") == pytest.approx(chances("apple"), abs=0.06)
+    for query in ("apple", "apple - 2*dog", "apple + 2*dog", "an apple on the green grass"):
+        vector = index.vector(Query.parse(query))
+        sure, unsure = np.zeros((2, detecting.dim), np.float32)
+        sure[-2] = 0.5
+        seen, unseen = detecting.log_odds(np.full(2, 3.0), np.stack([sure, unsure]), vector)
+        assert seen > unseen + 0.1, query
+    # What is said beside the name is judged as it would be without a detector.
+    vector = index.vector(Query.parse("an apple on the green grass"))
+    (seen,) = detecting.log_odds(np.full(1, 3.0), sure[None], vector)
+    assert seen > detecting.calibration.log_odds(3.0)
+
+
+def test_what_is_taken_away_has_no_boxes(index: Index) -> None:
+    assert all(not hit.objects for hit in index.search("something blue - apple"))
 
 
 def test_a_query_by_an_image_takes_nothing_from_an_update(detecting: Detecting) -> None:

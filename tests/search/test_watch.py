@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from seesay.search import Index
 from seesay.search.watch import follow
 from tests.search.colours import Colours, gallery, opened
@@ -55,3 +57,22 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
         assert "no images" in str(told[4])
         assert sorted(matcher.embedded) == ["black.png", "blue.png", "red.png", "sub/green.png"]
         assert index.count("image") == 3
+
+
+def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seesay.search.watch._TRY_AGAIN_SECONDS", 0.1)
+    photos, told, stop = gallery(tmp_path / "photos", "red.png"), [], threading.Event()
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        photos.rename(tmp_path / "away")
+        thread = threading.Thread(target=follow, args=(index, told.append, stop))
+        thread.start()
+        try:
+            waited(lambda: bool(told))
+            assert "not there" in str(told[0])
+            gallery(tmp_path / "away", "blue.png")
+            (tmp_path / "away").rename(photos)
+            waited(lambda: index.count("image") == 2)
+        finally:
+            stop.set()
+            thread.join()

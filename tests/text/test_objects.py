@@ -39,3 +39,12 @@ def test_the_share_is_of_content_words() -> None:
     assert objects.share("hot dog") == objects.share("three dogs") == objects.share("there is a dog") == 1
     assert objects.share("a dog on the beach") == 0.5
     assert objects.share("the of") == objects.share("a beach") == 0
+
+
+def test_names_are_read_as_sentences_are() -> None:
+    objects = NamedObjects(["t-shirt", "cabinet/shelf", "traffic light"])
+    assert [objects.named(f"a {name}") for name in ("t-shirt", "cabinet shelf", "traffic light")] == [
+        [0],
+        [1],
+        [2],
+    ]

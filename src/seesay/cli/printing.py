@@ -135,7 +135,7 @@ def print_grounding(found: Grounding, sentence: str) -> None:
         if not phrase.known:
             tell(f"'{phrase.text}': the run knows no word of it.")
     for typed, meant in found.corrected_words.items():
-        tell(f"Looked for '{meant}', not for '{typed}'.")
+        tell(f"Looked for '{meant}', not for '{typed}'; what is in double quotes is taken as it is.")
 
 
 def print_captions(captions: Sequence[WrittenSentence]) -> None:

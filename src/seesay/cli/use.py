@@ -200,11 +200,12 @@ def search(
 
 
 def _query(text: str) -> Query:
-    """A file's whole name is an image, whatever signs are in it."""
+    """An image file's whole name is an image, whatever signs are in it."""
+    from seesay.data.images import file_format
     from seesay.search import Query
 
     with suppress(OSError, ValueError):  # no name that the system takes
-        if Path(text).is_file():
+        if Path(text).is_file() and file_format(Path(text)) is not None:
             return Query.of(Path(text))
     return Query.parse(text)
 

@@ -56,7 +56,7 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
             return _preview(raw) or _made(raw, name, max_pixels)
     except rawpy.LibRawFileUnsupportedError as error:
         raise ImageError(
-            f"{name}: a raw photo that is damaged, or of a camera that LibRaw {rawpy.libraw_version} does "
+            f"{name}: a raw photo that is damaged, or of a camera that LibRaw {'.'.join(map(str, rawpy.libraw_version))} does "
             "not know; export it as JPEG."
         ) from error
     except rawpy.LibRawError as error:

@@ -6,6 +6,7 @@ with its name and the suffix `.txt`.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -90,8 +91,13 @@ class NamedDetector:
 def _names(path: Path, classes: int) -> tuple[str, ...]:
     listed = path.with_suffix(".txt")
     if listed.is_file():
-        lines = listed.read_text(encoding="utf-8").splitlines()
+        try:
+            lines = listed.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as failure:
+            raise SeesayError(f"{listed}: cannot be read as UTF-8 text ({failure}).") from failure
         names = tuple(line.strip().lower() for line in lines if line.strip())
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise SeesayError(f"{listed}: '{twice[0]}' is there twice; give each class a name of its own.")
         if len(names) != classes:
             raise SeesayError(f"{listed}: {len(names)} names for {classes} classes; write one a line.")
         return names

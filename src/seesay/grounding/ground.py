@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ SHIPPED = "seesay-ground"
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
+_QUOTED = re.compile(r'"[^"]*"')
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
 _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
@@ -148,14 +150,14 @@ class Grounder:
             image: encoded; the regions of the last few images are kept.
             name: of the image, for messages.
             text: a phrase, or a sentence whose noun phrases are found; the whole text if it has none.
-                Misspelt words are taken for what was probably meant.
+                Misspelt words are taken for what was probably meant, unless they are in double quotes.
             best: maximum number of places of a phrase; they overlap by IoU 0.5 at most.
 
         Raises:
             ImageError: the image cannot be decoded.
             SeesayError: the text is empty.
         """
-        corrected = self.run.corrections([text])
+        corrected = self._corrected(text)
         chunks, typed = _phrases(replace_words(text, corrected)), places_before(text, corrected)
         texts = [chunk.text for chunk in chunks]
         sentences = self.run.prepare(texts)
@@ -171,6 +173,12 @@ class Grounder:
             places = self._places(boxes, column, best, chunk.text) if known else ()
             phrases.append(GroundedPhrase(text[start:end], start, end, known, places))
         return Grounding(*size, tuple(phrases), corrected)
+
+    def _corrected(self, text: str) -> dict[str, str]:
+        """Return what was probably meant by misspelt words, save those in quotes."""
+        kept = tokenize(" ".join(_QUOTED.findall(text)))
+        found = self.run.corrections([_QUOTED.sub(" ", text)])
+        return {word: meant for word, meant in found.items() if word not in kept}
 
     def _places(
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str

@@ -186,7 +186,7 @@ def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
     >>> known_share(["a red xyzzy", "a dog"], ["xyzzy"])
     0.75
     """
-    from seesay.text.vocabulary import tokenize
+    from seesay.text.words import words_of
 
-    words = {word for sentence in sentences for word in tokenize(sentence)}
+    words = {word for sentence in sentences for word in words_of(sentence)}
     return 1 - len(words & set(unknown)) / len(words) if words else 1.0

@@ -39,6 +39,7 @@ _POWER = 3  # of the share of a sentence that names classes
 # score adds to them: what it has not seen is hardly there. Fitted to the same photographs.
 _NAMED = Calibration(intercept=-2.78, slope=0.28)
 _SEEN = 8.8
+_TINY = 1e-6
 _MIN_SIDE = 416  # pixels that a detector needs of the shorter side of a large JPEG
 
 
@@ -96,10 +97,15 @@ class Detecting:
         sentence: NDArray[np.float32],
     ) -> NDArray[np.float64]:
         """See `SeesObjects`: the more of a sentence names classes, the more the detector decides."""
-        weights = sentence[self.run.dim :]
-        alone = float(weights.sum()) * _OF_IMAGES / _WEIGHT  # the power of the share, as in `embed_sentences`
-        named = _NAMED.log_odds(standardised) + _SEEN * (images[:, self.run.dim :] @ weights)
-        return (1 - alone) * self.calibration.log_odds(standardised) + alone * named
+        usual = self.calibration.log_odds(standardised)
+        # A sum of sentences is scaled as a whole: beside the run's part the weights are what they were.
+        weights = sentence[self.run.dim :] / max(float(np.linalg.norm(sentence[: self.run.dim])), _TINY)
+        wanted = float(weights.clip(min=0).sum()) * _OF_IMAGES / _WEIGHT  # the power of their share
+        if wanted < _TINY:
+            return usual
+        seen = images[:, self.run.dim :] @ weights / wanted
+        share = min(wanted, 1.0)
+        return (1 - share) * usual + share * (_NAMED.log_odds(standardised) + _SEEN * seen)
 
     def objects(self, content: bytes) -> Sequence[Detection]:
         """Return what the detector saw in an image of this thread's last call of `embed_image_files`."""

@@ -89,8 +89,8 @@ class Filter:
                 )
             name, value = found[1].lower(), found[2].strip('"').strip()
             if name not in _CONDITIONS:
-                hint = did_you_mean(name, _CONDITIONS) or f"; there are {', '.join(_CONDITIONS)}"
-                raise QueryError(f"'{name}': no such condition{hint}.")
+                hint = did_you_mean(name, _CONDITIONS) or f"; there are {', '.join(_CONDITIONS)}."
+                raise QueryError(f"'{name}': no such condition{hint}")
             found_limits = _CONDITIONS[name](value)
             conditions += [_sql(limit) for limit in found_limits]
             limits += found_limits
@@ -134,6 +134,8 @@ def _taken(value: str) -> list[Limit]:
         limits.append(Limit("taken", ">=", _day(first).isoformat()))
     if last:
         limits.append(Limit("taken", "<", _day_after(last).isoformat()))
+    if first and last and _day(first) >= _day_after(last):
+        raise QueryError(f"taken:{value}: ends before it begins.")
     return limits
 
 
@@ -156,6 +158,8 @@ def _size(column: str) -> Callable[[str], list[Limit]]:
             if found is None:
                 raise QueryError(f"{column}:{value}: is a number of pixels, such as {column}:>3000.")
             limits.append(Limit(column, found[1] or "=", int(found[2])))
+        if len(limits) == 2 and limits[0].value > limits[1].value:
+            raise QueryError(f"{column}:{value}: ends before it begins.")
         return limits
 
     return read
@@ -165,7 +169,11 @@ def _added(value: str) -> list[Limit]:
     if found := _AGO.fullmatch(value):
         return [Limit("added", ">=", time.time() - int(found[1]) * _SECONDS[found[2]])]
     day = _day(value)
-    return [Limit("added", ">=", datetime(day.year, day.month, day.day).timestamp())]
+    try:
+        since = datetime(day.year, day.month, day.day).timestamp()
+    except (ValueError, OverflowError, OSError):  # before what clocks count from
+        since = 0.0
+    return [Limit("added", ">=", since)]
 
 
 _CONDITIONS: dict[str, Callable[[str], list[Limit]]] = {

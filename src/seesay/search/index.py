@@ -395,7 +395,7 @@ class Index:
             chances = self._judge.probabilities(hits, asked, rows, vector, self.run, unknown)
             hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
         if hits and isinstance(self.run, SeesObjects):
-            objects = self.store.objects([hit.id for hit in hits], self.run.named(asked.sentences))
+            objects = self.store.objects([hit.id for hit in hits], self.run.named(asked.wanted))
             hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
         return Answer(hits, unknown, found.end, corrected)
 

@@ -17,6 +17,7 @@ from seesay.search.store import Store
 Floats = NDArray[np.float64]
 
 _TINY = 1e-6
+_LEAST_WAY = 0.1  # of an image's product with itself; a gallery of its copies has no other images
 
 
 class Judge:
@@ -50,9 +51,10 @@ class Judge:
             rows: vectors (dim,) of its parts; not needed of a query of sentences alone.
             vector: of the query, (dim,).
             run: that embeds.
-            unknown: words of the query that mean nothing to the run; probabilities are lower by their share.
+            unknown: words of the query that mean nothing to the run; probabilities are lower by their share
+                of the words that are wanted.
         """
-        known = known_share(query.sentences, unknown)
+        known = known_share(query.wanted, unknown)
         ids = [hit.id for hit in hits]
         if query.is_text:
             scores = np.array([hit.score for hit in hits])
@@ -60,18 +62,20 @@ class Judge:
         images = self._vectors(ids)
         wanted, weights, unwanted = list[Floats](), list[float](), list[Floats]()
         for part, row in zip(query.parts, rows, strict=True):
+            share = 1.0
             if isinstance(part.term, Sentence):
                 found = self._of_sentence(images @ row, ids, row, run)
+                share = known_share([part.term.text], unknown)
             else:
                 found = self._of_image(images @ row, row, run)
             if part.weight > 0:
                 wanted.append(found)
                 weights.append(part.weight)
             else:
-                unwanted.append(found)
+                unwanted.append(share * probability(found))
         result = known * probability(np.average(wanted, axis=0, weights=weights))
-        for found in unwanted:
-            result *= 1 - probability(found)
+        for chance in unwanted:
+            result *= 1 - chance
         return result
 
     def _of_sentence(
@@ -84,8 +88,8 @@ class Judge:
         return calibration.log_odds(standardised)
 
     def _of_image(self, scores: NDArray[np.floating], image: NDArray[np.float32], run: Embedder) -> Floats:
-        mean = float(self._gallery.background(run).mean @ image)
-        return IMAGES.log_odds((scores - mean) / max(float(image @ image) - mean, _TINY))
+        mean, most = float(self._gallery.background(run).mean @ image), float(image @ image)
+        return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_WAY * most, _TINY))
 
     def _vectors(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The vectors (k, dim) of images; zeros for one that another process has deleted meanwhile."""

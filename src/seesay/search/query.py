@@ -169,8 +169,13 @@ class Query:
         return [part.term.text for part in self.parts if isinstance(part.term, Sentence)]
 
     @property
+    def wanted(self) -> list[str]:
+        """Those of them that are not taken away."""
+        return [part.term.text for part in self.parts if isinstance(part.term, Sentence) and part.weight > 0]
+
+    @property
     def unquoted(self) -> list[str]:
-        """Those of them that are not in quotes."""
+        """Those that are not in quotes."""
         return [
             part.term.text for part in self.parts if isinstance(part.term, Sentence) and not part.term.quoted
         ]
@@ -226,6 +231,7 @@ def _term(written: str) -> Term:
             raise QueryError("The sentence in quotes is empty; describe what the images show.")
         return Sentence(text, quoted=True)
     kind, _, value = written.partition(":")
+    kind, value = kind.lower(), value.strip()
     if kind == "id":
         if not re.fullmatch(r"[0-9]{1,18}", value):
             raise QueryError(f"'{_shortened(written)}': an id is a number, such as id:12.")

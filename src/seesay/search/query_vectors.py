@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.images import FileSource
-from seesay.errors import QueryError, SeesayError
+from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.search.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.store import Store
@@ -41,7 +41,7 @@ def with_images(query: Query, run: Embedder) -> Query:
     """Return the query with the vectors of its image files, so that each is encoded once."""
     return Query(
         tuple(
-            replace(part, term=Embedded(str(part.term), embed_image(run, part.term.source)))
+            replace(part, term=Embedded(str(part.term), _image(part.term, run)))
             if isinstance(part.term, Image)
             else part
             for part in query.parts
@@ -100,11 +100,20 @@ def _sum(query: Query, rows: Sequence[Vector]) -> Vector:
     return unit
 
 
+def _image(term: Image, run: Embedder) -> Vector:
+    try:
+        return embed_image(run, term.source)
+    except ImageError as error:
+        if isinstance(term.source, bytes) or term.source.exists():
+            raise
+        raise ImageError(f'{error} If this is no image but a sentence, put it in "quotes".') from error
+
+
 def _row(part: Part, sentences: Iterator[Vector], run: Embedder, store: Store) -> Vector:
     if isinstance(part.term, Embedded):
         return part.term.vector
     if isinstance(part.term, Image):
-        return embed_image(run, part.term.source)
+        return _image(part.term, run)
     if isinstance(part.term, Indexed):
         row = store.vector(part.term.id)
         if row is None:

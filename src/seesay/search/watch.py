@@ -15,6 +15,7 @@ from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 
 _SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
+_TRY_AGAIN_SECONDS = 60.0  # after which folders that are not there are looked for again
 _LOOK_MS = 500  # between looks at whether to stop
 
 
@@ -97,17 +98,25 @@ def follow(
     """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
 
     A file that has moved keeps its vector and its id. An update that fails, as one does while another process
-    updates the index, is told, and the next change is waited for.
+    updates the index, is told, and the next change is waited for. That no folder is there, as of a drive that
+    was taken away, is told, too, and they are looked for again.
 
     Args:
         index: to update.
         told: is called with the report of each update that changed something or after which other folders are
             absent, or with its error.
         stop: set to end.
-
-    Raises:
-        OSError: none of its folders is there, or the system watches no more files.
     """
+    while not stop.is_set():
+        try:
+            _follow(index, told, stop)
+            return
+        except OSError as error:
+            told(SeesayError(f"{error} Not watched; try again in {_TRY_AGAIN_SECONDS:g} seconds."))
+            stop.wait(_TRY_AGAIN_SECONDS)
+
+
+def _follow(index: Index, told: Callable[[UpdateReport | SeesayError], None], stop: threading.Event) -> None:
     folders = [root.folder for root in index.roots()]
     absent = [str(root.folder) for root in index.absent()]
     for _ in changes(folders, index.folder, stop):

@@ -69,7 +69,7 @@ class NamedObjects:
         own = [name.replace(" ", "_") for name in classes]
         others = [(each, i) for i, name in enumerate(own) for each in _OTHER_NAMES.get(name, "").split()]
         for name, number in (*others, *zip(own, range(len(own)), strict=True)):  # their own names last
-            self._numbers[tuple(map(_lemma, name.split("_")))] = number
+            self._numbers[tuple(map(_lemma, tokenize(name.replace("_", " "))))] = number
         self._longest = max(map(len, self._numbers), default=0)
 
     def named(self, sentence: str) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -83,10 +84,18 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """Look up the word numbers of a sentence; a sentence without words is one unknown word.
 
-        >>> Vocabulary(["dog", "a"]).encode("A dog, a xylophone")
-        [2, 1, 2, 0]
+        A word with accents that is unknown is looked up without them.
+
+        >>> Vocabulary(["dog", "a", "cafe"]).encode("A dog, a xylophone, a café")
+        [2, 1, 2, 0, 2, 3]
         """
-        return [self._number.get(word, UNKNOWN) for word in _words_of(text, self.lemmas)] or [UNKNOWN]
+        return [self._look_up(word) for word in _words_of(text, self.lemmas)] or [UNKNOWN]
+
+    def _look_up(self, word: str) -> int:
+        number = self._number.get(word, UNKNOWN)
+        if number != UNKNOWN or word.isascii():
+            return number
+        return self._number.get(without_accents(word), UNKNOWN)
 
     def save(self, path: Path) -> None:
         """Write the words as JSON: a list, or an object if they are base forms."""
@@ -105,6 +114,18 @@ class Vocabulary:
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise SeesayError(f"{path}: not a list of words; train again.")
         return cls(words, lemmas)
+
+
+def without_accents(word: str) -> str:
+    """Return a word with plain letters where it has accented ones.
+
+    >>> without_accents("crème")
+    'creme'
+    """
+    if word.isascii():
+        return word
+    letters = unicodedata.normalize("NFKD", word)
+    return unicodedata.normalize("NFC", "".join(x for x in letters if not unicodedata.combining(x)))
 
 
 def _words_of(text: str, lemmas: bool) -> list[str]:

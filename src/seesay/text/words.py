@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize
+from seesay.text.vocabulary import UNKNOWN, Vocabulary, tokenize, without_accents
 
 _FILE = Path(__file__).with_name("words.txt.gz")
 
@@ -16,12 +16,24 @@ def is_word(word: str) -> bool:
     """Return whether a lower-case word is one of 170,000 that are frequent in English, or has a digit.
 
     The list is that of the GloVe vectors (Pennington et al. 2014; public domain), its rarer half left out.
+    It has no accents, so that words are looked up without theirs, too.
 
-    >>> [is_word(word) for word in ("dachshund", "dog's", "4x4", "qwop")]
-    [True, True, True, False]
+    >>> [is_word(word) for word in ("dachshund", "dog's", "4x4", "café", "qwop")]
+    [True, True, True, True, False]
     """
-    known = word in _words() or word.split("'")[0] in _words()
-    return known or len(word) == 1 or any(letter.isdigit() for letter in word)
+    plain = without_accents(word)
+    known = any(each in _words() for each in (word, word.split("'")[0], plain))
+    is_letter = len(plain) == 1 and plain.isascii() and plain.isalpha()
+    return known or is_letter or any(letter.isdigit() for letter in word)
+
+
+def words_of(sentence: str) -> list[str]:
+    """Return the words of a sentence, in lower case; one without words, such as "!!!", is a word itself.
+
+    >>> words_of("Two dogs!"), words_of(" ?! "), words_of(" ")
+    (['two', 'dogs'], ['?!'], [])
+    """
+    return tokenize(sentence) or sentence.split()
 
 
 def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: bool) -> list[str]:
@@ -35,7 +47,7 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
     >>> unknown_words(["a xyzzy dachshund"], Vocabulary(["a"]), english=True)
     ['xyzzy']
     """
-    words = dict.fromkeys(word for sentence in sentences for word in tokenize(sentence))
+    words = dict.fromkeys(word for sentence in sentences for word in words_of(sentence))
     outside = [word for word in words if vocabulary.encode(word) == [UNKNOWN]]
     return [word for word in outside if not (english and is_word(word))]
 

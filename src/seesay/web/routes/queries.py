@@ -170,4 +170,7 @@ def _with_upload(part: Part, uploads: Sequence[Term]) -> Part:
     for number, term in enumerate(uploads, start=1):
         if str(part.term.source) == str(number):
             return replace(part, term=term)
-    raise QueryError(f"{part.term}: the server opens no files; upload the image, or name its id.")
+    raise QueryError(
+        f"{part.term}: the server opens no files; upload the image or name its id. A sentence that ends so stands "
+        'in "quotes".'
+    )
