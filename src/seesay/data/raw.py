@@ -55,8 +55,9 @@ def developed(data: bytes, name: str, max_pixels: int) -> bytes:
         with rawpy.imread(io.BytesIO(data)) as raw:
             return _preview(raw) or _made(raw, name, max_pixels)
     except rawpy.LibRawFileUnsupportedError as error:
+        version = ".".join(map(str, rawpy.libraw_version))
         raise ImageError(
-            f"{name}: a raw photo that is damaged, or of a camera that LibRaw {'.'.join(map(str, rawpy.libraw_version))} does "
+            f"{name}: a raw photo that is damaged, or of a camera that LibRaw {version} does "
             "not know; export it as JPEG."
         ) from error
     except rawpy.LibRawError as error:

@@ -158,7 +158,7 @@ def _size(column: str) -> Callable[[str], list[Limit]]:
             if found is None:
                 raise QueryError(f"{column}:{value}: is a number of pixels, such as {column}:>3000.")
             limits.append(Limit(column, found[1] or "=", int(found[2])))
-        if len(limits) == 2 and limits[0].value > limits[1].value:
+        if len(limits) == 2 and int(limits[0].value) > int(limits[1].value):
             raise QueryError(f"{column}:{value}: ends before it begins.")
         return limits
 

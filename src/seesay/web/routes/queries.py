@@ -171,6 +171,6 @@ def _with_upload(part: Part, uploads: Sequence[Term]) -> Part:
         if str(part.term.source) == str(number):
             return replace(part, term=term)
     raise QueryError(
-        f"{part.term}: the server opens no files; upload the image or name its id. A sentence that ends so stands "
-        'in "quotes".'
+        f"{part.term}: the server opens no files; upload the image or name its id. "
+        'A sentence that ends so stands in "quotes".'
     )
