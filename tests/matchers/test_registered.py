@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,16 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
-from seesay.matchers import EmbeddingMatcher, Matcher, Sentences, as_matcher
+from seesay.matchers import (
+    SCO,
+    EmbeddingMatcher,
+    Matcher,
+    MatchingCNN,
+    Sentences,
+    SimilarityNetwork,
+    TwoBranchEmbedding,
+    as_matcher,
+)
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 
 DIMS, WORDS, VECTOR, IMAGES = (9, 6), 20, 8, 4
@@ -363,3 +373,22 @@ def _sentences(count: int) -> Sentences:
     generator = torch.Generator().manual_seed(5)
     words = torch.randint(WORDS, (3 * count,), generator=generator)
     return Sentences(words, torch.full((count,), 3), torch.rand(count, VECTOR, generator=generator))
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: SCO((6, 5), 10, fusion="gat"), "fusion: wanted 'gate' or 'sum'"),  # type: ignore[arg-type]
+        (lambda: SCO((6, 5), 10, generation_role="x"), "generation_role: wanted"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, level="x"), "level: wanted 'wd'"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, start="prod"), "start: wanted 'random'"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: wanted"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, maps=(4, 4)), "maps: wanted one number"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, maps=(4, 4, 6), start="product"), "divisible by four"),
+        (lambda: TwoBranchEmbedding(6), "sentence_dim: wanted a whole number of at least 1"),
+        (lambda: SimilarityNetwork(6, 5, head=(0,)), "head: wanted a whole number of at least 1"),
+    ],
+)
+def test_what_a_constructor_does_not_know_is_refused(make: Callable[[], object], told: str) -> None:
+    with pytest.raises(SeesayError, match=told):
+        make()

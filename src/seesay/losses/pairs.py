@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores, different_images
 from seesay.losses.settings import LossSettings, register_loss
 
@@ -72,10 +72,7 @@ class PairMarginLoss(Loss):
         super().__init__()
         check_number("margin", margin)
         check_whole(1, count=count)
-        if negatives not in get_args(Negatives):
-            raise SeesayError(f"negatives: wanted 'random' or 'hardest', got {negatives!r}.")
-        if mean_over not in get_args(MeanOver):
-            raise SeesayError(f"mean_over: wanted 'pairs' or 'active', got {mean_over!r}.")
+        check_choice(negatives=(negatives, Negatives), mean_over=(mean_over, MeanOver))
         self.margin, self.negatives, self.count, self.mean_over = margin, negatives, count, mean_over
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:

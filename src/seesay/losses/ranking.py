@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.losses.base import (
     Batch,
     ScoreLoss,
@@ -134,10 +134,7 @@ class SoftMarginLoss(ScoreLoss):
         super().__init__()
         check_number("margin", margin)
         check_whole(1, top_k=top_k)
-        if reduction not in get_args(Reduction):
-            raise SeesayError(f"reduction: wanted 'mean' or 'sum', got {reduction!r}.")
-        if slack not in get_args(Slack):
-            raise SeesayError(f"slack: wanted 'query' or 'negative', got {slack!r}.")
+        check_choice(reduction=(reduction, Reduction), slack=(slack, Slack))
         self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ from pydantic import Field, PositiveInt, ValidationInfo, field_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_whole
+from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
 from seesay.matchers.layers import ScoreLayer, standardised
 from seesay.matchers.sentences import (
@@ -49,6 +49,8 @@ from seesay.matchers.sentences import (
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
 Level = Literal["wd", "phs", "phl", "st"]
+WordVectors = Literal["glove", "minilm"]
+Start = Literal["random", "product"]
 
 MAX_LENGTH = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
@@ -69,8 +71,8 @@ class MatchingCNNSettings(MatcherSettings):
     dropout: float = Field(0.1, ge=0, lt=1)
     image_dropout: float = Field(0.0, ge=0, lt=1)
     standardise: bool = False
-    word_vectors: Literal["glove", "minilm"] = "glove"
-    start: Literal["random", "product"] = "random"
+    word_vectors: WordVectors = "glove"
+    start: Start = "random"
 
     @property
     def max_words(self) -> int:
@@ -125,13 +127,16 @@ class MatchingCNN(PairMatcher):
         dropout: float = 0.1,
         image_dropout: float = 0.0,
         standardise: bool = False,
-        word_vectors: Literal["glove", "minilm"] = "glove",
-        start: Literal["random", "product"] = "random",
+        word_vectors: WordVectors = "glove",
+        start: Start = "random",
     ) -> None:
         super().__init__()
+        check_choice(level=(level, Level), word_vectors=(word_vectors, WordVectors), start=(start, Start))
         check_whole(1, image_dim=image_dim, image=image, maps=maps, hidden=hidden)
+        if len(maps) != len(LEVELS) - 1:
+            raise SeesayError(f"maps: wanted one number for each of three convolutions, got {maps!r}.")
         self.image_dim, self.meeting = image_dim, LEVELS.index(level)
-        self.start, self.word_vectors = start, word_vectors
+        self.word_vectors = word_vectors
         check_vocabulary(vocabulary_size)
         width = WORD_VECTOR_DIMS[word_vectors]
         self.words = nn.Embedding(vocabulary_size, width)
@@ -146,11 +151,13 @@ class MatchingCNN(PairMatcher):
         self.dropout = nn.Dropout(dropout)
         self.standard = standardised(image_dim, standardise)
         self.image_dropout = nn.Dropout(image_dropout)
+        if start == "product":
+            if any(each % 4 for each in (*maps, hidden)):
+                raise SeesayError("start: product needs maps and hidden that are divisible by four.")
+            self._start_as_product()
 
     def prepare(self, pretrained: Pretrained) -> None:
         """Start the words from pretrained vectors; those that GloVe lacks stay random."""
-        if self.start == "product":
-            self._start_as_product()
         vectors, known = pretrained.word_vectors(self.word_vectors)
         if self.word_vectors == "minilm":
             alone = torch.from_numpy(vectors)

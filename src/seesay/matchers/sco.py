@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
 from seesay.matchers.layers import WordEmbedding, WordLSTM, image_input, xavier
@@ -152,6 +152,7 @@ class SCO(EmbeddingMatcher):
         sentence_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        check_choice(fusion=(fusion, Fusion), generation_role=(generation_role, Role))
         check_whole(1, image_dims=image_dims)
         check_whole(1, dim=dim, word_dim=word_dim, max_length=max_length)
         self.image_dim, self.max_length = sum(image_dims), max_length

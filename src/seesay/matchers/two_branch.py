@@ -87,6 +87,9 @@ class _TwoBranch(Matcher):
             dim=dim,
             word_dim=word_dim,
         )
+        check_whole(0, sentence_dim=sentence_dim, vocabulary_size=vocabulary_size, lstm=lstm)
+        if not lstm:
+            check_whole(1, sentence_dim=sentence_dim)
         if linear and image_hidden != sentence_hidden:
             raise SeesayError(
                 "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "
@@ -188,6 +191,7 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
         sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
         inputs = (standardise, image_dropout, sentence_dropout)
         super().__init__(*sides, *widths, linear, dropout, lstm, word_dim, *inputs)
+        check_whole(1, head=list(head))
         width = image_hidden if linear else dim
         layers: list[nn.Module] = []
         for out in head:

@@ -73,7 +73,8 @@ def train(
         corpus: images and sentences, or phrases with boxes.
         out: the run's folder.
         resume: continue what was begun there.
-        module: a module of one's own, of which a copy is trained in place of the recipe's matcher.
+        module: a module of one's own, of which a copy is trained in place of the recipe's matcher. It
+            starts with the weights that it has, but for what its `prepare` takes from pretrained vectors.
         concepts: the run of concepts that an encoder `concepts` without a run stands for; by default
             the run `concepts` beside `out`.
         callbacks: are told of each epoch.
