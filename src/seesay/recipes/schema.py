@@ -26,10 +26,10 @@ class OptimizerSettings(Settings):
     """
 
     kind: Literal["adam", "sgd"] = "adam"
-    lr: float = Field(1e-3, gt=0)
+    lr: float = Field(1e-3, gt=0, allow_inf_nan=False)
     weight_decay: float = Field(0.0, ge=0)
     momentum: float = Field(0.0, ge=0, lt=1)
-    grad_clip: float | None = Field(None, gt=0)
+    grad_clip: float | None = Field(None, gt=0, allow_inf_nan=False)
     clip: Literal["norm", "value"] = "norm"
 
     @field_validator("momentum")
@@ -38,6 +38,13 @@ class OptimizerSettings(Settings):
         if momentum and info.data.get("kind") != "sgd":
             raise ValueError("momentum belongs to sgd")
         return momentum
+
+    @field_validator("clip")
+    @classmethod
+    def _clips_at_something(cls, clip: str, info: ValidationInfo) -> str:
+        if clip == "value" and info.data.get("grad_clip") is None:
+            raise ValueError("says how gradients are clipped; set grad_clip, too")
+        return clip
 
 
 class ScheduleSettings(Settings):
@@ -52,6 +59,9 @@ class ScheduleSettings(Settings):
     shape: Literal["constant", "cosine", "step"] = "constant"
     step_epoch: int = Field(15, gt=0)
     average: float | None = Field(None, gt=0, lt=1)
+
+
+_LOSSES_OF_PHRASES = ("triplet", "logistic", "correlation")
 
 
 class WordSettings(Settings):
@@ -205,6 +215,12 @@ class Recipe(Settings):
     ) -> RegionSettings | None:
         if regions is not None and len(info.data.get("encoders", ())) > 1:
             raise ValueError("a grounding recipe takes one region encoder; name a single one in encoders")
+        loss = info.data.get("loss")
+        kind = getattr(loss, "kind", None)
+        if regions is not None and not isinstance(loss, UncheckedLoss) and kind not in _LOSSES_OF_PHRASES:
+            raise ValueError(
+                f"phrases are learned with the losses {', '.join(_LOSSES_OF_PHRASES)}, not with {kind}"
+            )
         return regions
 
     @model_validator(mode="after")
