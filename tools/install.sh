@@ -16,6 +16,12 @@ find_python() {
     return 1
 }
 
+# For developers and CI, modules are compiled when they are first imported: most never are.
+later=
+if [[ $extras =~ dev ]]; then
+    later=--no-compile
+fi
+
 pip() {
     # pip warns once for each folder it does not own; nothing there is about this installation.
     .venv/bin/python -m pip --disable-pip-version-check --no-input "$@" 2> >(grep -v '^WARNING: Location' >&2)
@@ -25,9 +31,9 @@ install_torch() {
     .venv/bin/python -c 'import torch' 2>/dev/null && return
     # Where there is no GPU, the build without GPU libraries saves gigabytes; not every index has it.
     if ! command -v nvidia-smi >/dev/null; then
-        pip install -q 'torch==2.13.0+cpu' 2>/dev/null && return
+        pip install -q $later 'torch==2.13.0+cpu' 2>/dev/null && return
     fi
-    pip install -q 'torch==2.13.0' 2>/dev/null && return
+    pip install -q $later 'torch==2.13.0' 2>/dev/null && return
     echo "  no torch 2.13.0 here: the newest that pyproject.toml allows is taken"
 }
 
@@ -45,5 +51,5 @@ if [[ $extras =~ train|dev|hub ]]; then
     install_torch
 fi
 echo "Installing seesay${extras:+[$extras]} and what it needs …"
-pip install -q -e ".${extras:+[$extras]}"
+pip install -q $later -e ".${extras:+[$extras]}"
 echo "Installed in .venv: .venv/bin/seesay --help"
