@@ -356,10 +356,10 @@ def test_the_header_of_a_tiff_of_many_directories_is_read_at_once():
     parts = [b"II*\0", struct.pack("<I", 10), bytes(2)]
     for number in range(1, count + 1):
         parts += [body, struct.pack("<I", 10 + number * (len(body) + 4) if number < count else 0)]
-    started = time.perf_counter()
+    started = time.process_time()
     header = read_header(b"".join(parts), "a")
     assert (header.width, header.height, header.animated) == (1, 1, True)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
