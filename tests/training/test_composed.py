@@ -106,6 +106,7 @@ def test_the_recipe_says_what_its_members_say(corpus_name: str) -> None:
         assert member.model_dump(exclude=own) == recipe.model_dump(exclude=own)
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
     corpus: Corpus, finished: Path, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def test_training_sees_single_crops(corpus: Corpus, tmp_path: Path) -> None:
     assert not torch.allclose(ours, theirs)
 
 
+@pytest.mark.slow
 def test_training_on_the_drawn_rows_is_training_on_crops(corpus: Corpus, tmp_path: Path) -> None:
     whole = train(load_recipe("irmatch-s", changes=SMALL), corpus, tmp_path / "run")
     recipe = load_recipe("irmatch-s", changes=[*SMALL, "crops=true"])

@@ -208,6 +208,7 @@ assert "transformers" in sys.modules
 """
 
 
+@pytest.mark.slow
 def test_the_second_start_on_another_device(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_two_tower(f"transformers:{clip}")
     monkeypatch.setenv("SEESAY_DEVICE", "cpu:0")
