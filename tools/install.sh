@@ -17,9 +17,9 @@ find_python() {
 }
 
 # For developers and CI, modules are compiled when they are first imported: most never are.
-later=
+no_compile=
 if [[ $extras =~ dev ]]; then
-    later=--no-compile
+    no_compile=--no-compile
 fi
 
 pip() {
@@ -31,9 +31,9 @@ install_torch() {
     .venv/bin/python -c 'import torch' 2>/dev/null && return
     # Where there is no GPU, the build without GPU libraries saves gigabytes; not every index has it.
     if ! command -v nvidia-smi >/dev/null; then
-        pip install -q $later 'torch==2.13.0+cpu' 2>/dev/null && return
+        pip install -q $no_compile 'torch==2.13.0+cpu' 2>/dev/null && return
     fi
-    pip install -q $later 'torch==2.13.0' 2>/dev/null && return
+    pip install -q $no_compile 'torch==2.13.0' 2>/dev/null && return
     echo "  no torch 2.13.0 here: the newest that pyproject.toml allows is taken"
 }
 
@@ -51,5 +51,5 @@ if [[ $extras =~ train|dev|hub ]]; then
     install_torch
 fi
 echo "Installing seesay${extras:+[$extras]} and what it needs …"
-pip install -q $later -e ".${extras:+[$extras]}"
+pip install -q $no_compile -e ".${extras:+[$extras]}"
 echo "Installed in .venv: .venv/bin/seesay --help"

@@ -92,7 +92,7 @@ def first_line(failure: BaseException) -> str:
 
 
 def check_choice(**choices: tuple[object, object]) -> None:
-    """Raise a SeesayError unless each argument's value, the first of a pair, is of a Literal, the second.
+    """Raise a SeesayError unless each value is among its choices; an argument is a value and a Literal.
 
     >>> from typing import Literal
     >>> check_choice(fusion=("gat", Literal["gate", "sum"]))

@@ -60,7 +60,7 @@ def test_files_that_come_go_and_move(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_away_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seesay.search.watch._TRY_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("seesay.search.watch.TRY_AGAIN_SECONDS", 0.1)
     photos, told, stop = gallery(tmp_path / "photos", "red.png"), [], threading.Event()
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)

@@ -16,10 +16,10 @@ from seesay.text.vocabulary import (
     UNKNOWN,
     Vocabulary,
     figure_1,
-    places_before,
     rare_word_summary,
     rarest_words,
     replace_words,
+    source_offsets,
     tokenize,
     uncommon_words,
     vocabulary_summary,
@@ -47,7 +47,7 @@ def test_words_by_their_base_forms(tmp_path: Path) -> None:
 
 @given(st.text("ab '’-İ"), st.dictionaries(st.text("ab", min_size=1), st.text("xyz")))
 def test_replaced_words_are_where_they_were(text: str, others: dict[str, str]) -> None:
-    replaced, places = replace_words(text, others), places_before(text, others)
+    replaced, places = replace_words(text, others), source_offsets(text, others)
     assert len(places) == len(replaced) + 1
     assert places == sorted(places)
     assert places[-1] == len(text)

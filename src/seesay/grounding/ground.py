@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from seesay.runs.calibration import FITS, Calibration, known_share
 from seesay.runs.run import Run, run_facts
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
-from seesay.text.vocabulary import UNKNOWN, places_before, replace_words, tokenize
+from seesay.text.vocabulary import QUOTED, UNKNOWN, replace_words, source_offsets, tokenize
 from seesay.text.words import is_word
 
 SHIPPED = "seesay-ground"
@@ -32,7 +31,6 @@ SHIPPED = "seesay-ground"
 COLOURS = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#d55e00", "#cc79a7", "#0072b2")
 
 FORMATS = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
-_QUOTED = re.compile(r'"[^"]*"')
 _SAME_PLACE = 0.5  # IoU above which two boxes of a phrase are the same place
 _KEPT = 16  # images whose regions are kept in memory, about 1 MB each
 
@@ -158,7 +156,7 @@ class Grounder:
             SeesayError: the text is empty.
         """
         corrected = self._corrected(text)
-        chunks, typed = _phrases(replace_words(text, corrected)), places_before(text, corrected)
+        chunks, offsets = _phrases(replace_words(text, corrected)), source_offsets(text, corrected)
         texts = [chunk.text for chunk in chunks]
         sentences = self.run.prepare(texts)
         size, boxes, features = self._regions(image, name)
@@ -169,15 +167,15 @@ class Grounder:
             scores = np.zeros((0, len(chunks)), np.float32)
         phrases = list[GroundedPhrase]()
         for chunk, known, column in zip(chunks, _known(texts, sentences), scores.T, strict=True):
-            start, end = typed[chunk.start], typed[chunk.end]
+            start, end = offsets[chunk.start], offsets[chunk.end]
             places = self._places(boxes, column, best, chunk.text) if known else ()
             phrases.append(GroundedPhrase(text[start:end], start, end, known, places))
         return Grounding(*size, tuple(phrases), corrected)
 
     def _corrected(self, text: str) -> dict[str, str]:
         """Return what was probably meant by misspelt words, save those in quotes."""
-        kept = tokenize(" ".join(_QUOTED.findall(text)))
-        found = self.run.corrections([_QUOTED.sub(" ", text)])
+        kept = tokenize(" ".join(QUOTED.findall(text)))
+        found = self.run.corrections([QUOTED.sub(" ", text)])
         return {word: meant for word, meant in found.items() if word not in kept}
 
     def _places(

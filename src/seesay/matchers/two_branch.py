@@ -87,9 +87,8 @@ class _TwoBranch(Matcher):
             dim=dim,
             word_dim=word_dim,
         )
-        check_whole(0, sentence_dim=sentence_dim, vocabulary_size=vocabulary_size, lstm=lstm)
-        if not lstm:
-            check_whole(1, sentence_dim=sentence_dim)
+        check_whole(0, vocabulary_size=vocabulary_size, lstm=lstm)
+        check_whole(0 if lstm else 1, sentence_dim=sentence_dim)
         if linear and image_hidden != sentence_hidden:
             raise SeesayError(
                 "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "

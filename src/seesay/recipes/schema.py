@@ -17,6 +17,9 @@ from seesay.settings import Settings
 AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES.validate)]
 
 
+_LOSSES_OF_PHRASES = ("triplet", "logistic", "correlation")
+
+
 class OptimizerSettings(Settings):
     """Adam (AdamW if `weight_decay` is not zero) or SGD.
 
@@ -59,9 +62,6 @@ class ScheduleSettings(Settings):
     shape: Literal["constant", "cosine", "step"] = "constant"
     step_epoch: int = Field(15, gt=0)
     average: float | None = Field(None, gt=0, lt=1)
-
-
-_LOSSES_OF_PHRASES = ("triplet", "logistic", "correlation")
 
 
 class WordSettings(Settings):
@@ -216,10 +216,11 @@ class Recipe(Settings):
         if regions is not None and len(info.data.get("encoders", ())) > 1:
             raise ValueError("a grounding recipe takes one region encoder; name a single one in encoders")
         loss = info.data.get("loss")
-        kind = getattr(loss, "kind", None)
-        if regions is not None and not isinstance(loss, UncheckedLoss) and kind not in _LOSSES_OF_PHRASES:
+        if regions is None or loss is None or isinstance(loss, UncheckedLoss):
+            return regions
+        if loss.kind not in _LOSSES_OF_PHRASES:
             raise ValueError(
-                f"phrases are learned with the losses {', '.join(_LOSSES_OF_PHRASES)}, not with {kind}"
+                f"phrases are learned with the losses {', '.join(_LOSSES_OF_PHRASES)}, not with {loss.kind}"
             )
         return regions
 

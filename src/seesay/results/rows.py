@@ -260,11 +260,12 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             networks += [MAPS.partition(":")[0], Path(crop).stem]
             crops.append(_CROPS["roi"])
             continue
-        if kind == INSTANCES and crop:  # of a grid, or of a detector's file
-            kind = f"{INSTANCES}:{Path(crop).stem}"
+        if kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
+            networks.append(f"{kind}:{Path(crop).stem}" if crop else kind)
+            continue
         tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
         networks.append(kind + " fine-tuned" if tuned else kind)
-        if kind not in CONCEPT_ENCODERS and not kind.startswith(INSTANCES):
+        if kind not in CONCEPT_ENCODERS:
             crops.append(_CROPS.get(crop, "squash"))
     return "+".join(networks), ", ".join(dict.fromkeys(crops))
 

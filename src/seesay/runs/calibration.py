@@ -186,7 +186,7 @@ def known_share(sentences: Sequence[str], unknown: Sequence[str]) -> float:
     >>> known_share(["a red xyzzy", "a dog"], ["xyzzy"])
     0.75
     """
-    from seesay.text.words import words_of
+    from seesay.text.words import words_or_signs
 
-    words = {word for sentence in sentences for word in words_of(sentence)}
+    words = {word for sentence in sentences for word in words_or_signs(sentence)}
     return 1 - len(words & set(unknown)) / len(words) if words else 1.0

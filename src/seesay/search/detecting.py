@@ -98,9 +98,9 @@ class Detecting:
     ) -> NDArray[np.float64]:
         """See `SeesObjects`: the more of a sentence names classes, the more the detector decides."""
         usual = self.calibration.log_odds(standardised)
-        # A sum of sentences is scaled as a whole: beside the run's part the weights are what they were.
+        # The vector of a sum has unit length as a whole; divided by the run's part, weights are as summed.
         weights = sentence[self.run.dim :] / max(float(np.linalg.norm(sentence[: self.run.dim])), _TINY)
-        wanted = float(weights.clip(min=0).sum()) * _OF_IMAGES / _WEIGHT  # the power of their share
+        wanted = float(weights.clip(min=0).sum()) * _OF_IMAGES / _WEIGHT  # see `embed_sentences`
         if wanted < _TINY:
             return usual
         seen = images[:, self.run.dim :] @ weights / wanted

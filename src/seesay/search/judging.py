@@ -17,7 +17,7 @@ from seesay.search.store import Store
 Floats = NDArray[np.float64]
 
 _TINY = 1e-6
-_LEAST_WAY = 0.1  # of an image's product with itself; a gallery of its copies has no other images
+_LEAST_SPAN = 0.1  # of an image's product with itself, for a gallery in which all images are alike
 
 
 class Judge:
@@ -89,7 +89,7 @@ class Judge:
 
     def _of_image(self, scores: NDArray[np.floating], image: NDArray[np.float32], run: Embedder) -> Floats:
         mean, most = float(self._gallery.background(run).mean @ image), float(image @ image)
-        return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_WAY * most, _TINY))
+        return IMAGES.log_odds(1 - (most - scores) / max(most - mean, _LEAST_SPAN * most, _TINY))
 
     def _vectors(self, ids: Sequence[int]) -> NDArray[np.float32]:
         """The vectors (k, dim) of images; zeros for one that another process has deleted meanwhile."""

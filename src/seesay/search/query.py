@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import QueryError
-from seesay.text.vocabulary import replace_words
+from seesay.text.vocabulary import QUOTED, replace_words
 
 MAX_PARTS = 16
 MAX_CHARACTERS = 10_000
@@ -30,7 +30,6 @@ MAX_WEIGHT = 100.0
 # together have similar vectors.
 _WEIGHTS = {"+": 1.0, "-": 0.5}
 
-_QUOTED = re.compile(r'"[^"]*"')
 _NUMBER = r"(?:[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})"
 _SIGN = re.compile(rf'(?:^|(?<=\s))[+-](?=\s|$|"|[^\W\d_]|{_NUMBER} ?\*)')
 _WEIGHT = re.compile(rf"({_NUMBER}) ?\*\s*(?=\S)")
@@ -170,12 +169,12 @@ class Query:
 
     @property
     def wanted(self) -> list[str]:
-        """Those of them that are not taken away."""
+        """The sentences that are not taken away."""
         return [part.term.text for part in self.parts if isinstance(part.term, Sentence) and part.weight > 0]
 
     @property
     def unquoted(self) -> list[str]:
-        """Those that are not in quotes."""
+        """The sentences that are not in quotes."""
         return [
             part.term.text for part in self.parts if isinstance(part.term, Sentence) and not part.term.quoted
         ]
@@ -199,7 +198,7 @@ class Query:
 def _split(text: str) -> Iterator[tuple[str, str]]:
     """Yield each part with its sign, "+" or "-"."""
     # Quoted text has no signs: it is covered by letters of the same length while they are looked for.
-    covered = _QUOTED.sub(lambda found: '"' + "x" * (len(found[0]) - 2) + '"', text)
+    covered = QUOTED.sub(lambda found: '"' + "x" * (len(found[0]) - 2) + '"', text)
     signs = list(_SIGN.finditer(covered))
     first, *others = [*(sign.start() for sign in signs), len(text)]
     if text[:first].strip():
@@ -225,7 +224,7 @@ _VERBS = {"+": "add", "-": "take away"}
 
 
 def _term(written: str) -> Term:
-    if _QUOTED.fullmatch(written):
+    if QUOTED.fullmatch(written):
         text = written[1:-1].strip()
         if not text:
             raise QueryError("The sentence in quotes is empty; describe what the images show.")
@@ -237,7 +236,7 @@ def _term(written: str) -> Term:
             raise QueryError(f"'{_shortened(written)}': an id is a number, such as id:12.")
         return Indexed(int(value))
     if kind == "image":
-        path = value[1:-1] if _QUOTED.fullmatch(value) else value
+        path = value[1:-1] if QUOTED.fullmatch(value) else value
         if not path.strip() or "\0" in path:
             raise QueryError(f"'{_shortened(written)}': name an image file, such as image:photo.jpg.")
         return Image(Path(path))

@@ -15,7 +15,7 @@ from seesay.search.index import Index
 from seesay.search.update import UpdateReport
 
 _SETTLED_MS = 1500  # without changes for as long as that, so that a copy of many files is one change
-_TRY_AGAIN_SECONDS = 60.0  # after which folders that are not there are looked for again
+TRY_AGAIN_SECONDS = 60.0  # after which folders that are not there are looked for again
 _LOOK_MS = 500  # between looks at whether to stop
 
 
@@ -98,8 +98,8 @@ def follow(
     """Update an index now and whenever one of its folders changes, until told to stop or Ctrl-C.
 
     A file that has moved keeps its vector and its id. An update that fails, as one does while another process
-    updates the index, is told, and the next change is waited for. That no folder is there, as of a drive that
-    was taken away, is told, too, and they are looked for again.
+    updates the index, is told, and the next change is waited for. If none of the folders is there, as when a
+    drive was unplugged, that is told, and they are looked for again.
 
     Args:
         index: to update.
@@ -112,8 +112,8 @@ def follow(
             _follow(index, told, stop)
             return
         except OSError as error:
-            told(SeesayError(f"{error} Not watched; try again in {_TRY_AGAIN_SECONDS:g} seconds."))
-            stop.wait(_TRY_AGAIN_SECONDS)
+            told(SeesayError(f"{error} Not watched; looking again in {TRY_AGAIN_SECONDS:g} seconds."))
+            stop.wait(TRY_AGAIN_SECONDS)
 
 
 def _follow(index: Index, told: Callable[[UpdateReport | SeesayError], None], stop: threading.Event) -> None:

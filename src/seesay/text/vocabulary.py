@@ -17,6 +17,7 @@ from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text
 
 UNKNOWN = 0
+QUOTED = re.compile(r'"[^"]*"')
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 
 
@@ -38,12 +39,12 @@ def replace_words(text: str, others: Mapping[str, str]) -> str:
     return _WORD.sub(lambda word: others.get(_lower(word), word[0]), text)
 
 
-def places_before(text: str, others: Mapping[str, str]) -> list[int]:
-    """Return where each character of `replace_words(text, others)` is in the text, and where that ends.
+def source_offsets(text: str, others: Mapping[str, str]) -> list[int]:
+    """Return for each character of `replace_words(text, others)`, and for its end, the offset in the text.
 
-    All characters of a word that was put in are where the replaced word starts.
+    All characters of a new word have the offset at which the replaced word starts.
 
-    >>> places_before("a dg.", {"dg": "dog"})
+    >>> source_offsets("a dg.", {"dg": "dog"})
     [0, 1, 2, 2, 2, 4, 5]
     """
     places, end = list[int](), 0
@@ -92,10 +93,7 @@ class Vocabulary:
         return [self._look_up(word) for word in _words_of(text, self.lemmas)] or [UNKNOWN]
 
     def _look_up(self, word: str) -> int:
-        number = self._number.get(word, UNKNOWN)
-        if number != UNKNOWN or word.isascii():
-            return number
-        return self._number.get(without_accents(word), UNKNOWN)
+        return self._number.get(word) or self._number.get(without_accents(word), UNKNOWN)
 
     def save(self, path: Path) -> None:
         """Write the words as JSON: a list, or an object if they are base forms."""

@@ -22,15 +22,15 @@ def is_word(word: str) -> bool:
     [True, True, True, True, False]
     """
     plain = without_accents(word)
-    known = any(each in _words() for each in (word, word.split("'")[0], plain))
+    known = plain in _words() or plain.split("'")[0] in _words()
     is_letter = len(plain) == 1 and plain.isascii() and plain.isalpha()
     return known or is_letter or any(letter.isdigit() for letter in word)
 
 
-def words_of(sentence: str) -> list[str]:
-    """Return the words of a sentence, in lower case; one without words, such as "!!!", is a word itself.
+def words_or_signs(sentence: str) -> list[str]:
+    """Return the words of a sentence, in lower case; what it has of signs if there are none.
 
-    >>> words_of("Two dogs!"), words_of(" ?! "), words_of(" ")
+    >>> words_or_signs("Two dogs!"), words_or_signs(" ?! "), words_or_signs(" ")
     (['two', 'dogs'], ['?!'], [])
     """
     return tokenize(sentence) or sentence.split()
@@ -47,7 +47,7 @@ def unknown_words(sentences: Sequence[str], vocabulary: Vocabulary, english: boo
     >>> unknown_words(["a xyzzy dachshund"], Vocabulary(["a"]), english=True)
     ['xyzzy']
     """
-    words = dict.fromkeys(word for sentence in sentences for word in words_of(sentence))
+    words = dict.fromkeys(word for sentence in sentences for word in words_or_signs(sentence))
     outside = [word for word in words if vocabulary.encode(word) == [UNKNOWN]]
     return [word for word in outside if not (english and is_word(word))]
 

@@ -36,7 +36,7 @@ def launch(arguments: Sequence[str], processes: int) -> int:
 
     The first process has this one's input and outputs; what the others say is in files, which are kept if one
     of them fails alone. They end with this process, unless it is killed by SIGKILL; after SIGTERM it returns
-    143, as a shell says that a process was ended so.
+    143, as shells do for a process that this signal ended.
 
     Raises:
         SeesayError: one of the others has failed, and the first has not said why.

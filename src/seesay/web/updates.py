@@ -10,13 +10,11 @@ from pathlib import Path
 from seesay.errors import SeesayError
 from seesay.search.index import Index
 from seesay.search.update import UpdateReport
-from seesay.search.watch import changes
+from seesay.search.watch import TRY_AGAIN_SECONDS, changes
 from seesay.web.answers import UpdateState
 from seesay.web.observe import log_line
 
 NO_FOLDER = "The index is of no folder yet; update it by seesay index PHOTOS."
-
-_TRY_AGAIN_SECONDS = 60.0
 
 
 class _StoppedError(Exception):
@@ -72,8 +70,8 @@ class Updates:
             except Exception as error:  # such as of a drive that is not there now; nothing else ends a watch
                 log_line(f"{self._index.folder}: {error}")
             if not self._stopped.is_set():
-                log_line(f"{self._index.folder}: not watched. Try again in {_TRY_AGAIN_SECONDS:g} seconds.")
-                self._stopped.wait(_TRY_AGAIN_SECONDS)
+                log_line(f"{self._index.folder}: not watched. Try again in {TRY_AGAIN_SECONDS:g} seconds.")
+                self._stopped.wait(TRY_AGAIN_SECONDS)
 
     def _update_after_others(self) -> bool:
         """Update once no other update is running; return whether that went well."""

@@ -172,5 +172,5 @@ def _with_upload(part: Part, uploads: Sequence[Term]) -> Part:
             return replace(part, term=term)
     raise QueryError(
         f"{part.term}: the server opens no files; upload the image or name its id. "
-        'A sentence that ends so stands in "quotes".'
+        'Put a sentence that ends like the name of an image in "quotes".'
     )
