@@ -1,16 +1,17 @@
-"""How the rows of a table depend on the number of images that they are trained on.
+"""How the rows of a table, and their order, depend on the number of images that they are trained on.
 
 Each number of images is a corpus of its own, whose train split is the first so many images of one shuffled
 order; val and test stay whole. Runs are kept in a folder for each number, so that the command can be
 interrupted and repeated.
 
     python -m benchmarks.learning_curve [--table sco-2] [--rows sco-ctx,sco-ctx-gen] [--images 1500,3000,6000]
+        [--seeds 1,2,3] [--orders "sco-ctx<sco-ctx-gen"]
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ import numpy as np
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.recipes.table import load_table
+from seesay.recipes.table import TableDefinition, load_table
+from seesay.results.orders import paired_order
+from seesay.results.rows import Row
 from seesay.training.table import TableRuns
 
 
@@ -30,23 +33,43 @@ def main() -> int:
     parser.add_argument("--rows", default="sco-ctx,sco-ctx-gen", help="its rows")
     parser.add_argument("--images", default="1500,3000,6000", help="numbers of training images")
     parser.add_argument("--seeds", default="1", help="of each row's runs, such as 1,2,3")
+    parser.add_argument("--orders", default="", help="claims of order between rows, such as 'a<b,c<d'")
     parser.add_argument(
         "--runs", type=Path, default=Path("runs/learning-curve"), help="the folder of the runs"
     )
     options = parser.parse_args()
     corpus, seeds = read_corpus(options.data), list(map(int, options.seeds.split(",")))
     definition = load_table(options.table).only(options.rows.split(","))
-    rows: dict[str, dict[str, Any]] = {
-        row.name: {"recipe": row.name, "seeds": len(seeds)} for row in definition.rows
+    claims = [claim.partition("<")[::2] for claim in options.orders.split(",") if claim]
+    rows: dict[str, dict[str, Any]] = {row.name: {"mR": row.name} for row in definition.rows}
+    orders: dict[str, dict[str, Any]] = {
+        f"{low} < {high}": {"claim": f"{low} < {high}"} for low, high in claims
     }
     for count in map(int, options.images.split(",")):
-        runs = TableRuns(definition, with_train_images(corpus, count), options.runs / str(count))
-        for row in definition.rows:
-            print(f"{row.name}, {count} images …", file=sys.stderr)
-            found = [runs.measured(row, seed).result for seed in seeds]
-            rows[row.name][f"mR, {count:,} images"] = statistics.mean(each.monitor for each in found)
+        found = measured(definition, with_train_images(corpus, count), options.runs / str(count), seeds)
+        for name, own in found.items():
+            rows[name][f"{count:,} images"] = _spread([each.result.monitor for each in own])
+        for low, high in claims:
+            order = paired_order([*found[low], *found[high]], low, high)
+            reach = f"{order.interval[0]:+.1f} to {order.interval[1]:+.1f}"
+            orders[f"{low} < {high}"][f"{count:,} images"] = f"{order.mean:+.1f} ({reach})"
     report("learning-curve", list(rows.values()), options)
+    if claims:
+        report("learning-curve-orders", list(orders.values()), options)
     return 0
+
+
+def measured(
+    definition: TableDefinition, corpus: Corpus, folder: Path, seeds: Sequence[int]
+) -> dict[str, list[Row]]:
+    """Train what is missing of the table's rows, and return the measured rows of each by its name."""
+    runs = TableRuns(definition, corpus, folder)
+    found: dict[str, list[Row]] = {row.name: [] for row in definition.rows}
+    for row in definition.rows:
+        for seed in seeds:
+            print(f"{row.name}, {folder.name} images, seed {seed} …", file=sys.stderr)
+            found[row.name].append(runs.measured(row, seed))
+    return found
 
 
 def with_train_images(corpus: Corpus, count: int) -> Corpus:
@@ -56,6 +79,11 @@ def with_train_images(corpus: Corpus, count: int) -> Corpus:
     kept = {old: new for new, old in enumerate(i for i in range(len(corpus.images)) if i not in left_out)}
     sentences = [replace(each, image=kept[each.image]) for each in corpus.sentences if each.image in kept]
     return replace(corpus, images=tuple(corpus.images[i] for i in kept), sentences=tuple(sentences))
+
+
+def _spread(values: Sequence[float]) -> str:
+    """Mean and standard deviation; of one value it alone."""
+    return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":
