@@ -33,6 +33,14 @@ def test_it_is_the_paired_t_test_of_runs_with_the_same_seed() -> None:
     assert paired_order(rows(), "vse++", "vse0").mean == pytest.approx(-found.mean)
 
 
+def test_a_changed_recipe_has_the_change_in_its_name() -> None:
+    changed = [
+        row("vse0", seed=s, mR=m, changes=["batch_size=250", f"seed={s}"]) for s, m in ((1, 41), (2, 44))
+    ]
+    found = paired_order([*rows(), *changed], "vse0", "vse0:batch_size=250")
+    assert found.differences == pytest.approx((1.0, 1.5))
+
+
 def test_equal_differences_leave_no_doubt() -> None:
     pairs = [row(name, seed=s, mR=m + s) for name, m in (("vse0", 40), ("vse++", 41)) for s in (1, 2)]
     assert paired_order(pairs, "vse0", "vse++").p == 0

@@ -8,9 +8,9 @@ A document holds blocks that this module fills:
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
 names the corpus whose published rows are shown below them, and `benchmark` a benchmark of
 `benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
-`measures` its columns. `orders=a<b,b<c` shows by how much recipes are above others, over runs of the same
-seeds. `published of=...` shows what papers print: all rows of a paper, named by its file,
-a `summary` of how many have a recipe, or those that are `missing` one, and why.
+`measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes, changed ones too, are above
+others, over runs of the same seeds. `published of=...` shows what papers print: all rows of a paper, named by
+its file, a `summary` of how many have a recipe, or those that are `missing` one, and why.
 """
 
 from __future__ import annotations

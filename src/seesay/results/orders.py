@@ -45,7 +45,7 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
 
     Args:
         rows: of one split and protocol.
-        lower: the name of a recipe without further changes.
+        lower: a recipe's name, for its rows without changes; `RECIPE:KEY=VALUE` for those with one.
         higher: another.
         column: the figure that is compared.
 
@@ -69,12 +69,14 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
     return Order(lower, higher, tuple(differences.tolist()), (float(mean) - reach, float(mean) + reach), p)
 
 
-def _by_seed(rows: Sequence[Row], recipe: str, column: str) -> dict[int, float]:
-    """The figure of a recipe's rows by their seed; rows with other changes than the seed are others.
+def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
+    """The figure of the rows of that name by their seed; rows with other changes than the seed are others.
 
     Of rows with unlike settings those are taken of which there are most.
     """
-    own = [row for row in rows if row.provenance.recipe == recipe and not row.changes]
+    recipe, _, change = name.partition(":")
+    changes = [change] if change else []
+    own = [row for row in rows if row.provenance.recipe == recipe and row.changes == changes]
     return {
         row.provenance.seed: value
         for row in max(repetitions(own), key=len, default=[])
