@@ -61,3 +61,14 @@ def test_a_document_shows_them(tmp_path: Path) -> None:
     text = page.read_text()
     assert "| `vse0` < `vse++` | +1.1 | +0.3 to +1.9 | 0.020 | 5 of 5 |" in text
     assert "| `vse++` < `vse0` | -1.1 | -1.9 to -0.3 | 0.020 | 0 of 5 |" in text
+
+
+def test_the_name_of_an_ensemble_has_spaces(tmp_path: Path) -> None:
+    name = "learned of vse0 + vse++"
+    ensemble = [row(name, seed=s, mR=m + 2) for s, m in enumerate(HIGHER, start=1)]
+    for each in [*rows(), *ensemble]:
+        record_row(tmp_path / "results", "flickr8k", each)
+    page = tmp_path / "page.md"
+    page.write_text(f'<!-- table: flickr8k "orders=vse++<{name}" -->\n\n<!-- /table -->\n')
+    assert refresh(page, tmp_path / "results")
+    assert f"| `vse++` < `{name}` | +2.0 |" in page.read_text()

@@ -10,13 +10,15 @@ names the corpus whose published rows are shown below them, and `benchmark` a be
 `benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
 `measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes, changed ones too, are above
 others, over runs of the same seeds. `published of=...` shows what papers print: all rows of a paper, named by
-its file, a `summary` of how many have a recipe, or those that are `missing` one, and why.
+its file, a `summary` of how many have a recipe, or those that are `missing` one, and why. A value with
+spaces, such as the name of an ensemble, stands in quotes.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -131,7 +133,7 @@ def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
 
 
 def _table(spec: str, results: Path, document: Path) -> str:
-    name, *choices = spec.split()
+    name, *choices = shlex.split(spec)
     chosen = dict(choice.partition("=")[::2] for choice in choices)
     for key in chosen:
         if key not in _OPTIONS:
