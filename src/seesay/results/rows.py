@@ -215,7 +215,8 @@ def _combined(rows: Sequence[Provenance], how: str) -> Provenance:
     seeds = {row.seed for row in rows}
     names = [row.recipe + (f" seed {row.seed}" if len(seeds) > 1 else "") for row in rows]
     name = f"{how} of {' + '.join(names)}"
-    joined = {key: " + ".join(dict.fromkeys(getattr(r, key) for r in rows)) for key in ("encoder", "crops")}
+    values = {key: [getattr(row, key) for row in rows] for key in ("encoder", "crops")}
+    joined = {key: " + ".join(dict.fromkeys(filter(None, each))) for key, each in values.items()}
     return _joined(rows, rows[0], {"recipe": name, "system": name, **joined})
 
 
