@@ -128,6 +128,15 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
         provenance_of([small, *_external(files)], "mean", None, 1.0, None)
 
 
+def test_an_ensemble_names_the_crops_of_members_that_have_some(
+    small: Run, pair_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = {"seesay-small": ("efficientnet-lite0", "ten crops"), "mcnn-wd": ("instances:grid", "")}
+    monkeypatch.setattr("seesay.results.rows.encoder_and_crops", lambda recipe: seen[recipe.name])
+    both = provenance_of([small, Run.load(str(pair_run))], "mean", None, 1.0, None)
+    assert (both.encoder, both.crops) == ("efficientnet-lite0 + instances:grid", "ten crops")
+
+
 def _external(files: Path):
     from seesay.protocols.external_scores import ExternalScores
 
