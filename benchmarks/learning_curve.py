@@ -10,6 +10,7 @@ interrupted and repeated.
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,22 +41,31 @@ def main() -> int:
     options = parser.parse_args()
     corpus, seeds = read_corpus(options.data), list(map(int, options.seeds.split(",")))
     definition = load_table(options.table).only(options.rows.split(","))
+    # A claim of order knows a row by its recipe, and by its change if it has one.
+    known = {row.name: ":".join((*row.recipes, *row.changes)) for row in definition.rows}
     claims = [claim.partition("<")[::2] for claim in options.orders.split(",") if claim]
-    rows: dict[str, dict[str, Any]] = {row.name: {"mR": row.name} for row in definition.rows}
-    orders: dict[str, dict[str, Any]] = {
-        f"{low} < {high}": {"claim": f"{low} < {high}"} for low, high in claims
-    }
+    for name in (name for claim in claims for name in claim):
+        if name not in known:
+            parser.error(f"--orders: '{name}' is none of the rows {', '.join(known)}")
+    if claims and len(seeds) < 2:
+        parser.error("--orders: a claim of order needs two seeds, such as --seeds 1,2")
+    rows: list[dict[str, Any]] = []
+    orders: list[dict[str, Any]] = []
     for count in map(int, options.images.split(",")):
         found = measured(definition, with_train_images(corpus, count), options.runs / str(count), seeds)
         for name, own in found.items():
-            rows[name][f"{count:,} images"] = _spread([each.result.monitor for each in own])
+            values = [each.result.monitor for each in own]
+            spread = statistics.stdev(values) if len(values) > 1 else None
+            mean = statistics.mean(values)
+            rows.append({"row": name, "images": count, "seeds": len(values), "mR": mean, "±": spread})
         for low, high in claims:
-            order = paired_order([*found[low], *found[high]], low, high)
-            reach = f"{order.interval[0]:+.1f} to {order.interval[1]:+.1f}"
-            orders[f"{low} < {high}"][f"{count:,} images"] = f"{order.mean:+.1f} ({reach})"
-    report("learning-curve", list(rows.values()), options)
-    if claims:
-        report("learning-curve-orders", list(orders.values()), options)
+            order = paired_order([*found[low], *found[high]], known[low], known[high])
+            least, most = order.interval
+            difference = {"mR, difference": order.mean, "95 %, from": least, "to": most, "p": order.p}
+            orders.append({"claim": f"{low} < {high}", "images": count, "seeds": len(seeds)} | difference)
+    report("learning-curve", rows, options)
+    if orders:
+        report("learning-curve-orders", orders, options)
     return 0
 
 
@@ -79,11 +89,6 @@ def with_train_images(corpus: Corpus, count: int) -> Corpus:
     kept = {old: new for new, old in enumerate(i for i in range(len(corpus.images)) if i not in left_out)}
     sentences = [replace(each, image=kept[each.image]) for each in corpus.sentences if each.image in kept]
     return replace(corpus, images=tuple(corpus.images[i] for i in kept), sentences=tuple(sentences))
-
-
-def _spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation; of one value it alone."""
-    return f"{np.mean(values):.1f}" + (f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else "")
 
 
 if __name__ == "__main__":

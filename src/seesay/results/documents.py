@@ -11,7 +11,7 @@ names the corpus whose published rows are shown below them, and `benchmark` a be
 `measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes, changed ones too, are above
 others, over runs of the same seeds. `published of=...` shows what papers print: all rows of a paper, named by
 its file, a `summary` of how many have a recipe, or those that are `missing` one, and why. A value with
-spaces, such as the name of an ensemble, stands in quotes.
+spaces, such as the name of an ensemble, stands in quotes; a change in `orders` has no comma.
 """
 
 from __future__ import annotations
@@ -133,7 +133,10 @@ def refresh(document: Path, results: Path, *, check: bool = False) -> bool:
 
 
 def _table(spec: str, results: Path, document: Path) -> str:
-    name, *choices = shlex.split(spec)
+    try:
+        name, *choices = shlex.split(spec)
+    except ValueError as error:
+        raise SeesayError(f"{document}: table '{spec}': {error}; close the quotes.") from error
     chosen = dict(choice.partition("=")[::2] for choice in choices)
     for key in chosen:
         if key not in _OPTIONS:

@@ -45,7 +45,8 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
 
     Args:
         rows: of one split and protocol.
-        lower: a recipe's name, for its rows without changes; `RECIPE:KEY=VALUE` for those with one.
+        lower: a recipe's name, for its rows without changes; `RECIPE:KEY=VALUE` for those with
+            that change alone.
         higher: another.
         column: the figure that is compared.
 
