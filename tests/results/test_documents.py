@@ -218,3 +218,10 @@ def test_every_system_without_a_recipe_has_its_reason():
 def test_a_block_that_does_not_exist_is_named():
     with pytest.raises(SeesayError, match="no block 'vse'; there are summary, missing, gvse"):
         published_block("vse")
+
+
+def test_an_open_quote_is_named(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text('<!-- table: flickr8k "recipes=vse0 -->\n\n<!-- /table -->\n')
+    with pytest.raises(SeesayError, match=r"page\.md: table .* No closing quotation; close the quotes"):
+        refresh(page, tmp_path)
