@@ -23,7 +23,7 @@ from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
 from seesay.recipes.table import TableDefinition, load_table
-from seesay.results.orders import paired_order
+from seesay.results.orders import paired_order, read_claims
 from seesay.results.rows import Row
 from seesay.training.table import TableRuns
 
@@ -41,28 +41,20 @@ def main() -> int:
     options = parser.parse_args()
     corpus, seeds = read_corpus(options.data), list(map(int, options.seeds.split(",")))
     definition = load_table(options.table).only(options.rows.split(","))
-    # A claim of order knows a row by its recipe, and by its change if it has one.
-    known = {row.name: ":".join((*row.recipes, *row.changes)) for row in definition.rows}
-    claims = [claim.partition("<")[::2] for claim in options.orders.split(",") if claim]
-    for name in (name for claim in claims for name in claim):
-        if name not in known:
-            parser.error(f"--orders: '{name}' is none of the rows {', '.join(known)}")
+    claims = read_claims(options.orders) if options.orders else []
+    names = {row.name for row in definition.rows}
+    if unknown := {name for claim in claims for name in claim} - names:
+        parser.error(f"--orders: '{min(unknown)}' is none of the rows {', '.join(sorted(names))}")
     if claims and len(seeds) < 2:
         parser.error("--orders: a claim of order needs two seeds, such as --seeds 1,2")
     rows: list[dict[str, Any]] = []
     orders: list[dict[str, Any]] = []
     for count in map(int, options.images.split(",")):
         found = measured(definition, with_train_images(corpus, count), options.runs / str(count), seeds)
-        for name, own in found.items():
-            values = [each.result.monitor for each in own]
-            spread = statistics.stdev(values) if len(values) > 1 else None
-            mean = statistics.mean(values)
-            rows.append({"row": name, "images": count, "seeds": len(values), "mR": mean, "±": spread})
+        rows += [{"row": name, "images": count} | _spread(own) for name, own in found.items()]
         for low, high in claims:
-            order = paired_order([*found[low], *found[high]], known[low], known[high])
-            least, most = order.interval
-            difference = {"mR, difference": order.mean, "95 %, from": least, "to": most, "p": order.p}
-            orders.append({"claim": f"{low} < {high}", "images": count, "seeds": len(seeds)} | difference)
+            claim = {"claim": f"{low} < {high}", "images": count, "seeds": len(seeds)}
+            orders.append(claim | _difference(found[low], found[high]))
     report("learning-curve", rows, options)
     if orders:
         report("learning-curve-orders", orders, options)
@@ -89,6 +81,20 @@ def with_train_images(corpus: Corpus, count: int) -> Corpus:
     kept = {old: new for new, old in enumerate(i for i in range(len(corpus.images)) if i not in left_out)}
     sentences = [replace(each, image=kept[each.image]) for each in corpus.sentences if each.image in kept]
     return replace(corpus, images=tuple(corpus.images[i] for i in kept), sentences=tuple(sentences))
+
+
+def _spread(rows: Sequence[Row]) -> dict[str, Any]:
+    """The mean of the rows' mR and its standard deviation over seeds, None for one."""
+    values = [row.result.monitor for row in rows]
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return {"seeds": len(values), "mR": statistics.mean(values), "±": deviation}
+
+
+def _difference(lower: Sequence[Row], higher: Sequence[Row]) -> dict[str, float]:
+    """By how much the second rows are above the first, with the interval and p of `paired_order`."""
+    order = paired_order([*lower, *higher], lower[0].variant, higher[0].variant)
+    least, most = order.interval
+    return {"mR, difference": order.mean, "95 %, from": least, "to": most, "p": order.p}
 
 
 if __name__ == "__main__":

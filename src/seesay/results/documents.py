@@ -28,7 +28,7 @@ from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
 from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import markdown_table
-from seesay.results.orders import paired_order
+from seesay.results.orders import paired_order, read_claims
 from seesay.results.published import (
     PublishedRow,
     PublishedScores,
@@ -152,8 +152,8 @@ def _table(spec: str, results: Path, document: Path) -> str:
         table = recorded_table(load_table(chosen["definition"]), path, chosen.get("split", "test"), measures)
         return markdown_table(table.only_measured(), names=False)
     if "orders" in chosen:
-        claims = [claim.partition("<")[::2] for claim in chosen["orders"].split(",")]
-        return orders_table(read_rows(path), claims, **{k: v for k, v in chosen.items() if k != "orders"})
+        claims = read_claims(chosen.pop("orders"))
+        return orders_table(read_rows(path), claims, **chosen)
     recipes = chosen.pop("recipes", "")
     return results_table(read_rows(path), name, recipes=recipes.split(",") if recipes else (), **chosen)
 

@@ -45,8 +45,7 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
 
     Args:
         rows: of one split and protocol.
-        lower: a recipe's name, for its rows without changes; `RECIPE:KEY=VALUE` for those with
-            that change alone.
+        lower: a recipe's name, for its rows without changes; `RECIPE:KEY=VALUE` for changed ones.
         higher: another.
         column: the figure that is compared.
 
@@ -70,14 +69,21 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
     return Order(lower, higher, tuple(differences.tolist()), (float(mean) - reach, float(mean) + reach), p)
 
 
+def read_claims(text: str) -> list[tuple[str, str]]:
+    """Return the lower and the higher name of each claim of order in a text.
+
+    >>> read_claims("a<b,b<c")
+    [('a', 'b'), ('b', 'c')]
+    """
+    return [(lower, higher) for lower, _, higher in (claim.partition("<") for claim in text.split(","))]
+
+
 def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
     """The figure of the rows of that name by their seed; rows with other changes than the seed are others.
 
     Of rows with unlike settings those are taken of which there are most.
     """
-    recipe, _, change = name.partition(":")
-    changes = [change] if change else []
-    own = [row for row in rows if row.provenance.recipe == recipe and row.changes == changes]
+    own = [row for row in rows if row.variant == name]
     return {
         row.provenance.seed: value
         for row in max(repetitions(own), key=len, default=[])

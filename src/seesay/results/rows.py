@@ -111,6 +111,11 @@ class Row:
         return [change for change in self.provenance.changes or () if not change.startswith("seed=")]
 
     @property
+    def variant(self) -> str:
+        """The recipe with its changes, but for the seed: `RECIPE`, or `RECIPE:KEY=VALUE`."""
+        return ":".join((self.provenance.recipe, *self.changes))
+
+    @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
         values = self.to_dict() | {"changes": self.changes or None}
