@@ -12,9 +12,11 @@ from torch import Tensor, nn
 from seesay.data.boxes import iou
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.instances import COUNT
+from seesay.encoders.images.stored import open_stores
 from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.detector import Detector
 from seesay.encoders.regions.proposals import diverse_regions, propose
+from seesay.encoders.regions.store import Regions, RegionStore
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
@@ -105,6 +107,16 @@ def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path:
     (tmp_path / "same.onnx").write_bytes(path.read_bytes())
     first, second = (load_region_encoder(f"detector:{each}") for each in (path, tmp_path / "same.onnx"))
     assert first.fingerprint == second.fingerprint
+    RegionStore(tmp_path, first).append({"0" * 32: Regions(np.ones((1, 4)), np.ones((1, first.dim)))})
+    assert len(RegionStore(tmp_path, second)) == 1
+
+
+def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "same.onnx").write_bytes(path.read_bytes())
+    for each in (path, tmp_path / "same.onnx"):
+        (store,) = open_stores([load_image_encoder(f"instances:{each}")], tmp_path).values()
+        assert store.folder.parent == tmp_path
+    assert len(list(tmp_path.glob("*/store.json"))) == 1
 
 
 def test_a_recipe_finds_its_detector_from_anywhere(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
