@@ -1,8 +1,8 @@
 """How much a gate of GVSE can gain over one weight: its two metrics weighed in four ways.
 
-A gate learns which queries hold a word that is rare in training. So a gate that knows this of every query is the best
-that there can be: it has one weight for queries with such a word and another for the others. Both are chosen on val, as is
-the one weight that does not look at the query. All are measured on test, with the gate that was trained.
+A gate learns which queries hold a word that is rare in training. So the best gate that there can be knows it of
+every query, and has one weight for queries with such a word and another for the others. Both are chosen on val,
+as is the one weight that does not look at the query. All are measured on test, with the gate that was trained.
 
     python -m benchmarks.gates runs/gvse-gated-plus [RUN …] [--data CORPUS]
 """
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def weighed(run: Run, corpus: Corpus) -> dict[str, tuple[float, float]]:
-    """Return the mR on test of each way to weigh the metrics, of all queries and of those with a rare word."""
+    """Return the mR on test, of all queries and of those with a rare word, of each way to weigh the metrics."""
     val, test = (queries(run, corpus, split) for split in ("val", "test"))
     taken: dict[str, list[NDArray[np.floating]]] = {}
     for side in SIDES:
@@ -104,7 +104,7 @@ def queries(run: Run, corpus: Corpus, split: str) -> dict[str, Queries]:
         def figures(t: Any, side: str = side) -> NDArray[np.floating]:
             ranked = ranks(t * uncommon + (1 - t) * common, inputs.image_of_sentence)
             own = ranked.sentence if side == "image" else ranked.image
-            return np.mean([own < k for k in TOP], axis=0)
+            return np.asarray(np.mean([own < k for k in TOP], axis=0))
 
         with torch.inference_mode():
             t = getattr(matcher, f"{side}_gate")(torch.from_numpy(vectors[side])).sigmoid().numpy()
