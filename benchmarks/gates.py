@@ -1,8 +1,8 @@
 """How much a gate of GVSE can gain over one weight: its two metrics weighed in four ways.
 
-A gate learns which queries hold a word that is rare in training. So the best gate that there can be knows it of
-every query, and has one weight for queries with such a word and another for the others. Both are chosen on val,
-as is the one weight that does not look at the query. All are measured on test, with the gate that was trained.
+A gate learns which queries hold a word that is rare in training. So the best gate that there can be knows it
+of every query, and has one weight for queries with such a word and another for the others. Both are chosen on
+val, as is the one weight that does not look at the query. All are measured on test, with the trained gate.
 
     python -m benchmarks.gates runs/gvse-gated-plus [RUN …] [--data CORPUS]
 """
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def weighed(run: Run, corpus: Corpus) -> dict[str, tuple[float, float]]:
-    """Return the mR on test, of all queries and of those with a rare word, of each way to weigh the metrics."""
+    """Return for each way the mR on test of all queries, and of those with a rare word."""
     val, test = (queries(run, corpus, split) for split in ("val", "test"))
     taken: dict[str, list[NDArray[np.floating]]] = {}
     for side in SIDES:
