@@ -4,7 +4,9 @@ A gate learns which queries hold a word that is rare in training. So the best ga
 of every query, and has one weight for queries with such a word and another for the others. Both are chosen on
 val, as is the one weight that does not look at the query. All are measured on test, with the trained gate.
 
-    python -m benchmarks.gates runs/gvse-gated-plus [RUN …] [--data CORPUS]
+Runs that are missing are trained first, as `seesay table` does.
+
+    python -m benchmarks.gates [--row gvse-gated-plus] [--seeds 1,2,3] [--runs runs] [--data CORPUS]
 """
 
 from __future__ import annotations
@@ -24,9 +26,11 @@ from seesay.data.readers import read_corpus
 from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
+from seesay.recipes.table import load_table
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by
+from seesay.training.table import TableRuns
 
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
 SIDES = ("image", "sentence")
@@ -41,13 +45,18 @@ class Queries(NamedTuple):
 
 
 def main() -> int:
-    parser = arguments(__doc__ or "", data="the captioned corpus that the runs were trained on")
-    parser.add_argument(
-        "runs", nargs="+", type=Path, help="runs of a fusion with a gate, such as several seeds"
-    )
+    parser = arguments(__doc__ or "", data="a captioned corpus")
+    parser.add_argument("--row", default="gvse-gated-plus", help="a fusion with gates, of the table flickr8k")
+    parser.add_argument("--seeds", default="1,2,3", help="of its runs")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="the folder of the runs")
     options = parser.parse_args()
-    corpus = read_corpus(options.data)
-    found = [weighed(Run.load(str(folder)), corpus) for folder in options.runs]
+    corpus, definition = read_corpus(options.data), load_table("flickr8k").only([options.row])
+    settings = definition.recipe(options.row, corpus.name, (), 1).matcher
+    if not isinstance(settings, GVSESettings) or settings.gate is None:
+        parser.error(f"--row: '{options.row}' is not a fusion with gates, such as gvse-gated-plus")
+    table = TableRuns(definition, corpus, options.runs)
+    runs = [table.run(options.row, int(seed)) for seed in options.seeds.split(",")]
+    found = [weighed(Run.load(str(folder)), corpus, settings.gate.uncommon) for folder in runs]
     rows: list[dict[str, Any]] = []
     for way in found[0]:
         all_queries, rare = zip(*(each[way] for each in found), strict=True)
@@ -60,9 +69,9 @@ def main() -> int:
     return 0
 
 
-def weighed(run: Run, corpus: Corpus) -> dict[str, tuple[float, float]]:
+def weighed(run: Run, corpus: Corpus, most: int) -> dict[str, tuple[float, float]]:
     """Return for each way the mR on test of all queries, and of those with a rare word."""
-    val, test = (queries(run, corpus, split) for split in ("val", "test"))
+    val, test = (queries(run, corpus, split, most) for split in ("val", "test"))
     taken: dict[str, list[NDArray[np.floating]]] = {}
     for side in SIDES:
         mine, there = val[side], test[side]
@@ -87,17 +96,16 @@ def weighed(run: Run, corpus: Corpus) -> dict[str, tuple[float, float]]:
     }
 
 
-def queries(run: Run, corpus: Corpus, split: str) -> dict[str, Queries]:
-    """Return a split's images and sentences as queries for each other."""
-    matcher, settings = run.matcher, run.recipe.matcher
-    if not isinstance(matcher, GVSE) or not isinstance(settings, GVSESettings) or settings.gate is None:
-        raise SystemExit(f"{run.title}: not a fusion with a gate; name a run such as gvse-gated-plus.")
+def queries(run: Run, corpus: Corpus, split: str, most: int) -> dict[str, Queries]:
+    """Return a split's images and sentences as queries; rare words occur at most `most` times in training."""
+    matcher = run.matcher
+    assert isinstance(matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
     vectors = {"image": run.embed_features(inputs.features), "sentence": run.embed_prepared(inputs.sentences)}
     first = matcher.dims[0]
     uncommon = vectors["image"][:, :first] @ vectors["sentence"][:, :first].T
     common = vectors["image"][:, first:] @ vectors["sentence"][:, first:].T
-    labels = labels_by(inputs, corpus.split("train").texts(), settings.gate.uncommon)
+    labels = labels_by(inputs, corpus.split("train").texts(), most)
     found = {}
     for side, rare in zip(SIDES, labels, strict=True):
 
