@@ -168,12 +168,15 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path, meta: str
         open_store(tmp_path)
 
 
-def test_another_encoder_is_refused(tmp_path: Path) -> None:
+def test_another_width_is_refused(tmp_path: Path) -> None:
     open_store(tmp_path)
     with pytest.raises(SeesayError, match="another version or encoder"):
-        open_store(tmp_path, encoder="another")
-    with pytest.raises(SeesayError, match="another version or encoder"):
         FeatureStore(tmp_path, "an-encoder", "f00d", {"pooled": 6})
+
+
+def test_an_encoder_by_another_name_finds_its_rows(tmp_path: Path) -> None:
+    append(open_store(tmp_path), [1, 2])
+    assert_holds(open_store(tmp_path, encoder="another"), [1, 2])
     meta = json.loads((tmp_path / "f00d" / "store.json").read_text())
     assert meta["encoder"] == "an-encoder"
 

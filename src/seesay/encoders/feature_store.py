@@ -30,7 +30,8 @@ class AppendOnlyStore:
 
     Args:
         folder: of the store, created if it is missing.
-        meta: identifies the contents; SeesayError is raised if the folder holds a store of something else.
+        meta: identifies the contents, but for the name under `encoder`; SeesayError is raised if the folder
+            holds a store of something else.
         arrays: file, type and width of each array.
         index: file of the index.
         record: type of its records: `key`, `crc`, and `rows` if it is not one row a key.
@@ -169,7 +170,9 @@ def _check_meta(folder: Path, meta: Mapping[str, object]) -> None:
         found = read_small_json(path)
     except ValueError:
         found = None
-    if found != meta:
+    # The encoder's name is for people: it may say where a file lies, and the folder's name, which is a
+    # fingerprint, does not.
+    if not isinstance(found, dict) or found | {"encoder": meta.get("encoder")} != meta:
         raise SeesayError(f"{path}: a store of another version or encoder; remove {folder}.")
 
 
@@ -191,7 +194,7 @@ class FeatureStore(AppendOnlyStore):
 
     Args:
         folder: of all stores; the store's own is named after the fingerprint.
-        encoder: name of the encoder.
+        encoder: name of the encoder, noted for people.
         fingerprint: of the encoder.
         dims: width of each array.
 

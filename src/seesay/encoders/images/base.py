@@ -127,7 +127,6 @@ class ImageEncoder(Described):
 
     Attributes:
         fingerprint: changes with the weights or the preprocessing; the key of the feature store.
-        stored_name: what the feature store calls it: the name, unless that says where a file lies.
         uses_gpu: whether it runs on a GPU where there is one.
 
     Example:
@@ -149,8 +148,7 @@ class ImageEncoder(Described):
     def __init__(
         self, name: str, weights: str, size: int, dims: dict[str, int], network: Network, crop: str = "squash"
     ) -> None:
-        self.name = self.stored_name = name
-        self.size, self.dims, self.crop = size, dims, crop
+        self.name, self.size, self.dims, self.crop = name, size, dims, crop
         self._network = network
         what = f"{name} {weights} size={size} bicubic v{1 if crop in ('ten', EACH) else 2}"
         self.fingerprint = hashlib.blake2b(what.encode(), digest_size=8).hexdigest()

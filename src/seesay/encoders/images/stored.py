@@ -49,7 +49,7 @@ def opened_stores(encoders: Sequence[ImageEncoder], folder: Path) -> Stores | No
 def open_stores(encoders: Sequence[ImageEncoder], folder: Path) -> dict[str, FeatureStore]:
     """Open the stores of what is computed from pixels, by fingerprint; missing ones are created."""
     sources = sources_of(encoders).items()
-    return {key: FeatureStore(folder, e.stored_name, e.fingerprint, e.dims) for key, e in sources}
+    return {key: FeatureStore(folder, e.name, e.fingerprint, e.dims) for key, e in sources}
 
 
 def one_an_encoder(encoders: Sequence[ImageEncoder], opened: Mapping[str, FeatureStore]) -> Stores:

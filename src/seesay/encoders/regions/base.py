@@ -48,10 +48,6 @@ class RegionEncoder(Described):
         dim: width of the features.
         run: maps images and their boxes, which lie inside them, to features.
 
-    Attributes:
-        fingerprint: changes with the weights, the preprocessing or the name that it was made with.
-        stored_name: what the store calls it: the name, unless that says where a file lies.
-
     Example:
         >>> import numpy as np
         >>> from seesay.encoders import RegionEncoder
@@ -63,8 +59,7 @@ class RegionEncoder(Described):
     """
 
     def __init__(self, name: str, weights: str, what: str, dim: int, run: EncodeImages) -> None:
-        self.name = self.stored_name = name
-        self.dim, self._run = dim, run
+        self.name, self.dim, self._run = name, dim, run
         self.fingerprint = hashlib.blake2b(f"{name} {weights} {what}".encode(), digest_size=8).hexdigest()
 
     @classmethod

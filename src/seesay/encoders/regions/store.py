@@ -50,7 +50,7 @@ class RegionStore(AppendOnlyStore):
         made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
         super().__init__(
             folder / hashlib.blake2b(made.encode(), digest_size=8).hexdigest(),
-            {"version": VERSION, "encoder": encoder.stored_name, "dim": encoder.dim, "made": made},
+            {"version": VERSION, "encoder": encoder.name, "dim": encoder.dim, "made": made},
             [("features.f16", "<f2", encoder.dim), ("boxes.f32", "<f4", 4)],
             "images.bin",
             RECORD,

@@ -40,8 +40,6 @@ class TowerImageEncoder(ImageEncoder):
             name, weights, max(towers.preprocessing.size), {"pooled": towers.about["dim"]}, network
         )
         self.fingerprint = _hash(weights, towers.about["preprocessing"])
-        # A model in two folders, or in one that was moved, has the same features.
-        self.stored_name = f"tower {self.fingerprint}"
 
     def crops(self, pixels: Pixels) -> Pixels:
         return self._preprocessing.apply(pixels)[None]
