@@ -1,24 +1,22 @@
-"""How much a gate of GVSE can gain over one weight: its two metrics weighed in four ways.
+"""How much a gate of GVSE gains over one weight: its two metrics weighed in several ways, measured on test.
 
-A gate learns which queries hold a word that is rare in training. So the best gate that there can be knows it
-of every query, and has one weight for queries with such a word and another for the others. Both are chosen on
-val, as is the one weight that does not look at the query. All are measured on test, with the trained gate.
-
-Runs that are missing are trained first, as `seesay table` does.
+A gate learns which queries hold a word that is rare in training. Beside the trained gate stand one half, which
+is the sum; one weight for all queries of a direction; and two, for queries with a rare word and for the others,
+as a gate would have them that knew this label of every query. Weights are chosen by recall on val, and also on
+test itself, which says how much they could gain at most. Runs that are missing are trained first.
 
     python -m benchmarks.gates [--row gvse-gated-plus] [--seeds 1,2,3] [--runs runs] [--data CORPUS]
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
@@ -27,103 +25,130 @@ from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
+from seesay.runs.gates import gate_values
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by
 from seesay.training.table import TableRuns
 
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
-SIDES = ("image", "sentence")
+HALF = len(WEIGHTS) // 2
+ONE = "one for all queries"
+Floats = NDArray[np.floating]
+Mask = NDArray[np.bool_]
 
 
 class Queries(NamedTuple):
-    """Queries of one side; a query's figure is for how many of K = 1, 5, 10 it is answered, as a share."""
+    """Queries of one direction; a query's recall is the share of K = 1, 5, 10 at which it is answered."""
 
-    by_weight: NDArray[np.floating]  # (weights, n)
-    gated: NDArray[np.floating]  # with the trained gate's weight, (n,)
-    rare: NDArray[np.bool_]  # which hold a word that is rare in training, (n,)
+    by_weight: Floats  # recall with each of WEIGHTS, (w, n)
+    gated: Floats  # with the trained gate's weight, (n,)
+    rare: Mask  # which hold a word that is as rare in training as the gate's label says, (n,)
+    unseen: Mask  # which hold a word that training has not seen, (n,)
+
+    def best(self, chosen: Mask | None = None) -> int:
+        """The number of the best weight for some queries, or for all; one half if there are none."""
+        some = self.by_weight if chosen is None else self.by_weight[:, chosen]
+        return int(some.mean(axis=1).argmax()) if some.size else HALF
 
 
 def main() -> int:
     parser = arguments(__doc__ or "", data="a captioned corpus")
     parser.add_argument("--row", default="gvse-gated-plus", help="a fusion with gates, of the table flickr8k")
-    parser.add_argument("--seeds", default="1,2,3", help="of its runs")
+    parser.add_argument("--seeds", default="1,2,3", help="of its runs, two at least")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="the folder of the runs")
     options = parser.parse_args()
     corpus, definition = read_corpus(options.data), load_table("flickr8k").only([options.row])
     settings = definition.recipe(options.row, corpus.name, (), 1).matcher
     if not isinstance(settings, GVSESettings) or settings.gate is None:
         parser.error(f"--row: '{options.row}' is not a fusion with gates, such as gvse-gated-plus")
+    seeds = list(map(int, options.seeds.split(",")))
+    if len(seeds) < 2:
+        parser.error("--seeds: an interval needs two, such as --seeds 1,2")
     table = TableRuns(definition, corpus, options.runs)
-    runs = [table.run(options.row, int(seed)) for seed in options.seeds.split(",")]
-    found = [weighed(Run.load(str(folder)), corpus, settings.gate.uncommon) for folder in runs]
+    runs = [Run.load(str(table.run(options.row, seed))) for seed in seeds]
+    found = [figures_by_weight(run, corpus, settings.gate.uncommon) for run in runs]
     rows: list[dict[str, Any]] = []
-    for way in found[0]:
-        all_queries, rare = zip(*(each[way] for each in found), strict=True)
-        figures = {
-            "mR": statistics.mean(all_queries),
-            "mR of queries with a rare word": statistics.mean(rare),
-        }
-        rows.append({"weight": way, "runs": len(found)} | figures)
+    for weight, chosen_on in found[0]:
+        figures = np.array([each[weight, chosen_on] for each in found])
+        above, reach = _difference(figures[:, 0] - [each[ONE, "val"][0] for each in found])
+        row = {"row": options.row, "weight": weight, "chosen on": chosen_on, "runs": len(runs)}
+        of_all, of_rare, of_unseen = figures.mean(axis=0)
+        row |= {"mR": of_all, "mR, rare word": of_rare, "mR, unseen word": of_unseen}
+        rows.append(row | {f"above {ONE}": above, "95 %, ±": reach})
     report("gates", rows, options)
     return 0
 
 
-def weighed(run: Run, corpus: Corpus, most: int) -> dict[str, tuple[float, float]]:
-    """Return for each way the mR on test of all queries, and of those with a rare word."""
-    val, test = (queries(run, corpus, split, most) for split in ("val", "test"))
-    taken: dict[str, list[NDArray[np.floating]]] = {}
-    for side in SIDES:
-        mine, there = val[side], test[side]
-        one, if_rare, if_not = (
-            int(mine.by_weight[:, chosen].mean(axis=1).argmax())
-            for chosen in (np.ones_like(mine.rare), mine.rare, ~mine.rare)
-        )
+def figures_by_weight(
+    run: Run, corpus: Corpus, uncommon: int
+) -> dict[tuple[str, str], tuple[float, float, float]]:
+    """Return the mR on test, by the weight and the split that it was chosen on.
+
+    It is of all queries, of those with a rare word, and of those with one that training has not seen.
+    """
+    val, test = (queries(run, corpus, split, uncommon) for split in ("val", "test"))
+    recalls: dict[tuple[str, str], list[Floats]] = {}
+    for mine, there in zip(val, test, strict=True):
+        two = "two, for queries with a rare word and others"
         ways = {
-            "1/2, the sum": there.by_weight[len(WEIGHTS) // 2],
-            "one for all queries": there.by_weight[one],
-            "one for queries with a rare word, one for others": np.where(
-                there.rare, there.by_weight[if_rare], there.by_weight[if_not]
-            ),
-            "the trained gate's": there.gated,
+            ("1/2, the sum", "–"): there.by_weight[HALF],
+            (ONE, "val"): there.by_weight[mine.best()],
+            (two, "val"): _by_label(there, mine),
+            (ONE, "test"): there.by_weight[there.best()],
+            (two, "test"): _by_label(there, there),
+            ("the trained gate's", "val"): there.gated,
         }
-        for way, figures in ways.items():
-            taken.setdefault(way, []).append(figures)
-    rare = [test[side].rare for side in SIDES]
-    return {
-        way: (_mean(figures), _mean([each[few] for each, few in zip(figures, rare, strict=True)]))
-        for way, figures in taken.items()
-    }
+        for way, recall in ways.items():
+            recalls.setdefault(way, []).append(recall)
+    subsets = [[np.ones_like(q.rare) for q in test], [q.rare for q in test], [q.unseen for q in test]]
+    found = {way: [_mean(recall, subset) for subset in subsets] for way, recall in recalls.items()}
+    return {way: (of_all, of_rare, of_unseen) for way, (of_all, of_rare, of_unseen) in found.items()}
 
 
-def queries(run: Run, corpus: Corpus, split: str, most: int) -> dict[str, Queries]:
-    """Return a split's images and sentences as queries; rare words occur at most `most` times in training."""
+def queries(run: Run, corpus: Corpus, split: str, uncommon: int) -> tuple[Queries, Queries]:
+    """Return a split's images and its sentences as queries for each other."""
     matcher = run.matcher
     assert isinstance(matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
-    vectors = {"image": run.embed_features(inputs.features), "sentence": run.embed_prepared(inputs.sentences)}
-    first = matcher.dims[0]
-    uncommon = vectors["image"][:, :first] @ vectors["sentence"][:, :first].T
-    common = vectors["image"][:, first:] @ vectors["sentence"][:, first:].T
-    labels = labels_by(inputs, corpus.split("train").texts(), most)
-    found = {}
-    for side, rare in zip(SIDES, labels, strict=True):
+    images, sentences = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
+    first, owners = matcher.dims[0], inputs.image_of_sentence
+    of_uncommon = images[:, :first] @ sentences[:, :first].T
+    of_common = images[:, first:] @ sentences[:, first:].T
 
-        def figures(t: Any, side: str = side) -> NDArray[np.floating]:
-            ranked = ranks(t * uncommon + (1 - t) * common, inputs.image_of_sentence)
-            own = ranked.sentence if side == "image" else ranked.image
-            return np.asarray(np.mean([own < k for k in TOP], axis=0))
+    def recall(t: Any, side: int) -> Floats:
+        found = ranks(t * of_uncommon + (1 - t) * of_common, owners)
+        own = (found.sentence, found.image)[side]
+        return np.asarray(np.mean([own < k for k in TOP], axis=0))
 
-        with torch.inference_mode():
-            t = getattr(matcher, f"{side}_gate")(torch.from_numpy(vectors[side])).sigmoid().numpy()
-        gated = figures(t[:, None] if side == "image" else t[None, :])
-        found[side] = Queries(np.stack([figures(weight) for weight in WEIGHTS]), gated, rare)
-    return found
+    texts, gates = corpus.split("train").texts(), gate_values(run, inputs)
+    assert gates is not None
+    rare, unseen = labels_by(inputs, texts, uncommon), labels_by(inputs, texts, 0)
+    answered = np.bincount(owners, minlength=len(images)) > 0, np.ones(len(owners), bool)
+    gated = recall(gates[0][:, None], 0), recall(gates[1][None, :], 1)
+    by_weight = [np.stack([recall(weight, side) for weight in WEIGHTS]) for side in (0, 1)]
+    one, other = (
+        Queries(by_weight[i][:, some], gated[i][some], rare[i][some], unseen[i][some])
+        for i, some in enumerate(answered)
+    )
+    return one, other
 
 
-def _mean(figures: list[NDArray[np.floating]]) -> float:
+def _by_label(test: Queries, chosen_by: Queries) -> Floats:
+    """The recall of each query with the weight that is best for queries of its label."""
+    if_rare, if_not = chosen_by.best(chosen_by.rare), chosen_by.best(~chosen_by.rare)
+    return np.asarray(np.where(test.rare, test.by_weight[if_rare], test.by_weight[if_not]))
+
+
+def _mean(recall: list[Floats], subset: list[Mask]) -> float:
     """The mean over both directions, in percent."""
-    return float(100 * np.mean([each.mean() for each in figures]))
+    return float(100 * np.mean([each[some].mean() for each, some in zip(recall, subset, strict=True)]))
+
+
+def _difference(differences: Floats) -> tuple[float, float]:
+    """The mean over the seeds, and how far the interval of the paired t-test reaches to each side."""
+    error = differences.std(ddof=1) / np.sqrt(len(differences))
+    return float(differences.mean()), float(stdtrit(len(differences) - 1, 0.975) * error)
 
 
 if __name__ == "__main__":
