@@ -1,9 +1,10 @@
 """How much a gate of GVSE gains over one weight: its two metrics weighed in several ways, measured on test.
 
-A gate learns which queries hold a word that is rare in training. Beside the trained gate stand one half, which
-is the sum; one weight for all queries of a direction; and two, for queries with a rare word and for the others,
-as a gate would have them that knew this label of every query. Weights are chosen by recall on val, and also on
-test itself, which says how much they could gain at most. Runs that are missing are trained first.
+A gate learns which queries hold a word that is rare in training. Beside the trained gate stand one half,
+which is the sum; one weight for all queries of a direction; and two, for queries with a rare word and
+the others, as a gate would have them that knew this label of every query. Weights are chosen by recall
+on val, and then on test itself, which says how much they could gain at most. Runs that are missing are
+trained first.
 
     python -m benchmarks.gates [--row gvse-gated-plus] [--seeds 1,2,3] [--runs runs] [--data CORPUS]
 """
