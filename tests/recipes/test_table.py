@@ -102,6 +102,11 @@ def test_the_readmes_table_has_every_recipe_of_sentences_on_flickr8k() -> None:
     assert all(row.group for row in FLICKR8K.rows)
 
 
+def test_the_table_of_phrases_has_every_grounding_recipe() -> None:
+    recipes = {name for row in load_table("flickr8k-phrases").rows for name in row.recipes}
+    assert recipes == {r.name for r in list_recipes() if r.corpus == "flickr8k-phrases"}
+
+
 def test_a_row_of_several_papers_stands_beside_the_system_that_its_recipe_names() -> None:
     for row in FLICKR8K.rows:
         recipe = FLICKR8K.recipe(row.recipes[0], "flickr8k", row.changes, seed=1)
