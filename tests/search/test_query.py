@@ -121,6 +121,8 @@ def test_any_text_is_read_or_refused_and_a_query_is_read_again_as_itself(text: s
 @given(
     st.lists(st.from_regex(r"[a-z]+(-[a-z]+| [a-z]+){0,3}", fullmatch=True), min_size=1, max_size=MAX_PARTS)
 )
+@example(["id"])
+@example(["image", "id card"])
 def test_sentences_are_found_again(sentences: list[str]) -> None:
     assert Query.parse(" + ".join(sentences)).sentences == sentences
     assert Query.parse(" - ".join(sentences)).sentences == sentences

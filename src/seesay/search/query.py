@@ -229,13 +229,13 @@ def _term(written: str) -> Term:
         if not text:
             raise QueryError("The sentence in quotes is empty; describe what the images show.")
         return Sentence(text, quoted=True)
-    kind, _, value = written.partition(":")
-    kind, value = kind.lower(), value.strip()
-    if kind == "id":
+    kind, colon, value = written.partition(":")
+    kind, value = kind.lower() + colon, value.strip()
+    if kind == "id:":
         if not re.fullmatch(r"[0-9]{1,18}", value):
             raise QueryError(f"'{_shortened(written)}': an id is a number, such as id:12.")
         return Indexed(int(value))
-    if kind == "image":
+    if kind == "image:":
         path = value[1:-1] if QUOTED.fullmatch(value) else value
         if not path.strip() or "\0" in path:
             raise QueryError(f"'{_shortened(written)}': name an image file, such as image:photo.jpg.")
