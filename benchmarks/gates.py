@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from benchmarks._harness import arguments, report
 from seesay.data.corpus import Corpus
@@ -26,15 +25,17 @@ from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
+from seesay.results.orders import Order
 from seesay.runs.gates import gate_values
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
-from seesay.training.gates import labels_by
+from seesay.training.gates import labels_by, member_scores
 from seesay.training.table import TableRuns
 
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
 HALF = len(WEIGHTS) // 2
 ONE = "one for all queries"
+TWO = "two, for queries with a rare word and others"
 Floats = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 
@@ -72,39 +73,36 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for weight, chosen_on in found[0]:
         figures = np.array([each[weight, chosen_on] for each in found])
-        above, reach = _difference(figures[:, 0] - [each[ONE, "val"][0] for each in found])
+        differences = figures[:, 0] - [each[ONE, "val"][0] for each in found]
+        order = Order.from_differences(ONE, weight, differences.tolist())
         row = {"row": options.row, "weight": weight, "chosen on": chosen_on, "runs": len(runs)}
         of_all, of_rare, of_unseen = figures.mean(axis=0)
         row |= {"mR": of_all, "mR, rare word": of_rare, "mR, unseen word": of_unseen}
-        rows.append(row | {f"above {ONE}": above, "95 %, ±": reach})
+        rows.append(row | {f"above {ONE}": order.mean, "95 %, ±": order.interval[1] - order.mean})
     report("gates", rows, options)
     return 0
 
 
-def figures_by_weight(
-    run: Run, corpus: Corpus, uncommon: int
-) -> dict[tuple[str, str], tuple[float, float, float]]:
+def figures_by_weight(run: Run, corpus: Corpus, uncommon: int) -> dict[tuple[str, str], list[float]]:
     """Return the mR on test, by the weight and the split that it was chosen on.
 
     It is of all queries, of those with a rare word, and of those with one that training has not seen.
     """
     val, test = (queries(run, corpus, split, uncommon) for split in ("val", "test"))
     recalls: dict[tuple[str, str], list[Floats]] = {}
-    for mine, there in zip(val, test, strict=True):
-        two = "two, for queries with a rare word and others"
-        ways = {
-            ("1/2, the sum", "–"): there.by_weight[HALF],
-            (ONE, "val"): there.by_weight[mine.best()],
-            (two, "val"): _by_label(there, mine),
-            (ONE, "test"): there.by_weight[there.best()],
-            (two, "test"): _by_label(there, there),
-            ("the trained gate's", "val"): there.gated,
+    for of_val, of_test in zip(val, test, strict=True):
+        weighed = {
+            ("1/2, the sum", "–"): of_test.by_weight[HALF],
+            (ONE, "val"): of_test.by_weight[of_val.best()],
+            (TWO, "val"): _by_label(of_test, of_val),
+            (ONE, "test"): of_test.by_weight[of_test.best()],
+            (TWO, "test"): _by_label(of_test, of_test),
+            ("the trained gate's", "val"): of_test.gated,
         }
-        for way, recall in ways.items():
-            recalls.setdefault(way, []).append(recall)
+        for weight, recall in weighed.items():
+            recalls.setdefault(weight, []).append(recall)
     subsets = [[np.ones_like(q.rare) for q in test], [q.rare for q in test], [q.unseen for q in test]]
-    found = {way: [_mean(recall, subset) for subset in subsets] for way, recall in recalls.items()}
-    return {way: (of_all, of_rare, of_unseen) for way, (of_all, of_rare, of_unseen) in found.items()}
+    return {weight: [_mean(recall, subset) for subset in subsets] for weight, recall in recalls.items()}
 
 
 def queries(run: Run, corpus: Corpus, split: str, uncommon: int) -> tuple[Queries, Queries]:
@@ -113,9 +111,8 @@ def queries(run: Run, corpus: Corpus, split: str, uncommon: int) -> tuple[Querie
     assert isinstance(matcher, GVSE)
     inputs = split_inputs(run.recipe, corpus, split, run.vocabulary, run.sentence_encoder)
     images, sentences = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
-    first, owners = matcher.dims[0], inputs.image_of_sentence
-    of_uncommon = images[:, :first] @ sentences[:, :first].T
-    of_common = images[:, first:] @ sentences[:, first:].T
+    owners = inputs.image_of_sentence
+    of_uncommon, of_common = member_scores(images, sentences, matcher.dims[0])
 
     def recall(t: Any, side: int) -> Floats:
         found = ranks(t * of_uncommon + (1 - t) * of_common, owners)
@@ -144,12 +141,6 @@ def _by_label(test: Queries, chosen_by: Queries) -> Floats:
 def _mean(recall: list[Floats], subset: list[Mask]) -> float:
     """The mean over both directions, in percent."""
     return float(100 * np.mean([each[some].mean() for each, some in zip(recall, subset, strict=True)]))
-
-
-def _difference(differences: Floats) -> tuple[float, float]:
-    """The mean over the seeds, and how far the interval of the paired t-test reaches to each side."""
-    error = differences.std(ddof=1) / np.sqrt(len(differences))
-    return float(differences.mean()), float(stdtrit(len(differences) - 1, 0.975) * error)
 
 
 if __name__ == "__main__":

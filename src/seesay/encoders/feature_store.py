@@ -170,8 +170,8 @@ def _check_meta(folder: Path, meta: Mapping[str, object]) -> None:
         found = read_small_json(path)
     except ValueError:
         found = None
-    # The encoder's name is for people: it may say where a file lies, and the folder's name, which is a
-    # fingerprint, does not.
+    # The encoder's name is a label and may say where a file lies; the folder's name, made of its fingerprint,
+    # identifies it.
     if not isinstance(found, dict) or found | {"encoder": meta.get("encoder")} != meta:
         raise SeesayError(f"{path}: a store of another version or encoder; remove {folder}.")
 

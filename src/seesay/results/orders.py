@@ -31,6 +31,17 @@ class Order:
     interval: tuple[float, float]
     p: float
 
+    @classmethod
+    def from_differences(cls, lower: str, higher: str, differences: Sequence[float]) -> Order:
+        """Compute the interval and p of at least two differences."""
+        from scipy.special import stdtr, stdtrit
+
+        mean, freedom = float(np.mean(differences)), len(differences) - 1
+        error = float(np.std(differences, ddof=1) / np.sqrt(len(differences)))
+        reach = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
+        p = float(2 * stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0)
+        return cls(lower, higher, tuple(differences), (mean - reach, mean + reach), p)
+
     @property
     def mean(self) -> float:
         """The mean difference."""
@@ -58,15 +69,7 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
         raise SeesayError(
             f"'{lower}' and '{higher}' have {len(seeds)} seeds in common; a claim of order needs two."
         )
-    from scipy.special import stdtr, stdtrit
-
-    differences = np.array([found[1][seed] - found[0][seed] for seed in seeds])
-
-    mean, freedom = differences.mean(), len(seeds) - 1
-    error = differences.std(ddof=1) / np.sqrt(len(seeds))
-    reach = float(stdtrit(freedom, (1 + LEVEL) / 2) * error)
-    p = float(2 * stdtr(freedom, -abs(mean) / error)) if error else float(mean == 0)
-    return Order(lower, higher, tuple(differences.tolist()), (float(mean) - reach, float(mean) + reach), p)
+    return Order.from_differences(lower, higher, [found[1][seed] - found[0][seed] for seed in seeds])
 
 
 def read_claims(text: str) -> list[tuple[str, str]]:

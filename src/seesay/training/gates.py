@@ -77,7 +77,7 @@ def train_gates(run: Run, train: Inputs, val: Inputs, tell: Tell | None = None) 
     val_labels = labels_by(val, train.corpus.texts(), settings.gate.uncommon)
     learned: dict[str, GateSummary] = {}
     seen = {name: _vectors(run, val, name) for name in ("image", "sentence")}
-    metrics = _metrics(seen["image"], seen["sentence"], matcher.dims[0])
+    metrics = member_scores(seen["image"], seen["sentence"], matcher.dims[0])
     for side, name in enumerate(("image", "sentence")):
         if why := _nothing_to_learn(name, train=train_labels[side], val=val_labels[side]):
             learned[name] = GateSummary(epoch=0, why=why)
@@ -191,8 +191,11 @@ def _vectors(run: Run, inputs: Inputs, name: str) -> Vectors:
     return run.embed_prepared(inputs.sentences)
 
 
-def _metrics(images: Vectors, sentences: Vectors, first: int) -> tuple[Vectors, Vectors]:
-    """The scores of either member, m₀ and m₁ of eq. 4, (n, m) each; the first one's vectors are so wide."""
+def member_scores(images: Vectors, sentences: Vectors, first: int) -> tuple[Vectors, Vectors]:
+    """Compute the scores of either member, m₀ and m₁ of eq. 4, (n, m) each.
+
+    The first `first` columns of the vectors are the first member's.
+    """
     return images[:, :first] @ sentences[:, :first].T, images[:, first:] @ sentences[:, first:].T
 
 
