@@ -228,12 +228,47 @@ def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> N
         (SMALL + "1: 2\n", "mine: key '1'"),
         (SMALL + "seed: {a: 1}\n", "mine: key 'seed'"),
         (SMALL.replace("kind: margin", "margin: 0.2"), "mine: key 'loss'"),
+        (SMALL + "departures: {a: 1}\n", "mine: key 'departures'"),
+        (SMALL + "departures: [{when: seed=1}]\n", "mine: key 'departures': write a text, or {when"),
+        (SMALL + "departures: [{when: seed, text: a}]\n", "mine: key 'departures': write a text, or {when"),
+        (SMALL + "departures: [{when: 'seed=[', text: a}]\n", "mine: when: seed=\\[: the value is not YAML"),
     ],
 )
 def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
     with pytest.raises(SeesayError, match=said) as caught:
         parse_recipe(text, "mine")
     assert "\n" not in str(caught.value)
+
+
+WITH_A_TEACHER = """
+departures:
+  - always
+  - {when: loss.kind=margin, text: by a margin}
+  - {when: "encoders=[efficientnet-lite0]", text: one encoder}
+  - {when: matcher.dropout.of=1, text: of a key that there is not}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ("seed=2", ("always", "by a margin", "one encoder")),
+        ("loss={kind: contrastive}", ("always", "one encoder")),
+        ("encoders=[efficientnet-lite2]", ("always", "by a margin")),
+        ("departures=[mine]", ("mine",)),
+    ],
+)
+def test_a_departure_of_a_setting_is_named_while_the_recipe_has_it(
+    tmp_path: Path, change: str, named: tuple[str, ...]
+) -> None:
+    (tmp_path / "mine.yaml").write_text(SMALL + WITH_A_TEACHER)
+    assert load_recipe(str(tmp_path / "mine.yaml"), changes=[change]).departures == named
+
+
+def test_a_shipped_row_without_its_teacher_names_none() -> None:
+    without = load_recipe("mcnn-st-plus", "flickr8k", ["loss={kind: contrastive, scale: 1.0}"])
+    lost = set(load_recipe("mcnn-st-plus", "flickr8k").departures) - set(without.departures)
+    assert [("seesay-small" in line) for line in lost] == [True]
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,32 @@ def test_a_variant_is_a_run_of_its_own(corpus: Corpus, runs: Path) -> None:
     assert table.lines[1].published is None
 
 
+PAIR = (
+    "encoders=[efficientnet-lite0]",
+    "matcher.maps=[8, 8, 8]",
+    "matcher.image=8",
+    "matcher.hidden=8",
+    "schedule.epochs=1",
+    "batch_size=60",
+    "matcher.members=[mcnn-phs, mcnn-st]",
+)
+
+
+def test_the_members_of_a_variant_have_its_changes(corpus: Corpus, tmp_path: Path) -> None:
+    rows = (
+        TableRow(name="ours", recipe="mcnn-ens", changes=(*PAIR, "matcher.dropout=0.4", "optimizer.lr=0.02")),
+    )
+    here = runs_of(corpus, tmp_path, "mcnn-2", rows=(), changes=())
+    here = replace(here, definition=here.definition.model_copy(update={"rows": rows}))
+    table = measured(here)
+    assert table.failures == []
+    assert set(weights(tmp_path)) == {"ours-seed1", "ours-mcnn-phs-seed1", "ours-mcnn-st-seed1"}
+    for name in ("mcnn-phs", "mcnn-st"):
+        member = Run.load(str(tmp_path / "scenes" / f"ours-{name}-seed1")).recipe
+        assert (member.matcher.dropout, member.optimizer.lr) == (0.4, 0.02)
+    assert measured(replace(here, may_train=False)).failures == []
+
+
 def test_what_a_failed_start_left_is_no_run(corpus: Corpus, tmp_path: Path) -> None:
     folder = tmp_path / "scenes" / "two-branch-linear-seed1"
     folder.mkdir(parents=True)

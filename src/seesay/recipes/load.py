@@ -42,7 +42,7 @@ def list_recipes() -> list[Recipe]:
     """Return every shipped recipe for each of its corpora, sorted by name."""
     read = [(name, read_yaml(path, name)) for name, path in sorted(_shipped().items())]
     return [
-        validated(Recipe, _for_corpus(values, corpus, name), name)
+        _recipe(_for_corpus(values, corpus, name), name)
         for name, values in read
         for corpus in values["corpora"]
     ]
@@ -52,7 +52,9 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     """Load the recipe `name`: a shipped one, `corpus/name`, or the path of a YAML file.
 
     A recipe file holds the values that its corpora share, and under `corpora` what differs. The values for
-    `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed.
+    `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed. A departure
+    from the paper that goes with a setting is written `{when: key=value, text: …}`; it is left out if a
+    change sets another value.
 
     Args:
         name: a recipe's name, or the path of a YAML file.
@@ -106,6 +108,11 @@ def _flow(value: Any) -> str:
     return yaml.safe_dump(plain, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
 
 
+def member_changes(changes: Sequence[str]) -> tuple[str, ...]:
+    """Return those changes to a composed recipe that its members' recipes take, too."""
+    return tuple(change for change in changes if not change.startswith((*_OWN, "name=")))
+
+
 def member_recipes(composed: Recipe) -> list[Recipe]:
     """Return the recipes of a composed matcher's members, for its corpus, with its changes and its seed.
 
@@ -113,7 +120,7 @@ def member_recipes(composed: Recipe) -> list[Recipe]:
         SeesayError: one is missing, invalid or named twice, or cannot be part of it.
     """
     assert isinstance(composed.matcher, ComposedSettings)
-    changes = [change for change in composed.changes if not change.startswith((*_OWN, "name="))]
+    changes = member_changes(composed.changes)
     loaded = [_load(name, composed.corpus, changes) for name in composed.matcher.members]
     members = [_resolved(member.model_copy(update={"seed": composed.seed})) for member in loaded]
     if len({member.name for member in members}) < len(members):
@@ -187,7 +194,7 @@ def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
 
 def parse_recipe(text: str, where: str) -> Recipe:
     """Parse a recipe from YAML text; `where` names it in errors."""
-    return validated(Recipe, _for_corpus(parse_yaml(text, where), None, where), where)
+    return _recipe(_for_corpus(parse_yaml(text, where), None, where), where)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -196,7 +203,7 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         SeesayError: the file is missing, not UTF-8, or no recipe.
     """
-    return validated(Recipe, _for_corpus(read_yaml(path, str(path)), None, str(path)), str(path))
+    return _recipe(_for_corpus(read_yaml(path, str(path)), None, str(path)), str(path))
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -277,7 +284,29 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
     if changes:
         values["changes"] = sorted(changes)
         where = f"{name} with {', '.join(changes)}"
+    return _recipe(values, where)
+
+
+def _recipe(values: Values, where: str) -> Recipe:
+    """The values as a recipe, with those departures that its settings bring about."""
+    departures = values.get("departures")
+    if isinstance(departures, list):
+        named = [_departure(each, values, where) for each in departures]
+        values = values | {"departures": [text for text in named if text is not None]}
     return validated(Recipe, values, where)
+
+
+def _departure(departure: Any, values: Values, where: str) -> Any:
+    """The text of a departure; None if it is that of a setting that the recipe does not have."""
+    if not isinstance(departure, dict):
+        return departure
+    when, equals, wanted = str(departure.get("when", "")).partition("=")
+    if set(departure) != {"when", "text"} or not equals:
+        raise SeesayError(f"{where}: key 'departures': write a text, or {{when: key=value, text: …}}.")
+    value: Any = values
+    for key in when.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return departure["text"] if value == _from_yaml(wanted, f"{where}: when: {when}={wanted}") else None
 
 
 def _shipped() -> dict[str, Path]:
@@ -338,7 +367,11 @@ def _apply(values: Values, change: str) -> None:
         at = at.setdefault(parent, {})
         if not isinstance(at, dict):
             raise SeesayError(f"{change}: '{parent}' holds a value, not further keys.")
+    at[last] = _from_yaml(value, change)
+
+
+def _from_yaml(value: str, where: str) -> Any:
     try:
-        at[last] = yaml.safe_load(value)
+        return yaml.safe_load(value)
     except yaml.YAMLError as failure:
-        raise SeesayError(f"{change}: the value is not YAML.") from failure
+        raise SeesayError(f"{where}: the value is not YAML.") from failure

@@ -19,7 +19,7 @@ from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import is_same, read_recipe, settings_digest
+from seesay.recipes.load import is_same, member_changes, read_recipe, settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.rows import Row, provenance, record_row
@@ -109,7 +109,7 @@ class TableRuns:
             recipe = with_concept_runs(recipe, self.run("concepts", seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
-            return self._composed(recipe, recipe.matcher.members, folder)
+            return self._composed(recipe, folder, member_changes(changes), called)
         finished = is_finished(folder)
         if not finished and not self.may_train:
             raise SeesayError(
@@ -122,9 +122,13 @@ class TableRuns:
             train(recipe, self.corpus, folder, resume=begun)
         return folder
 
-    def _composed(self, recipe: Recipe, members: Sequence[str], folder: Path) -> Path:
-        """Compose the table's own runs, and again if one of them has changed."""
-        folders = [self.run(name, recipe.seed) for name in members]
+    def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
+        """Compose the table's own runs, or a variant's, and again if one of them has changed."""
+        assert isinstance(recipe.matcher, ComposedSettings)
+        folders = [
+            self.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
+            for name in recipe.matcher.members
+        ]
         if is_finished(folder):
             self._recipe_there(folder, recipe)
         if not is_combined(folder, folders):
