@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import FileSource, decode
-from seesay.encoders import untuned
+from seesay.encoders import register_image_encoder, untuned
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
@@ -32,12 +32,12 @@ def run(tmp_path: Path) -> Path:
     return _write_run(tmp_path / "run", seed=1)
 
 
-def _write_run(folder: Path, seed: int, hidden: int = 0) -> Path:
+def _write_run(folder: Path, seed: int, hidden: int = 0, width: int = 1280) -> Path:
     folder.mkdir()
     save_head_inputs(folder, "efficientnet-lite0:mirror", ["pooled"])
     torch.manual_seed(seed)
-    layers = [torch.nn.Linear(1280, hidden), torch.nn.ReLU()] if hidden else []
-    head = torch.nn.Sequential(*layers, torch.nn.Dropout(), torch.nn.Linear(hidden or 1280, K))
+    layers = [torch.nn.Linear(width, hidden), torch.nn.ReLU()] if hidden else []
+    head = torch.nn.Sequential(*layers, torch.nn.Dropout(), torch.nn.Linear(hidden or width, K))
     weights = {f"head.layers.{key}": value for key, value in head.state_dict().items()}
     save_file(weights, folder / "weights.safetensors")
     return folder
@@ -105,6 +105,27 @@ def test_of_regions_the_highest_score_counts(run: Path, photo: Path) -> None:
     encoded = encode_images([encoder], [photo.read_bytes()], ["a"])
     np.testing.assert_allclose(encoded.arrays[0]["pooled"][0], expected, rtol=1e-3)
     assert encoder.dims == {"pooled": K, "logits": K}
+
+
+class Colours(ImageEncoder):
+    """Colours of an image, by a table in a folder."""
+
+    @classmethod
+    def load(cls, name: str, device: str) -> ImageEncoder:
+        assert name.endswith(":/tables/a"), name
+        return cls(
+            name, "v1", 4, {"pooled": 12}, lambda pixels: {"pooled": np.float32(pixels[:, 0].reshape(-1, 12))}
+        )
+
+
+def test_regions_are_seen_by_an_encoder_in_a_folder(tmp_path: Path, photo: Path) -> None:
+    register_image_encoder("test-colours")(Colours)
+    _write_run(tmp_path / "run", seed=1, width=12)
+    save_head_inputs(tmp_path / "run", "test-colours:/tables/a", ["pooled"])
+    encoder = load_image_encoder(f"concepts-regions:{tmp_path / 'run'}")
+    (arrays,) = encode_images([encoder], [photo.read_bytes()], ["a"]).arrays
+    assert arrays["pooled"].shape == (1, K)
+    assert arrays["pooled"].any()
 
 
 def test_an_image_without_proposals_is_looked_at_whole(run: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from seesay.encoders import TunedName, kind_of, register_image_encoder
-from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
+from seesay.encoders.images.base import CROPS, Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.regions import proposals
@@ -144,7 +144,8 @@ class ConceptRegionsEncoder(ImageEncoder):
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         head = StoredHead.from_name(name)
-        network = head.encoder.partition(":")[0]
+        network, _, crop = head.encoder.rpartition(":")
+        network = network if crop in CROPS else head.encoder  # what follows may be a folder
         lite = kind_of(network) in LITE
         one_crop = LiteEncoder.load(network, device, SIDE) if lite else load_image_encoder(network, device)
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
