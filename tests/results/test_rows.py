@@ -9,7 +9,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe, settings_digest
-from seesay.results.rows import Row, read_rows, record_row, repetitions, source_commit
+from seesay.results.rows import Row, encoder_and_crops, read_rows, record_row, repetitions, source_commit
 from tests.results.made import composition, grounding, k_shot, one_direction, row, values
 
 EVERY_KIND = (row(), one_direction(), grounding(), composition(), k_shot())
@@ -85,6 +85,19 @@ def test_a_digest_is_of_the_settings_alone():
 def test_a_digest_does_not_name_the_folder_of_a_teacher():
     one, other = (load_recipe("mcnn-st-plus", changes=[f"loss.teacher={run}"]) for run in ("a", "b"))
     assert settings_digest(one) == settings_digest(other)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "named"),
+    [
+        ("onnx:/models/mine/clip", "onnx:clip"),
+        ("timm:vit_tiny", "timm:vit_tiny"),
+        ("timm:vit_tiny@random", "timm:vit_tiny@random"),
+        ("instances:/models/yolox.onnx", "instances:yolox"),
+    ],
+)
+def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
+    assert encoder_and_crops(load_recipe("vse++", changes=[f"encoders=['{encoder}']"]))[0] == named
 
 
 def test_a_row_knows_its_training_and_old_rows_need_not():

@@ -258,7 +258,8 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     networks, crops = [], []
     for name in recipe.encoders:
         if is_two_tower(name):
-            networks.append(name)
+            library, _, model = name.partition(":")
+            networks.append(f"{library}:{Path(model).name}" if Path(model).is_absolute() else name)
             crops.append("its own crop")
             continue
         kind, _, crop = untuned(name).partition(":")
