@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
+from seesay.matchers.recurrent import run_packed
 from seesay.matchers.sentences import UNKNOWN, Sentences
 
 State = tuple[Tensor, Tensor]
@@ -52,7 +53,7 @@ class Decoder(nn.Module):
         if sampling:
             read = self.with_own_words(images, read, table, sampling)
         vectors = PackedSequence(functional.embedding(read.data, table), *read[1:])
-        states = self.lstm(vectors, _start(images))[0].data
+        states, _ = run_packed(self.lstm, vectors, _start(images))
         total = functional.cross_entropy(
             self.logits(states, table).float(), framed.packed(targets).data, reduction="sum"
         )

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.matchers.recurrent import run_packed
 from seesay.matchers.sentences import UNKNOWN, Sentences, check_vocabulary, word_places
 
 
@@ -53,9 +54,7 @@ def last_states(layer: nn.GRU | nn.LSTM, sentences: Sentences, vectors: Tensor) 
     if torch.onnx.is_in_onnx_export():  # a packed sequence cannot be exported to ONNX
         outputs: Tensor = layer(vectors[word_places(sentences.lengths)[0].T])[0]
         return outputs[sentences.lengths - 1, torch.arange(outputs.shape[1], device=outputs.device)]
-    found = layer(sentences.packed(vectors))[1]
-    state: Tensor = found[0] if isinstance(found, tuple) else found
-    return state[0]
+    return run_packed(layer, sentences.packed(vectors))[1]
 
 
 class WordEmbedding(nn.Embedding):
