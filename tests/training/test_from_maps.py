@@ -76,9 +76,11 @@ def test_the_stages_together_are_the_network(number: int) -> None:
     squares = pixels(2)
     with torch.inference_mode():
         pooled, logits = network(squares)
-        maps, seen = PixelsToStages(network.network)(squares)
+        maps, seen = PixelsToStages(network.network, classes=True)(squares)
+        (alone,) = PixelsToStages(network.network, classes=False)(squares)
         found = last_stages(network.network, maps)
     assert maps.shape == (2, 14, 14, 112)
+    assert torch.equal(alone, maps)
     for ours, wanted in zip((*found, seen), (pooled, logits, logits), strict=True):
         torch.testing.assert_close(ours, wanted, atol=1e-4, rtol=1e-4)
 
@@ -95,7 +97,7 @@ def test_the_gradient_is_that_from_pixels(monkeypatch: pytest.MonkeyPatch) -> No
         network = load_lite(NETWORK)
         module = kind([network], matcher, ("pooled",), at_once).train()
         with torch.no_grad():
-            maps, _ = PixelsToStages(network.network)(squares)
+            (maps,) = PixelsToStages(network.network, classes=False)(squares)
         given = squares if kind is FromPixels else maps
         ContrastiveLoss(5.0)(matcher(module([given]), sentences), torch.arange(3)).backward()
         gradients.append({name: p.grad for name, p in network.network.named_parameters()})

@@ -62,11 +62,11 @@ class Seen:
 
     Attributes:
         maps: of stride 16, (n, views, h, w, c) float16.
-        logits: of the classes, (n, views, 1000) float16.
+        logits: of the classes, (n, views, 1000) float16, where they are held on to.
     """
 
     maps: NDArray[np.float16]
-    logits: NDArray[np.float16]
+    logits: NDArray[np.float16] | None = None
 
 
 @dataclass
@@ -80,7 +80,7 @@ class MapsTask(PixelsTask):
 
     def batches(self, epoch: int) -> Sequence[Any]:
         """Return the task's mini-batches, and draw a view of each image."""
-        images, views = self.train[0].logits.shape[:2]
+        images, views = self.train[0].maps.shape[:2]
         draw = np.random.default_rng([self.recipe.seed, epoch, _STREAM])
         self._view = np.asarray(draw.integers(views, size=images))
         return super().batches(epoch)
@@ -96,11 +96,12 @@ class MapsTask(PixelsTask):
         if not self.keep_classes:
             return None
         assert self._view is not None
+        seen = [each.logits for each in self.train if each.logits is not None]
         parts = torch.split(features, list(self.image_dims), dim=1)
-        now = [part for part in parts if part.shape[1] == self.train[0].logits.shape[2]]
+        now = [part for part in parts if part.shape[1] == seen[0].shape[2]]
         moved = features.new_zeros(())
-        for logits, seen in zip(now, self.train, strict=True):
-            before = torch.from_numpy(seen.logits[images, self._view[images]]).to(logits)
+        for logits, untuned in zip(now, seen, strict=True):
+            before = torch.from_numpy(untuned[images, self._view[images]]).to(logits)
             shares, wanted = (functional.log_softmax(each, dim=1) for each in (logits, before))
             moved = moved + functional.kl_div(shares, wanted, reduction="batchmean", log_target=True)
         return self.keep_classes * moved / len(now)
@@ -108,7 +109,7 @@ class MapsTask(PixelsTask):
     @torch.inference_mode()
     def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
         """Encode the val images from the maps of their crops, as their mean."""
-        images, crops = self.val[0].logits.shape[:2]
+        images, crops = self.val[0].maps.shape[:2]
         parts = []
         for start in range(0, images, _ENCODED):
             maps = [torch.from_numpy(seen.maps[start : start + _ENCODED]).to(device) for seen in self.val]
@@ -125,20 +126,24 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
     folder.mkdir(parents=True)
     try:
         seen = [
-            _see(run, split.corpus.images, more, folder / name)
-            for name, split, more in (("train", task.data, views), ("val", task.val, 0))
+            _see(run, split.corpus.images, more, folder / name, held)
+            for name, split, more, held in (
+                ("train", task.data, views, keep_classes > 0),
+                ("val", task.val, 0, False),
+            )
         ]
         yield MapsTask(run.recipe, task, train=seen[0], val=seen[1], keep_classes=keep_classes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path) -> list[Seen]:
+def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, classes: bool) -> list[Seen]:
     """Compute what each network's first stages make of images: of their crops, and of `views` at least."""
     folder.mkdir()
     names = [network_and_crop(encoder)[0] for encoder in run.recipe.encoders]
+    outputs = ["maps", "logits"] if classes else ["maps"]
     networks = [
-        run_squares(name, partial(_stages, name), LITE[name].size, ["maps", "logits"], run.device)
+        run_squares(name, partial(_stages, name, classes), LITE[name].size, outputs, run.device)
         for name in names
     ]
     of = [(LITE[name].size, crop) for name, crop in map(network_and_crop, run.recipe.encoders)]
@@ -159,7 +164,8 @@ def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path) -> l
                     _files(folder / str(k), len(images), len(chunk), *each) for k, each in enumerate(found)
                 ]
             for each, arrays in zip(seen, found, strict=True):
-                for file, rows in zip((each.maps, each.logits), arrays, strict=True):
+                files = [each.maps] if each.logits is None else [each.maps, each.logits]
+                for file, rows in zip(files, arrays, strict=True):
                     file[chunk.start : chunk.stop] = rows.reshape(len(chunk), *file.shape[1:])
             advance(len(chunk))
     return seen
@@ -194,5 +200,5 @@ def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) ->
     return Seen(*files)
 
 
-def _stages(name: str) -> nn.Module:
-    return PixelsToStages(load_lite(name).network)
+def _stages(name: str, classes: bool) -> nn.Module:
+    return PixelsToStages(load_lite(name).network, classes)

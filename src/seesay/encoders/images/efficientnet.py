@@ -44,6 +44,7 @@ _GRAPHS: dict[tuple[str, ...], str] = {
     ("pooled", "logits"): "",
     ("fine", "coarse"): "two-maps-",
     ("maps", "logits"): "stages-",
+    ("maps",): "first-stages-",
 }
 
 LITE = {

@@ -55,16 +55,16 @@ class PixelsToMaps(nn.Module):
 
 
 class PixelsToStages(nn.Module):
-    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, c), and class logits (n, 1000)."""
+    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, c), and class logits, (n, 1000)."""
 
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: nn.Module, classes: bool) -> None:
         super().__init__()
-        self.network = network
+        self.network, self.classes = network, classes
 
-    def forward(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """Compute what the last stages read, and what the classifier makes of it."""
         maps = first_stages(self.network, pixels).permute(0, 2, 3, 1)
-        return maps, last_stages(self.network, maps)[1]
+        return (maps, last_stages(self.network, maps)[1]) if self.classes else (maps,)
 
 
 def _normalised(pixels: Tensor) -> Tensor:
