@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from seesay.data.boxes import as_boxes, clip, enclosing, from_inclusive, iou
+from seesay.data.boxes import as_boxes, clip, enclosing, from_inclusive, iou, vote
 from seesay.errors import SeesayError
 
 
@@ -116,3 +116,25 @@ def test_coordinates_must_be_finite(value):
 def test_an_enclosing_box_needs_a_box():
     with pytest.raises(SeesayError, match="at least one"):
         enclosing([])
+
+
+@settings(max_examples=60, deadline=None)
+@given(boxes(), st.data())
+def test_a_vote_is_the_mean_by_odds_of_what_overlaps_and_is_no_better(a, data):
+    log_odds = np.array(data.draw(st.lists(st.integers(-4, 4), min_size=len(a), max_size=len(a))), float)
+    chosen = data.draw(st.integers(0, len(a) - 1))
+    total, corners = 0.0, np.zeros(4)
+    for other, (box, odds) in enumerate(zip(a, log_odds, strict=True)):
+        overlaps = iou_by_pixels(box, a[chosen]) >= 0.25 and odds <= log_odds[chosen]
+        if overlaps or other == chosen:
+            total += np.exp(odds)
+            corners += np.exp(odds) * box
+    np.testing.assert_allclose(vote(a, log_odds, chosen, 0.25), corners / total, rtol=1e-5, atol=1e-5)
+
+
+def test_far_boxes_and_improbable_ones_have_no_vote():
+    near = [[0, 0, 10, 10], [0, 0, 10, 14]]
+    alone = vote(near, [800.0, -800.0], 0, 0.25)  # odds beyond what a double holds
+    np.testing.assert_array_equal(alone, near[0])
+    np.testing.assert_array_equal(vote(near, [1.0, 1.0], 0, 0.9), near[0])
+    np.testing.assert_array_equal(vote(near, [1.0, 1.0], 0, 0.5), [0, 0, 10, 12])

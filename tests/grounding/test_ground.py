@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from seesay.data.boxes import iou
+from seesay.data.boxes import iou, vote
 from seesay.data.corpus import PhraseCorpus
 from seesay.data.images import decode
 from seesay.data.readers import read_phrases
@@ -210,6 +210,25 @@ def test_suppression_as_a_loop_has_it(drawn: Sequence[tuple[int, ...]], count: i
     places = best_places(boxes, scores, count)
     assert [place.box for place in places] == [tuple(boxes[i]) for i in kept[:count]]
     assert [place.score for place in places] == [scores[i] for i in kept[:count]]
+
+
+@given(boxes_and_scores, st.integers(1, 6))
+def test_places_by_vote_are_apart_and_begin_with_the_best_box(
+    drawn: Sequence[tuple[int, ...]], count: int
+) -> None:
+    boxes = np.array([(x, y, x + w, y + h) for x, y, w, h, _ in drawn], np.float32).reshape(-1, 4)
+    scores = np.array([row[-1] for row in drawn], np.float32)
+    places = best_places(boxes, scores, count, box_voting=0.25)
+    assert bool(places) == bool(len(boxes))
+    assert len(places) <= count
+    found = [place.box for place in places]
+    if places:
+        best = int(scores.argmax())
+        assert found[0] == tuple(vote(boxes, scores, best, 0.25).tolist())
+        assert places[0].score == scores[best]
+        overlaps = iou(found, found)
+        assert (overlaps[~np.eye(len(found), dtype=bool)] <= 0.5).all()
+    assert [place.score for place in places] == sorted((place.score for place in places), reverse=True)
 
 
 def test_boxes_are_as_probable_as_their_scores_stand_out(

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.boxes import vote
 from seesay.data.readers import read_corpus, read_phrases
 from seesay.errors import SeesayError
 from seesay.metrics import grounding_recall
 from seesay.protocols.base import Options
 from seesay.protocols.evaluate import evaluate, measure
-from seesay.protocols.grounding import proposal_scores
+from seesay.protocols.grounding import proposal_scores, proposed_boxes, ranked_boxes
 from seesay.protocols.subject import PhraseSubject
 from seesay.runs.phrase_inputs import phrase_inputs
 from seesay.runs.run import Run
@@ -66,6 +67,32 @@ def test_scores_are_those_of_the_matcher_and_equal_ones_gain_nothing(subject: Ph
     regions, truths = regions_of(subject), [phrase.boxes for phrase in inputs.corpus.phrases]
     constant = grounding_recall([np.ones(len(each)) for each in regions], regions, truths)
     assert constant.r1 < 5  # of phrases all of whose proposals are right
+
+
+def shipped_with_voting(min_iou: float | None) -> Run:
+    run = Run.load("seesay-ground")
+    regions = run.recipe.regions.model_copy(update={"box_voting": min_iou})
+    run.recipe = run.recipe.model_copy(update={"regions": regions})
+    return run
+
+
+def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: Path) -> None:
+    run = shipped_with_voting(0.25)
+    inputs = phrase_inputs(run.recipe, read_phrases(scenes), "val", run.vocabulary, run.sentence_encoder)
+    proposals, scores = proposed_boxes(inputs), proposal_scores(run, inputs)
+    ranked = ranked_boxes(run, proposals, scores)
+    moved = 0
+    for theirs, mine, column in zip(proposals, ranked, scores, strict=True):
+        best = column.argmax()
+        np.testing.assert_array_equal(mine[best], vote(theirs, column, best, 0.25))
+        np.testing.assert_array_equal(np.delete(mine, best, axis=0), np.delete(theirs, best, axis=0))
+        moved += not np.array_equal(mine[best], theirs[best])
+    assert moved > len(ranked) / 2
+    truths = [phrase.boxes for phrase in inputs.corpus.phrases]
+    result = measure(PhraseSubject(run, inputs, "val"), "grounding").to_dict()
+    assert result["R@1"] == grounding_recall(scores, ranked, truths).r1
+    plain = ranked_boxes(shipped_with_voting(None), proposals, scores)
+    assert all(a is b for a, b in zip(plain, proposals, strict=True))
 
 
 def test_a_phrase_of_two_kinds_counts_with_both(subject: PhraseSubject) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from seesay.data.boxes import iou
+from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Box
 from seesay.data.images import content_key, decode, upright_size
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
@@ -182,7 +182,7 @@ class Grounder:
         self, boxes: NDArray[np.float32], scores: NDArray[np.float32], best: int, text: str
     ) -> tuple[Place, ...]:
         """Return the best places of a phrase; nobody knows what its unknown words mean."""
-        places = best_places(boxes, scores, best)
+        places = best_places(boxes, scores, best, self._settings.box_voting)
         if self._calibration is None or not places:
             return places
         centred = np.array([place.score for place in places]) - scores.mean(dtype=np.float64)
@@ -212,17 +212,24 @@ class Grounder:
         return found
 
 
-def best_places(boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int) -> tuple[Place, ...]:
+def best_places(
+    boxes: NDArray[np.float32], scores: NDArray[np.float32], count: int, box_voting: float | None = None
+) -> tuple[Place, ...]:
     """Return at most `count` of boxes (r, 4) after non-maximum suppression by scores (r,), best first.
 
-    Of boxes with equal scores the first counts as better.
+    Of boxes with equal scores the first counts as better. With `box_voting`, an IoU, each place is the mean
+    of a box and of those that overlap it so much, see `seesay.data.boxes.vote`.
     """
     left = np.argsort(-scores, kind="stable")
     places: list[Place] = []
     while len(left) and len(places) < count:
-        x1, y1, x2, y2 = boxes[left[0]].tolist()
-        places.append(Place((x1, y1, x2, y2), float(scores[left[0]])))
-        left = left[iou(boxes[left], boxes[left[:1]])[:, 0] <= _SAME_PLACE]
+        best = int(left[0])
+        box = boxes[best] if box_voting is None else vote(boxes, scores, best, box_voting)
+        left = left[iou(boxes[left], boxes[[best]])[:, 0] <= _SAME_PLACE]
+        left = left[left != best]  # a box without area does not overlap itself
+        if not places or iou([place.box for place in places], box[None]).max() <= _SAME_PLACE:
+            x1, y1, x2, y2 = box.tolist()
+            places.append(Place((x1, y1, x2, y2), float(scores[best])))
     return tuple(places)
 
 

@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from seesay.data.boxes import vote
 from seesay.data.corpus import Phrase
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.grounding_recall import (
     MEASURES,
     GroundingRecall,
     IoU,
+    Overlaps,
     first_right,
     hits,
     random_hits,
@@ -86,17 +88,19 @@ class Grounding(Protocol):
 
     def measure(self, subject: PhraseSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure R@1, R@5, R@10 and the proposals' upper bound."""
-        inputs = subject.inputs
+        run, inputs = subject.run, subject.inputs
         phrases = inputs.corpus.phrases
-        regions = [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in phrases]
         truths = [phrase.boxes for phrase in phrases]
-        overlaps = region_overlaps(regions, truths, options.iou, options.boxes)
+
+        def overlaps_of(boxes: Sequence[NDArray[np.float32]]) -> Overlaps:
+            return region_overlaps(boxes, truths, options.iou, options.boxes)
+
+        proposals, scores = proposed_boxes(inputs), proposal_scores(run, inputs)
+        found = hits(first_right(scores, overlaps_of(ranked_boxes(run, proposals, scores))))
+        overlaps = overlaps_of(proposals)
+        areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in proposals]
         sizes = inputs.corpus.sizes
-        whole = region_overlaps(
-            [np.array([[0.0, 0.0, *sizes[p.image]]]) for p in phrases], truths, options.iou, options.boxes
-        )
-        found = hits(first_right(proposal_scores(subject.run, inputs), overlaps))
-        areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in regions]
+        whole = overlaps_of([np.array([[0.0, 0.0, *sizes[p.image]]], np.float32) for p in phrases])
         named = {"convention": _TRUTH[options.boxes], "IoU": options.iou}
         baselines: dict[str, Hits] = {
             "largest proposal": hits(first_right(areas, overlaps)),
@@ -113,6 +117,30 @@ class Grounding(Protocol):
             **_recalls(found, phrases) | named,
             baselines={name: _recalls(each, phrases) | named for name, each in baselines.items()},
         )
+
+
+def proposed_boxes(inputs: PhraseInputs) -> list[NDArray[np.float32]]:
+    """Return, for each phrase, the proposals of its image, (r, 4)."""
+    return [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in inputs.corpus.phrases]
+
+
+def ranked_boxes(
+    run: Run, proposals: Sequence[NDArray[np.float32]], scores: Sequence[NDArray[np.float32]]
+) -> list[NDArray[np.float32]]:
+    """Return, for each phrase, the boxes that its scores (r,) rank, (r, 4).
+
+    These are its proposals, (r, 4); where the run's recipe has box voting, the best of them is the mean that
+    `seesay ground` points at.
+    """
+    min_iou = run.recipe.regions.box_voting if run.recipe.regions else None
+    if min_iou is None:
+        return list(proposals)
+    ranked = [boxes.copy() for boxes in proposals]
+    for boxes, mine in zip(ranked, scores, strict=True):
+        if len(mine):
+            best = int(mine.argmax())
+            boxes[best] = vote(boxes, mine, best, min_iou)
+    return ranked
 
 
 def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.metrics.grounding_recall import region_overlaps
-from seesay.protocols.grounding import proposal_scores
+from seesay.protocols.grounding import proposal_scores, proposed_boxes, ranked_boxes
 from seesay.protocols.subject import PhraseSubject
 from seesay.runs.calibration import Calibration
 from seesay.text.concepts import nouns
@@ -27,9 +27,9 @@ def fit_boxes(subject: PhraseSubject) -> Calibration:
     """
     inputs = subject.inputs
     phrases = inputs.corpus.phrases
-    regions = [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in phrases]
-    overlaps = region_overlaps(regions, [phrase.boxes for phrase in phrases], "plummer", "merged")
     scores = proposal_scores(subject.run, inputs)
+    boxes = ranked_boxes(subject.run, proposed_boxes(inputs), scores)
+    overlaps = region_overlaps(boxes, [phrase.boxes for phrase in phrases], "plummer", "merged")
     values, right = [], []
     for mine, overlap in zip(scores, overlaps, strict=True):
         if len(mine):

@@ -84,12 +84,16 @@ class RegionSettings(Settings):
         positives: the true box alone, or also proposals that overlap it with IoU >= 0.7.
         negatives: maximum number of proposals with IoU < 0.3 for a phrase, drawn anew each time; None: all.
         geometry: whether a region's features include its place and size.
+        box_voting: the best box of a phrase is the mean of the boxes that overlap it with this IoU or more,
+            weighed by their odds, which a network that learned with the logistic loss scores; None: the best
+            box itself.
     """
 
     proposals: int = Field(200, gt=0)
     positives: Literal["single", "augmented"] = "augmented"
     negatives: int | None = Field(None, gt=0)
     geometry: bool = False
+    box_voting: float | None = Field(None, gt=0, lt=1)
 
 
 class Recipe(Settings):
@@ -221,6 +225,10 @@ class Recipe(Settings):
         if loss.kind not in _LOSSES_OF_PHRASES:
             raise ValueError(
                 f"phrases are learned with the losses {', '.join(_LOSSES_OF_PHRASES)}, not with {loss.kind}"
+            )
+        if regions.box_voting is not None and loss.kind != "logistic":
+            raise ValueError(
+                f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out"
             )
         return regions
 

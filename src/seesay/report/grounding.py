@@ -13,7 +13,7 @@ from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import MEASURES, MIN_IOU, first_right, region_overlaps
 from seesay.protocols.base import PROTOCOLS, Part
 from seesay.protocols.evaluate import measure, subject_of
-from seesay.protocols.grounding import GroundingResult, proposal_scores
+from seesay.protocols.grounding import GroundingResult, proposal_scores, proposed_boxes, ranked_boxes
 from seesay.protocols.subject import PhraseSubject
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import recall_curves
@@ -55,13 +55,13 @@ def ground_all(
         assert isinstance(result, GroundingResult)
         inputs = subject.inputs
         phrases = inputs.corpus.phrases
-        regions = [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in phrases]
-        overlaps = region_overlaps(regions, [phrase.boxes for phrase in phrases])
         scores = proposal_scores(run, inputs)
+        ranked = ranked_boxes(run, proposed_boxes(inputs), scores)
+        overlaps = region_overlaps(ranked, [phrase.boxes for phrase in phrases])
         top = [int(np.argmax(some)) if len(some) else None for some in scores]
         best = [
             None if at is None else (boxes[at], float(overlap[at]))
-            for at, boxes, overlap in zip(top, regions, overlaps, strict=True)
+            for at, boxes, overlap in zip(top, ranked, overlaps, strict=True)
         ]
         found.append(Grounded(name, run, inputs.corpus, result, first_right(scores, overlaps), best))
     return found
