@@ -120,7 +120,7 @@ def test_an_enclosing_box_needs_a_box():
 
 @settings(max_examples=60, deadline=None)
 @given(boxes(), st.data())
-def test_a_vote_is_the_mean_by_odds_of_what_overlaps_and_is_no_better(a, data):
+def test_a_vote_is_the_mean_weighed_by_odds_of_overlapping_boxes_without_higher_odds(a, data):
     log_odds = np.array(data.draw(st.lists(st.integers(-4, 4), min_size=len(a), max_size=len(a))), float)
     chosen = data.draw(st.integers(0, len(a) - 1))
     total, corners = 0.0, np.zeros(4)

@@ -91,6 +91,12 @@ def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: 
     truths = [phrase.boxes for phrase in inputs.corpus.phrases]
     result = measure(PhraseSubject(run, inputs, "val"), "grounding").to_dict()
     assert result["R@1"] == grounding_recall(scores, ranked, truths).r1
+    unvoted = grounding_recall(scores, proposals, truths)
+    assert (
+        result["baselines"]["without box voting"]
+        == result["baselines"]["without box voting"] | unvoted.to_dict()
+    )
+    assert result["upper bound"] == unvoted.upper_bound
     plain = ranked_boxes(shipped_with_voting(None), proposals, scores)
     assert all(a is b for a, b in zip(plain, proposals, strict=True))
 

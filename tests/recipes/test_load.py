@@ -232,6 +232,11 @@ def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> N
         (SMALL + "departures: [{when: seed=1}]\n", "mine: key 'departures': write a text, or {when"),
         (SMALL + "departures: [{when: seed, text: a}]\n", "mine: key 'departures': write a text, or {when"),
         (SMALL + "departures: [{when: 'seed=[', text: a}]\n", "mine: when: seed=\\[: the value is not YAML"),
+        (
+            SMALL + "departures: [{when: los.kind=margin, text: a}]\n",
+            "mine: key 'departures': when: no key 'los'",
+        ),
+        (SMALL + "departures: [{when: seed=1, text: 3}]\n", "mine: key 'departures"),
     ],
 )
 def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
@@ -245,16 +250,19 @@ departures:
   - always
   - {when: loss.kind=margin, text: by a margin}
   - {when: "encoders=[efficientnet-lite0]", text: one encoder}
-  - {when: matcher.dropout.of=1, text: of a key that there is not}
+  - {when: loss.teacher=small, text: of a key that this loss does not have}
+  - {when: optimizer.lr=0.5, text: a large rate}
+  - {when: word_dropout=0, text: all words}
 """
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("seed=2", ("always", "by a margin", "one encoder")),
-        ("loss={kind: contrastive}", ("always", "one encoder")),
-        ("encoders=[efficientnet-lite2]", ("always", "by a margin")),
+        ("seed=2", ("always", "by a margin", "one encoder", "all words")),
+        ("loss={kind: contrastive}", ("always", "one encoder", "all words")),
+        ("encoders=[efficientnet-lite2]", ("always", "by a margin", "all words")),
+        ("optimizer.lr=5e-1", ("always", "by a margin", "one encoder", "a large rate", "all words")),
         ("departures=[mine]", ("mine",)),
     ],
 )

@@ -8,8 +8,16 @@ import subprocess
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.recipes.load import load_recipe, settings_digest
-from seesay.results.rows import Row, encoder_and_crops, read_rows, record_row, repetitions, source_commit
+from seesay.recipes.load import list_recipes, load_recipe, settings_digest
+from seesay.results.rows import (
+    Row,
+    encoder_and_crops,
+    read_rows,
+    record_row,
+    recorded_rows,
+    repetitions,
+    source_commit,
+)
 from tests.results.made import composition, grounding, k_shot, one_direction, row, values
 
 EVERY_KIND = (row(), one_direction(), grounding(), composition(), k_shot())
@@ -161,3 +169,18 @@ def test_the_commit_says_whether_the_source_has_changed(tmp_path):
     assert len(commit) == 10
     (tmp_path / "file").write_text("2")
     assert source_commit(tmp_path) == f"{commit}+"
+
+
+@pytest.mark.parametrize("corpus", ["flickr8k", "flickr8k-phrases"])
+def test_recorded_rows_are_of_the_recipes_as_they_are(corpus: str) -> None:
+    recipes = {each.name for each in list_recipes()}
+    rows = [
+        each.provenance
+        for each in read_rows(recorded_rows(corpus))
+        if each.provenance.settings_digest and not each.changes and each.provenance.recipe in recipes
+    ]
+    assert len(rows) > 20
+    for origin in rows:
+        recipe = load_recipe(origin.recipe, corpus)
+        assert (origin.recipe, origin.settings_digest) == (origin.recipe, settings_digest(recipe))
+        assert (origin.recipe, origin.departures) == (origin.recipe, [*recipe.departures])

@@ -199,6 +199,14 @@ def test_the_members_of_a_variant_have_its_changes(corpus: Corpus, tmp_path: Pat
         member = Run.load(str(tmp_path / "scenes" / f"ours-{name}-seed1")).recipe
         assert (member.matcher.dropout, member.optimizer.lr) == (0.4, 0.02)
     assert measured(replace(here, may_train=False)).failures == []
+    # Given for the whole table, they are those of the row and of its members, too.
+    plain = TableRow(name="mcnn-ens", recipe="mcnn-ens")
+    definition = here.definition.model_copy(update={"rows": (plain,)})
+    changed = replace(here, definition=definition, changes=(*PAIR, "optimizer.lr=0.03"))
+    assert measured(changed).failures == []
+    ensemble = Run.load(str(tmp_path / "scenes" / "mcnn-ens-seed1")).recipe
+    assert ensemble.matcher.members == ("mcnn-phs", "mcnn-st")
+    assert Run.load(str(tmp_path / "scenes" / "mcnn-st-seed1")).recipe.optimizer.lr == 0.03
 
 
 def test_what_a_failed_start_left_is_no_run(corpus: Corpus, tmp_path: Path) -> None:

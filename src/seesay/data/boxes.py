@@ -69,11 +69,12 @@ def vote(boxes: ArrayLike, log_odds: ArrayLike, chosen: int, min_iou: float) -> 
     >>> vote([[0, 0, 2, 2], [0, 0, 2, 4], [6, 6, 9, 9]], [0, 0, 0], chosen=0, min_iou=0.25).tolist()
     [0.0, 0.0, 2.0, 3.0]
     """
-    array, odds = as_boxes(boxes), np.asarray(log_odds, np.float64)
-    overlap = (iou(array, array[[chosen]])[:, 0] >= min_iou) & (odds <= odds[chosen])
-    overlap[chosen] = True
-    weights = np.exp(odds[overlap] - odds[chosen])
-    return np.asarray(weights @ array[overlap] / weights.sum(), np.float32)
+    array, below = as_boxes(boxes), np.asarray(log_odds, np.float64)
+    below = below - below[chosen]  # the chosen box has odds of one, which no other exceeds
+    voters = (iou(array, array[[chosen]])[:, 0] >= min_iou) & (below <= 0)
+    voters[chosen] = True
+    weights = np.exp(below[voters])
+    return np.asarray(weights @ array[voters] / weights.sum(), np.float32)
 
 
 def enclosing(boxes: ArrayLike) -> NDArray[np.float32]:

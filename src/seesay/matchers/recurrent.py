@@ -1,9 +1,9 @@
 """Recurrent layers over sentences of different lengths, without what makes their training slow on a CPU.
 
 PyTorch's own layers slice each step's rows out of the products of all words. The gradient of a slice is as
-large as what it is cut from and mostly zeros, and there is one for each step: a third of the time of training
-on 512 sentences. The steps here are those of `torch.nn.LSTM` and `torch.nn.GRU`, with their weights. But the
-rows are split once, and the gradient of a split is one concatenation.
+large as what it is cut from and mostly zeros, and there is one for each step: about a third of the time of
+training on 512 sentences. The steps here are those of `torch.nn.LSTM` and `torch.nn.GRU`, with their weights.
+But the rows are split once, and the gradient of a split is one concatenation.
 """
 
 from __future__ import annotations
@@ -13,23 +13,32 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import PackedSequence
 
-State = tuple[Tensor, ...]  # hidden state, and an LSTM's memory
+from seesay.errors import SeesayError
+
+State = tuple[Tensor, ...]  # hidden state, and an LSTM's cell state
 
 
 def run_packed(
     layer: nn.GRU | nn.LSTM, packed: PackedSequence, start: State | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Run a single recurrent layer that reads forwards.
+    """Run one layer that reads forwards, with biases and without a projection.
 
     Args:
         layer: whose weights are used.
         packed: the vectors of the words of m sentences, (total, d).
-        start: hidden state, and an LSTM's memory, (1, m, H) each; zeros by default.
+        start: hidden state, and an LSTM's cell state, (1, m, H) each; zeros by default.
 
     Returns:
         The hidden states after each word, (total, H), in the order of `packed.data`, and those after each
         sentence's last word, (m, H), in the order of the sentences.
+
+    Raises:
+        SeesayError: the layer is another one.
     """
+    if layer.num_layers > 1 or layer.bidirectional or not layer.bias or layer.proj_size:
+        raise SeesayError(
+            "run_packed: one layer that reads forwards, with biases and without a projection, is supported."
+        )
     if torch.is_grad_enabled() and packed.data.device.type == "cpu":
         return _run(layer, packed, start)
     if isinstance(layer, nn.LSTM):
@@ -61,13 +70,15 @@ def _run(layer: nn.GRU | nn.LSTM, packed: PackedSequence, start: State | None) -
 
 
 def _lstm_step(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    let_in, kept, new, shown = (inputs + recurrent).chunk(4, dim=1)
-    memory = kept.sigmoid() * state[1] + let_in.sigmoid() * new.tanh()
-    return shown.sigmoid() * memory.tanh(), memory
+    input_gate, forget_gate, candidate, output_gate = (inputs + recurrent).chunk(4, dim=1)
+    cell = forget_gate.sigmoid() * state[1] + input_gate.sigmoid() * candidate.tanh()
+    return output_gate.sigmoid() * cell.tanh(), cell
 
 
 def _gru_step(inputs: Tensor, recurrent: Tensor, state: State) -> State:
-    (reset, kept, new), (old_reset, old_kept, old_new) = inputs.chunk(3, dim=1), recurrent.chunk(3, dim=1)
-    share = (kept + old_kept).sigmoid()
-    new = (new + (reset + old_reset).sigmoid() * old_new).tanh()
-    return ((1 - share) * new + share * state[0],)
+    (reset, update, new), (reset_of_state, update_of_state, new_of_state) = (
+        each.chunk(3, dim=1) for each in (inputs, recurrent)
+    )
+    update_gate = (update + update_of_state).sigmoid()
+    candidate = (new + (reset + reset_of_state).sigmoid() * new_of_state).tanh()
+    return ((1 - update_gate) * candidate + update_gate * state[0],)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 GROUNDING = "grounding"
 
+UNVOTED = "without box voting"  # as results name the ranking of the proposals alone
 _TRUTH = {"merged": "enclosing box", "any": "any box"}  # as results name them
 
 Hits = NDArray[np.floating] | NDArray[np.bool_]  # (p, 4)
@@ -63,7 +64,7 @@ class GroundingFigures(PhraseRecall):
 
 
 class GroundingResult(Result, GroundingFigures):
-    """The recalls of a run, and of `baselines` without a matcher."""
+    """The recalls of a run, and those of `baselines`."""
 
     monitor_column = "R@1"
     column_names = MEASURES
@@ -77,7 +78,8 @@ class GroundingResult(Result, GroundingFigures):
 class Grounding(Protocol):
     """Each phrase is a query for the proposals of its image.
 
-    Baselines are the largest proposals first, a random order, and the whole image.
+    Baselines are the largest proposals first, a random order, and the whole image; of a run with box voting
+    also the ranking of the proposals alone.
     """
 
     name = GROUNDING
@@ -96,8 +98,10 @@ class Grounding(Protocol):
             return region_overlaps(boxes, truths, options.iou, options.boxes)
 
         proposals, scores = proposed_boxes(inputs), proposal_scores(run, inputs)
-        found = hits(first_right(scores, overlaps_of(ranked_boxes(run, proposals, scores))))
         overlaps = overlaps_of(proposals)
+        plain = hits(first_right(scores, overlaps))
+        found = hits(first_right(scores, overlaps_of(ranked_boxes(run, proposals, scores))))
+        found[:, -1] = plain[:, -1]  # the upper bound is the proposals'
         areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in proposals]
         sizes = inputs.corpus.sizes
         whole = overlaps_of([np.array([[0.0, 0.0, *sizes[p.image]]], np.float32) for p in phrases])
@@ -107,6 +111,8 @@ class Grounding(Protocol):
             "random proposal": random_hits(overlaps),
             "whole image": hits(first_right([np.ones(1)] * len(phrases), whole)),
         }
+        if run.recipe.regions is not None and run.recipe.regions.box_voting is not None:
+            baselines[UNVOTED] = plain
         images = [phrase.image for phrase in phrases]
         samples = [((), [MeanSample([(name,) for name in MEASURES], 100.0 * found, images)])]
         return self.result(

@@ -32,6 +32,7 @@ _OWN = (
     "matcher.views=",
     "matcher.keep_classes=",
 )
+_LABELS = ("name=", "about=", "system=", "departures=")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
 # Ten times what any recipe has; more would take seconds to parse.
@@ -53,8 +54,8 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
 
     A recipe file holds the values that its corpora share, and under `corpora` what differs. The values for
     `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed. A departure
-    from the paper that goes with a setting is written `{when: key=value, text: …}`; it is left out if a
-    change sets another value.
+    from the paper may hold for one value of a setting only: it is written `{when: key=value, text: …}`, and
+    recipes with another value do not list it.
 
     Args:
         name: a recipe's name, or the path of a YAML file.
@@ -110,7 +111,7 @@ def _flow(value: Any) -> str:
 
 def member_changes(changes: Sequence[str]) -> tuple[str, ...]:
     """Return those changes to a composed recipe that its members' recipes take, too."""
-    return tuple(change for change in changes if not change.startswith((*_OWN, "name=")))
+    return tuple(change for change in changes if not change.startswith((*_OWN, *_LABELS)))
 
 
 def member_recipes(composed: Recipe) -> list[Recipe]:
@@ -216,9 +217,10 @@ def settings_digest(recipe: Recipe) -> str:
 
     Neither names nor the seed count, nor the folders of other runs, which differ between machines and seeds:
     those of a teacher and of image encoders, which recorded rows name without them. Of the members of a
-    composed matcher only their matchers count.
+    composed matcher only their matchers count. Box voting is no part of training.
     """
-    without = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
+    named = {"name", "about", "system", "departures", "changes", "encoders", "seed"}
+    without: dict[str, Any] = {**dict.fromkeys(named, True), "regions": {"box_voting"}}
     values = recipe.model_dump(mode="json", exclude=without)
     values["loss"].pop("teacher", None)
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
@@ -290,23 +292,29 @@ def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
 def _recipe(values: Values, where: str) -> Recipe:
     """The values as a recipe, with those departures that its settings bring about."""
     departures = values.get("departures")
-    if isinstance(departures, list):
-        named = [_departure(each, values, where) for each in departures]
-        values = values | {"departures": [text for text in named if text is not None]}
-    return validated(Recipe, values, where)
+    if not isinstance(departures, list):
+        return validated(Recipe, values, where)
+    settings = validated(Recipe, values | {"departures": ()}, where).model_dump(mode="json")
+    named = [
+        each["text"] if isinstance(each, dict) else each
+        for each in departures
+        if not isinstance(each, dict) or _holds(each, settings, where)
+    ]
+    return validated(Recipe, values | {"departures": named}, where)
 
 
-def _departure(departure: Any, values: Values, where: str) -> Any:
-    """The text of a departure; None if it is that of a setting that the recipe does not have."""
-    if not isinstance(departure, dict):
-        return departure
+def _holds(departure: Values, settings: Values, where: str) -> bool:
+    """Return whether the settings have the value that a departure `{when: key=value, text: …}` goes with."""
     when, equals, wanted = str(departure.get("when", "")).partition("=")
     if set(departure) != {"when", "text"} or not equals:
         raise SeesayError(f"{where}: key 'departures': write a text, or {{when: key=value, text: …}}.")
-    value: Any = values
-    for key in when.split("."):
+    first, *others = when.split(".")
+    if first not in settings:
+        raise SeesayError(f"{where}: key 'departures': when: no key '{first}'.")
+    value = settings[first]
+    for key in others:  # other kinds of matchers and losses may lack it
         value = value.get(key) if isinstance(value, dict) else None
-    return departure["text"] if value == _from_yaml(wanted, f"{where}: when: {when}={wanted}") else None
+    return bool(value == _from_yaml(wanted, f"{where}: when: {when}={wanted}"))
 
 
 def _shipped() -> dict[str, Path]:

@@ -86,7 +86,8 @@ class RegionSettings(Settings):
         geometry: whether a region's features include its place and size.
         box_voting: the best box of a phrase is the mean of the boxes that overlap it with this IoU or more,
             weighed by their odds, which a network that learned with the logistic loss scores; None: the best
-            box itself.
+            box itself. `seesay ground` moves further places of a phrase, too; rankings that are measured
+            have the best box moved alone.
     """
 
     proposals: int = Field(200, gt=0)

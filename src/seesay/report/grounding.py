@@ -13,7 +13,13 @@ from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import MEASURES, MIN_IOU, first_right, region_overlaps
 from seesay.protocols.base import PROTOCOLS, Part
 from seesay.protocols.evaluate import measure, subject_of
-from seesay.protocols.grounding import GroundingResult, proposal_scores, proposed_boxes, ranked_boxes
+from seesay.protocols.grounding import (
+    UNVOTED,
+    GroundingResult,
+    proposal_scores,
+    proposed_boxes,
+    ranked_boxes,
+)
 from seesay.protocols.subject import PhraseSubject
 from seesay.report.page import Frame, Page, Pictures
 from seesay.report.plots import recall_curves
@@ -71,7 +77,12 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
     """Add the recalls, with baselines, at every K, and by kind of phrase."""
     page.section("Recall")
     first = runs[0].result
-    rows: dict[str, Part] = {**{each.name: each.result for each in runs}, **(first.baselines or {})}
+    rows: dict[str, Part] = {}
+    for each in runs:
+        rows[each.name] = each.result
+        if unvoted := (each.result.baselines or {}).get(UNVOTED):
+            rows[f"{each.name} {UNVOTED}"] = unvoted
+    rows |= {name: row for name, row in (first.baselines or {}).items() if name != UNVOTED}
     page.table(
         f"Phrases with a right region among the first K, in percent: one with an IoU of {MIN_IOU} or "
         f"more with the phrase's {first.convention}. The upper bound is that of the proposals. Below the "

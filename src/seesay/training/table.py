@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -125,8 +125,9 @@ class TableRuns:
     def _composed(self, recipe: Recipe, folder: Path, changes: Sequence[str], called: str | None) -> Path:
         """Compose the table's own runs, or a variant's, and again if one of them has changed."""
         assert isinstance(recipe.matcher, ComposedSettings)
+        of_members = replace(self, changes=member_changes(self.changes))
         folders = [
-            self.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
+            of_members.run(name, recipe.seed, changes, f"{called}-{name}" if changes else None)
             for name in recipe.matcher.members
         ]
         if is_finished(folder):
