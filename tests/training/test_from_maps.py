@@ -76,8 +76,8 @@ def test_the_stages_together_are_the_network(number: int) -> None:
     squares = pixels(2)
     with torch.inference_mode():
         pooled, logits = network(squares)
-        maps, seen = PixelsToStages(network.network, classes=True)(squares)
-        (alone,) = PixelsToStages(network.network, classes=False)(squares)
+        maps, seen = PixelsToStages(network.network, logits=True)(squares)
+        (alone,) = PixelsToStages(network.network, logits=False)(squares)
         found = last_stages(network.network, maps)
     assert maps.shape == (2, 14, 14, 112)
     assert torch.equal(alone, maps)
@@ -97,7 +97,7 @@ def test_the_gradient_is_that_from_pixels(monkeypatch: pytest.MonkeyPatch) -> No
         network = load_lite(NETWORK)
         module = kind([network], matcher, ("pooled",), at_once).train()
         with torch.no_grad():
-            (maps,) = PixelsToStages(network.network, classes=False)(squares)
+            (maps,) = PixelsToStages(network.network, logits=False)(squares)
         given = squares if kind is FromPixels else maps
         ContrastiveLoss(5.0)(matcher(module([given]), sentences), torch.arange(3)).backward()
         gradients.append({name: p.grad for name, p in network.network.named_parameters()})

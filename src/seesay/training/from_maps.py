@@ -126,8 +126,8 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
     folder.mkdir(parents=True)
     try:
         seen = [
-            _see(run, split.corpus.images, more, folder / name, held)
-            for name, split, more, held in (
+            _see(run, split.corpus.images, least_views, folder / name, logits)
+            for name, split, least_views, logits in (
                 ("train", task.data, views, keep_classes > 0),
                 ("val", task.val, 0, False),
             )
@@ -137,13 +137,16 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, classes: bool) -> list[Seen]:
-    """Compute what each network's first stages make of images: of their crops, and of `views` at least."""
+def _see(run: Run, images: Sequence[CorpusImage], views: int, folder: Path, logits: bool) -> list[Seen]:
+    """Compute what each network's first stages make of images: of their crops, and of `views` at least.
+
+    With `logits` it is also computed, and held on to, what its classifier makes of them.
+    """
     folder.mkdir()
     names = [network_and_crop(encoder)[0] for encoder in run.recipe.encoders]
-    outputs = ["maps", "logits"] if classes else ["maps"]
+    outputs = ["maps", "logits"] if logits else ["maps"]
     networks = [
-        run_squares(name, partial(_stages, name, classes), LITE[name].size, outputs, run.device)
+        run_squares(name, partial(_stages, name, logits), LITE[name].size, outputs, run.device)
         for name in names
     ]
     of = [(LITE[name].size, crop) for name, crop in map(network_and_crop, run.recipe.encoders)]
@@ -200,5 +203,5 @@ def _files(path: Path, images: int, chunk: int, *arrays: NDArray[np.float32]) ->
     return Seen(*files)
 
 
-def _stages(name: str, classes: bool) -> nn.Module:
-    return PixelsToStages(load_lite(name).network, classes)
+def _stages(name: str, logits: bool) -> nn.Module:
+    return PixelsToStages(load_lite(name).network, logits)

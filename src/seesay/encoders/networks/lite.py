@@ -55,16 +55,21 @@ class PixelsToMaps(nn.Module):
 
 
 class PixelsToStages(nn.Module):
-    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, c), and class logits, (n, 1000)."""
+    """Pixels (n, side, side, 3) uint8 to maps of stride 16, (n, h, w, c).
 
-    def __init__(self, network: nn.Module, classes: bool) -> None:
+    Args:
+        network: an EfficientNet-Lite.
+        logits: whether to return class logits, (n, 1000), too, which takes the rest of the network.
+    """
+
+    def __init__(self, network: nn.Module, logits: bool) -> None:
         super().__init__()
-        self.network, self.classes = network, classes
+        self.network, self.logits = network, logits
 
     def forward(self, pixels: Tensor) -> tuple[Tensor, ...]:
         """Compute what the last stages read, and what the classifier makes of it."""
         maps = first_stages(self.network, pixels).permute(0, 2, 3, 1)
-        return (maps, last_stages(self.network, maps)[1]) if self.classes else (maps,)
+        return (maps, last_stages(self.network, maps)[1]) if self.logits else (maps,)
 
 
 def _normalised(pixels: Tensor) -> Tensor:
