@@ -14,6 +14,7 @@ from seesay.results.rows import (
     encoder_and_crops,
     read_rows,
     record_row,
+    recorded_changes,
     recorded_rows,
     repetitions,
     source_commit,
@@ -106,6 +107,20 @@ def test_a_digest_does_not_name_the_folder_of_a_teacher():
 )
 def test_a_row_does_not_say_where_an_encoder_lies(encoder, named):
     assert encoder_and_crops(load_recipe("vse++", changes=[f"encoders=['{encoder}']"]))[0] == named
+
+
+@pytest.mark.parametrize(
+    ("change", "recorded"),
+    [
+        ("encoders=['detector:/my models/yolox.onnx']", "encoders=['detector:yolox.onnx']"),
+        ("encoders=['onnx:/models/clip', 'timm:vit_tiny']", "encoders=['onnx:clip', 'timm:vit_tiny']"),
+        ("encoders=['efficientnet-lite0:ten']", "encoders=['efficientnet-lite0:ten']"),
+        ("loss.margin=0.5", "loss.margin=0.5"),
+    ],
+)
+def test_a_change_is_recorded_without_the_folders_of_files(change, recorded):
+    recipe = load_recipe("vse++").model_copy(update={"changes": (change,)})
+    assert recorded_changes(recipe) == [recorded]
 
 
 def test_a_row_knows_its_training_and_old_rows_need_not():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 # Rows that agree in these, and in the keys that `Result.identity` adds, measure the same thing; the later one
 # replaces the earlier.
+_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
 
 SHIPPED = "flickr8k"  # a corpus whose recorded rows come with the package
@@ -186,7 +188,7 @@ def provenance(run: Run, seconds: float, commit: str | None) -> Provenance:
         seed=recipe.seed,
         encoder=encoder,
         crops=crops,
-        changes=list(recipe.changes),
+        changes=recorded_changes(recipe),
         departures=list(recipe.departures),
         settings_digest=settings_digest(recipe),
         seconds=round(seconds, 1),
@@ -241,6 +243,11 @@ def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, s
     digests = " + ".join(str(row.settings_digest) for row in rows)
     kept = base.model_dump(exclude_unset=True, exclude={"epochs", "best_epoch", "train_seconds", "teacher"})
     return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
+
+
+def recorded_changes(recipe: Recipe) -> list[str]:
+    """Return the changes to a recipe; files and runs that they name lose their folders, which tell nothing."""
+    return [_FOLDERS.sub(r"\1", change) for change in recipe.changes]
 
 
 def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
