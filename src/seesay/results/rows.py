@@ -245,7 +245,7 @@ def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, s
 
 
 def recorded_changes(recipe: Recipe) -> list[str]:
-    """Return the changes to a recipe; files and runs that they name lose their folders, which tell nothing."""
+    """Return the changes to a recipe; files and runs that they name lose their folders."""
     return [_FOLDERS.sub(r"\1", change) for change in recipe.changes]
 
 
