@@ -157,6 +157,14 @@ def test_a_block_chooses_what_stands_beside(tmp_path, document):
     assert "on COCO" in document.read_text(encoding="utf-8")
 
 
+def test_a_changed_recipe_has_the_name_that_a_table_gives_it():
+    wider = row("two-branch-plus", changes=["seed=2", "sentence_encoder=hglmm-minilm"])
+    other = row("two-branch-plus", changes=["matcher.dropout=0.9"], seed=3)
+    table = results_table([wider, other], "flickr8k")
+    assert [name in table for name in ("`two-branch-plus-minilm`", "`two-branch-plus`")] == [True, True]
+    assert table.count("sentence_encoder=hglmm-minilm") == 1
+
+
 def test_a_block_holds_the_measured_rows_of_a_table(tmp_path, document):
     record_row(tmp_path, "flickr8k", row())
     document.write_text(

@@ -20,13 +20,14 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
-from seesay.recipes.table import corpus_title, load_table
+from seesay.recipes.table import corpus_title, list_tables, load_table
 from seesay.results.formats import markdown_table
 from seesay.results.orders import paired_order, read_claims
 from seesay.results.published import (
@@ -176,11 +177,19 @@ def _groups(
 
 
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    origin = group[0].provenance
-    system = f"`{origin.recipe}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
+    recipe, changes = group[0].provenance.recipe, group[0].changes
+    name = _variants().get((recipe, *sorted(changes)), recipe)
+    system = f"`{name}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
     figures = [row.result.columns() for row in group]
     cells = (spread(values_of(figures, column)) for column in columns)
-    return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
+    return [system, *cells, ", ".join([group[0].features, *changes])]
+
+
+@cache
+def _variants() -> dict[tuple[str, ...], str]:
+    """Return the names that shipped tables give changed recipes, by the recipe and its changes."""
+    rows = [row for table in list_tables() for row in table.rows if row.changes]
+    return {(row.recipe or row.name, *sorted(row.changes)): row.name for row in rows}
 
 
 def _published_line(row: PublishedRow, columns: Sequence[str], elsewhere: bool) -> list[str]:
