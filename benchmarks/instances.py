@@ -60,7 +60,7 @@ def measure(images: list[NDArray[np.uint8]]) -> dict[str, Any]:
         time.process_time,
     )
     ms = {name: 1e3 * best / len(images) for name, best in times.items()}
-    squares = sum(len(each) for each, _ in prepared) / len(images)
+    squares = sum(len(each) for each, *_ in prepared) / len(images)
     work = squares * flops(load_lite("efficientnet-lite0"), torch.zeros(1, SIDE, SIDE, 3, dtype=torch.uint8))
     rate = 2 * PRODUCT**3 / times["product"]
     floor = 1e3 * work / rate

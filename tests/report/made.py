@@ -31,7 +31,7 @@ RECIPES = {
     + 'encoders: [efficientnet-lite0, "efficientnet-lite0:mirror"]\n'
     + "matcher: {kind: metric-fusion, members: [HERE/other.yaml, HERE/common.yaml], gate: {hidden: 8}}\n",
     "attends": _MARGIN
-    + "encoders: [instances]\nsentence_encoder: minilm\n"
+    + "encoders: ['instances:grid']\nsentence_encoder: minilm\n"
     + "matcher: {kind: uncommon-vse, dim: 16, instances: 36, steps: 2, attention: 8}\n",
     "reads": _MARGIN
     + 'encoders: [efficientnet-lite0, "concepts:HERE/concepts"]\n'

@@ -125,7 +125,11 @@ def test_each_step_of_attention_is_framed(page: Elements, runs: dict[str, Run], 
     p = runs["attends"].matcher.saliencies(features)
     for told, row in zip(steps, p, strict=True):
         assert told["text"] == "".join(f"step {t + 1}: {float(each.max()):.2f}" for t, each in enumerate(row))
-    assert len(page.of("rect", class_="over found")) == 3 * p.shape[0] * p.shape[1]
+    frames = page.of("rect", class_="over found")
+    assert len(frames) == 3 * p.shape[0] * p.shape[1]
+    # The boxes of the run's own encoder, a grid, in thousandths of the image.
+    sizes = {(frame["width"], frame["height"]) for frame in frames}
+    assert sizes <= {(side, side) for side in ("333", "500", "750", "1000")}
 
 
 def test_where_it_comes_from(page: Elements, runs: dict[str, Run], corpus: Corpus) -> None:

@@ -142,8 +142,9 @@ class UncommonVSE(EmbeddingMatcher):
         steps: T; with 0 the image vector is a linear map of the instances' mean, without relation.
         attention: width of the hidden layer of f (eq. 1).
         dropout: on the instances and the sentences' vectors while training.
-        class_names: whether an instance, the probabilities of ImageNet's classes, also has the mean of the
-            classes' sentence vectors that they give: what it may be called, also by words never trained on.
+        class_names: whether an instance, the probabilities of ImageNet's classes and the confidences of a
+            detector's, also has the mean of the classes' sentence vectors that they give: what it may be
+            called, also by words never trained on.
 
     Example:
         >>> import torch
@@ -208,7 +209,8 @@ class UncommonVSE(EmbeddingMatcher):
     def prepare(self, pretrained: Pretrained) -> None:
         """Take the classes' vectors; a saved run carries them."""
         if self.names is not None:
-            self.names.prepare(torch.from_numpy(pretrained.class_vectors()))
+            vectors = (pretrained.class_vectors(), pretrained.object_vectors())
+            self.names.prepare(*map(torch.from_numpy, vectors))
 
     def _instances(self, images: Tensor) -> Tensor:
         check_images(images, self.image_dim)
@@ -221,29 +223,38 @@ class UncommonVSE(EmbeddingMatcher):
 
 
 class ClassNames(nn.Module):
-    """The names that probabilities of ImageNet's classes give, as vectors: nothing in it is learned.
+    """The names that shares of classes give, as vectors: nothing in it is learned.
 
     ConSE (Norouzi et al. 2014): an instance is the mean of the classes' vectors, weighed by probability.
+
+    Args:
+        classes: width of an instance: the classes of ImageNet, and those of a detector behind them.
     """
 
     classes: Tensor
 
     def __init__(self, classes: int) -> None:
         super().__init__()
-        if classes != CLASSES:
+        if classes < CLASSES:
             raise SeesayError(
                 f"matcher.class_names: instances are {classes} numbers, not the probabilities of the "
                 f"{CLASSES} ImageNet classes; leave it out."
             )
-        self.register_buffer("classes", torch.zeros(CLASSES, NAME_DIM))
+        self.register_buffer("classes", torch.zeros(classes, NAME_DIM))
 
-    def prepare(self, vectors: Tensor) -> None:
-        """Take the classes' unit vectors, (1000, 384)."""
-        self.classes.copy_(functional.normalize(vectors - vectors.mean(dim=0), dim=1))
+    def prepare(self, vectors: Tensor, objects: Tensor) -> None:
+        """Take unit vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384)."""
+        if (named := len(vectors) + len(objects)) != len(self.classes):
+            raise SeesayError(
+                f"matcher.class_names: instances are {len(self.classes)} numbers, and {named} classes have "
+                f"names, the {CLASSES} of ImageNet and those of a detector; leave it out."
+            )
+        every = torch.cat([vectors, objects]) - vectors.mean(dim=0)
+        self.classes.copy_(functional.normalize(every, dim=1))
 
-    def forward(self, probabilities: Tensor, instances: Tensor) -> Tensor:
-        """Lay the names of probabilities (n, I, 1000) beside instances (n, I, F), in unit length again."""
-        names = functional.normalize(probabilities @ self.classes, dim=2)
+    def forward(self, shares: Tensor, instances: Tensor) -> Tensor:
+        """Lay the names of shares of classes (n, I, K) beside instances (n, I, F), in unit length again."""
+        names = functional.normalize(shares @ self.classes, dim=2)
         joined: Tensor = torch.cat([instances, names], dim=2) * 0.5**0.5
         return joined
 

@@ -116,7 +116,7 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
         return
     features = torch.from_numpy(inputs.features[list(images)])[:, place[1]]
     saliencies = matcher.saliencies(features.to(run.device)).cpu().numpy()
-    boxes = _instance_boxes(inputs.corpus, images)
+    boxes = _instance_boxes(place[0], inputs.corpus, images)
     if boxes is None or boxes.shape[1] != saliencies.shape[2]:
         return
     blocks = (
@@ -131,8 +131,8 @@ def _add_attention(page: Page, run: Run, inputs: Inputs, pictures: Pictures, ima
     )
 
 
-def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
-    """Compute the instances' boxes relative to the image, (k, I, 4); None if an image cannot be read."""
+def _instance_boxes(name: str, corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32] | None:
+    """Compute the instances' boxes as shares of the image, (k, I, 4); None if an image cannot be read."""
     chosen = [corpus.images[i] for i in images]
     try:
         data = [image.source.read() for image in chosen if image.source is not None]
@@ -140,7 +140,7 @@ def _instance_boxes(corpus: Corpus, images: Sequence[int]) -> NDArray[np.float32
         return None
     if len(data) < len(chosen):
         return None
-    encoder = load_image_encoder(INSTANCES, default_device())
+    encoder = load_image_encoder(name, default_device())
     found = encode_images([encoder], data, [image.name for image in chosen]).arrays[0]["boxes"]
     return found.reshape(len(chosen), -1, 4)
 

@@ -183,7 +183,7 @@ def _begin(
     if start_from is not None:
         copy_weights(start_from, matcher, recipe)
     elif isinstance(matcher, Matcher):
-        vectors = PretrainedVectors(vocabulary)
+        vectors = PretrainedVectors(vocabulary, recipe.encoders)
         matcher.prepare(vectors)
         if module is None:  # one's own starts with the weights that it has
             start_words(matcher, recipe, vectors)

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from seesay.encoders.detector import NamedDetector
+from seesay.encoders.images.instances import detector_file
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.encoders.sentences.class_names import class_vectors
 from seesay.encoders.sentences.word_vectors import word_vectors
@@ -56,9 +58,15 @@ def start_words(matcher: nn.Module, recipe: Recipe, vectors: PretrainedVectors) 
 
 @dataclass(frozen=True)
 class PretrainedVectors:
-    """The packaged vectors of a vocabulary's words, which matchers ask for before training."""
+    """The packaged vectors of a vocabulary's words, which matchers ask for before training.
+
+    Attributes:
+        vocabulary: of the run.
+        encoders: names of the recipe's image encoders, of which one may take a detector's file.
+    """
 
     vocabulary: Vocabulary
+    encoders: Sequence[str] = ()
 
     def word_vectors(self, name: str) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return vectors (V - 1, d) of the words, and which are known, (V - 1,).
@@ -77,3 +85,13 @@ class PretrainedVectors:
         """Return unit vectors (1000, 384) of the ImageNet classes; they are cached."""
         encoder = load_sentence_encoder("minilm")
         return class_vectors(lambda sentences: sentence_vectors(encoder, sentences))
+
+    def object_vectors(self) -> NDArray[np.float32]:
+        """Return unit vectors (C, 384) of the names of the detector's classes; C is 0 without one.
+
+        Raises:
+            SeesayError: the names are not known.
+        """
+        files = [file for name in self.encoders if (file := detector_file(name)) is not None]
+        names = NamedDetector(files[0]).names if files else ()
+        return sentence_vectors(load_sentence_encoder("minilm"), names)

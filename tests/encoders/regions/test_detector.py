@@ -64,7 +64,7 @@ def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: P
     pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
     pixels[20:60, 30:80] = 200
     encoder, plain = load_image_encoder(f"instances:{path}"), load_image_encoder("instances")
-    _, shares = encoder.prepare(pixels)
+    _, shares, confidences = encoder.prepare(pixels)
     boxes = shares * [120, 90, 120, 90]
     objects = Detector(path).detect(pixels, COUNT).boxes
     proposals = diverse_regions(pixels, COUNT)
@@ -74,7 +74,23 @@ def test_instances_are_the_detectors_boxes_then_proposals_then_the_image(path: P
         boxes[len(objects) : -1], proposals[: len(boxes) - len(objects) - 1], atol=1e-3
     )
     np.testing.assert_allclose(boxes[-1], [0, 0, 120, 90])
+    wanted = (iou(boxes, objects)[:, :, None] * Detector(path).objects(pixels, COUNT)[1]).max(axis=1)
+    np.testing.assert_allclose(confidences, wanted, atol=1e-4)
+    assert wanted[: len(objects)].any(axis=1).all()
     assert encoder.fingerprint != plain.fingerprint
+
+
+def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
+    encoder = load_image_encoder(f"instances:{path}")
+    prepared = encoder.prepare(pixels)
+    arrays = encoder.encode_prepared([prepared])
+    rows = arrays["pooled"].reshape(COUNT, 1000 + 3)
+    assert encoder.dims["pooled"] == rows.size
+    there = len(prepared.boxes)
+    np.testing.assert_allclose(rows[:there, :1000].sum(axis=1), 1, atol=1e-5)
+    np.testing.assert_array_equal(rows[:there, 1000:], prepared.objects)
+    assert not rows[there:].any()
 
 
 def test_regions_are_proposed_from_objects_first(path: Path) -> None:

@@ -4,7 +4,8 @@ The paper detects them with a Faster R-CNN that knows the objects and attributes
 are proposals, and their description the 1,000 classes of the pretrained EfficientNet-Lite0, which sees each
 by itself. Like the paper's attributes, these describe things that no training sentence names.
 
-`instances:FILE.onnx` takes the boxes of a detector first, and proposals for what is left of the 36.
+`instances:FILE.onnx` takes the boxes of a detector first, and proposals for what is left of the 36; how sure
+the detector is of each of its classes joins the 1,000.
 `instances:grid` takes boxes that are the same in every image, which costs nothing.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
 from seesay.encoders.images.efficientnet import LITE, lite_network
-from seesay.encoders.regions.detector import Detector
+from seesay.encoders.regions.detector import Detector, confidences_in
 from seesay.encoders.regions.proposals import SIDE, describe_regions, diverse_regions
 
 INSTANCES = "instances"
@@ -34,64 +35,89 @@ _OF_GRID = ((5, 1 / 3), (3, 1 / 2), (1, 3 / 4), (1, 1))  # boxes a row, and thei
 _AT_ONCE = 12  # squares that the network sees at a time
 
 
+class Instances(NamedTuple):
+    """The i instances of an image.
+
+    Attributes:
+        squares: cut out, (i, size, size, 3) uint8.
+        boxes: as shares of the image, (i, 4).
+        objects: how sure the detector is of each of its classes, (i, C); C is 0 without one.
+    """
+
+    squares: Pixels
+    boxes: NDArray[np.float32]
+    objects: NDArray[np.float32]
+
+
 @register_image_encoder(INSTANCES)
 class InstanceEncoder(ImageEncoder):
     """1000 class probabilities of each of at most 36 instances: 36,000-d, 72 kB an image.
 
     `pooled`, (n, 36·1000), are the probabilities, instance by instance; `boxes`, (n, 36·4), shares of the
     image. An image with fewer instances has zeros in place of the others. The last instance is the image.
+    With a detector of C classes `pooled` is (n, 36·(1000 + C)): for each instance and class also the highest
+    confidence of an object, times the IoU of both boxes.
     """
 
     variants: ClassVar = {
         "": "class probabilities of each of at most 36 regions of an image",
         ":grid": "the same, the regions of a grid of three sizes",
-        ":FILE": "the same, the boxes of a detector (ONNX, YOLOX's layout) among them",
+        ":FILE": "the same, with the boxes and the classes of a detector (ONNX, YOLOX's layout)",
     }
     detector: Detector | None = None
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         what = f"{LITE[_NETWORK].sha256} v{VERSION} {describe_regions(COUNT)}"
-        dims = {"pooled": COUNT * CLASSES, "boxes": COUNT * 4}
-        file = name.partition(":")[2] if name != GRID else ""
-        detector = Detector(Path(file)) if file else None
+        file = detector_file(name)
+        detector = Detector(file) if file is not None else None
         if detector is not None:
-            what = f"{what} {detector.digest}"
+            what = f"{what} {detector.digest} classes"
+        width = CLASSES + (detector.classes if detector else 0)
+        dims = {"pooled": COUNT * width, "boxes": COUNT * 4}
         known = f"{INSTANCES}:detector" if detector else name  # features do not depend on where the file lies
         encoder = cls(known, what, SIDE, dims, lite_network(_NETWORK, device, SIDE), "regions")
         encoder.name, encoder.detector = name, detector
         return encoder
 
-    def prepare(self, pixels: Pixels) -> tuple[Pixels, NDArray[np.float32]]:
-        """Cut out the i instances, (i, size, size, 3), with their boxes as shares of the image, (i, 4)."""
-        boxes = self._regions(pixels)
-        squares = squares_of(pixels, boxes, self.size)
-        shares: NDArray[np.float32] = np.divide(boxes, np.array(pixels.shape[1::-1] * 2, np.float32))
-        return np.stack(squares), shares
+    def prepare(self, pixels: Pixels) -> Instances:
+        """Cut out the instances and ask the detector, if there is one, what they are."""
+        height, width = pixels.shape[:2]
+        boxes, objects = self._regions(pixels)
+        shares: NDArray[np.float32] = np.divide(boxes, np.array([width, height] * 2, np.float32))
+        return Instances(np.stack(squares_of(pixels, boxes, self.size)), shares, objects)
 
     def encode_prepared(self, images: Sequence[Any]) -> Arrays:
         """Compute probabilities and boxes, n rows each."""
-        classes = np.zeros((len(images), COUNT, CLASSES), np.float32)
+        described = np.zeros((len(images), COUNT, self.dims["pooled"] // COUNT), np.float32)
         places = np.zeros((len(images), COUNT, 4), np.float32)
-        for row, (squares, boxes) in enumerate(images):
+        for row, (squares, boxes, objects) in enumerate(images):
             starts = range(0, len(squares), _AT_ONCE)
             logits = np.concatenate([self._network(squares[i : i + _AT_ONCE])["logits"] for i in starts])
-            classes[row, : len(squares)] = _softmax(logits)
+            described[row, : len(squares)] = np.concatenate([_softmax(logits), objects], axis=1)
             places[row, : len(boxes)] = boxes
-        return {"pooled": classes.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
+        return {"pooled": described.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
 
     def crops(self, pixels: Pixels) -> Pixels:
-        return self.prepare(pixels)[0]
+        return self.prepare(pixels).squares
 
-    def _regions(self, pixels: Pixels) -> NDArray[np.float32]:
-        """At most 36 boxes, those of the detector's objects first and the whole image last."""
+    def _regions(self, pixels: Pixels) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """At most 36 boxes (i, 4), the whole image last, and a detector's confidences in classes, (i, C)."""
         if self.name == GRID:
-            return _grid() * np.array(pixels.shape[1::-1] * 2, np.float32)
+            boxes = _grid() * np.array(pixels.shape[1::-1] * 2, np.float32)
+        else:
+            boxes = diverse_regions(pixels, COUNT)
         if self.detector is None:
-            return diverse_regions(pixels, COUNT)
-        objects = self.detector.detect(pixels, COUNT - 1).boxes
-        proposals = diverse_regions(pixels, COUNT)
-        return np.concatenate([objects, proposals[:-1][: COUNT - 1 - len(objects)], proposals[-1:]])
+            return boxes, np.zeros((len(boxes), 0), np.float32)
+        objects, confidences = self.detector.objects(pixels, COUNT - 1)
+        boxes = np.concatenate([objects, boxes[:-1][: COUNT - 1 - len(objects)], boxes[-1:]])
+        return boxes, confidences_in(boxes, objects, confidences)
+
+
+def detector_file(name: str) -> Path | None:
+    """Return the file of the detector that an encoder's name has, `instances:FILE`; None without one."""
+    kind, _, file = name.partition(":")
+    return Path(file) if kind == INSTANCES and file and name != GRID else None
 
 
 def _grid() -> NDArray[np.float32]:

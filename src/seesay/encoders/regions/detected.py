@@ -18,7 +18,7 @@ from seesay.encoders import register_region_encoder
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.efficientnet import EIGHT_BITS
 from seesay.encoders.regions.base import NETWORK, Boxes, RegionEncoder, Rows, load_region_encoder
-from seesay.encoders.regions.detector import Detector
+from seesay.encoders.regions.detector import Detector, confidences_in
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError
 
@@ -47,7 +47,9 @@ class DetectedRegionEncoder(RegionEncoder):
 
         def run(images: Sequence[Pixels], boxes: Sequence[Boxes]) -> list[Rows]:
             pooled = maps.encode_images(images, boxes)
-            classes = [_classes(detector, p, b) for p, b in zip(images, boxes, strict=True)]
+            classes = [
+                confidences_in(b, *detector.objects(p, _OBJECTS)) for p, b in zip(images, boxes, strict=True)
+            ]
             return [np.concatenate(rows, axis=1) for rows in zip(pooled, classes, strict=True)]
 
         dim = maps.dim + detector.classes
@@ -64,11 +66,3 @@ class DetectedRegionEncoder(RegionEncoder):
         if len(objects):
             others = others[iou(others, objects).max(axis=1) < _SAME]
         return np.concatenate([objects, others[: count - 1 - len(objects)], whole[None]])
-
-
-def _classes(detector: Detector, pixels: Pixels, boxes: Boxes) -> Rows:
-    """Return for each box (r, 4) and class the highest confidence of an object times their IoU: (r, C)."""
-    found, confidences = detector.objects(pixels, _OBJECTS)
-    if not len(found):
-        return np.zeros((len(boxes), detector.classes), np.float32)
-    return np.asarray((iou(boxes, found)[:, :, None] * confidences).max(axis=1), np.float32)

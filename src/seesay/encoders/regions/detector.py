@@ -91,6 +91,21 @@ class Detector:
         return boxes, np.asarray(rows[:, 4:5] * rows[:, 5:], np.float32)
 
 
+def confidences_in(
+    boxes: NDArray[np.float32], objects: NDArray[np.float32], confidences: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Return for each box (r, 4) and class the highest confidence of an object times their IoU, (r, C).
+
+    Args:
+        boxes: (r, 4).
+        objects: their boxes, (n, 4).
+        confidences: of the objects in each class, (n, C).
+    """
+    if not len(objects):
+        return np.zeros((len(boxes), confidences.shape[1]), np.float32)
+    return np.asarray((iou(boxes, objects)[:, :, None] * confidences).max(axis=1), np.float32)
+
+
 def _grids(side: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The upper left corner of each output row's cell, in cells, (n, 2), and its stride, (n, 1)."""
     cells, strides = [], []
