@@ -11,6 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from seesay.errors import SeesayError
 from seesay.metrics import average_precision
+from seesay.metrics.bootstrap import draws, intervals
 from seesay.metrics.precision import PrecisionSample
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
@@ -63,3 +64,16 @@ def test_the_precision_of_a_draw_is_that_of_repeated_images(n: int, seed: int) -
             assert found == pytest.approx(100 * average_precision(scores[rows, None], targets[rows, None])[0])
         else:
             assert np.isnan(found)
+
+
+def test_a_figure_lies_within_its_interval() -> None:
+    # Of few right answers each: a copy of one, found beside it, would put all draws above the figure.
+    draw = np.random.default_rng(0)
+    targets = draw.random((200, 2000)) < 0.01
+    scores = draw.random((200, 2000)) + 0.1 * targets
+    sample = PrecisionSample(scores, targets)
+    figure = sample.figures(np.ones((1, 200), np.int32))[0, 0]
+    interval = intervals([sample], resamples=200)[("mAP",)]
+    assert interval is not None
+    assert interval.low < figure < interval.high
+    assert (draws([sample], 200, 0) > figure).mean() > 0.975

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,8 +57,10 @@ class Sample(ABC):
     Attributes:
         keys: the keys of the k figures.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
+        biased: whether the figures of draws are off on average; an interval is moved by as much.
     """
 
+    biased: ClassVar[bool] = False
     keys: Sequence[Keys]
     groups: Whole
 
@@ -244,8 +246,12 @@ def intervals(
     """Return the percentile interval of each figure by its keys; None for one without a value.
 
     Each fold is resampled by itself, and a figure is the mean over folds. Draws without a query are left out.
+    Where draws are biased, they are moved until their mean is the figure.
     """
     columns = draws(folds, resamples, seed).T
+    if folds[0].biased:
+        whole = np.mean([fold.figures(np.ones((1, fold.size), np.int32))[0] for fold in folds], axis=0)
+        columns = columns + (whole - np.nanmean(columns, axis=1))[:, None]
     return dict(zip(folds[0].keys, map(interval_of, columns), strict=True))
 
 
