@@ -82,7 +82,7 @@ def test_names_need_probabilities_of_classes() -> None:
     with pytest.raises(SeesayError, match="instances are 7 numbers, not the probabilities of the 1000"):
         UncommonVSE(COUNT * F, S, instances=COUNT, class_names=True)
     built = UncommonVSE(1003, S, instances=1, class_names=True)
-    with pytest.raises(SeesayError, match="instances are 1003 numbers, and 1000 classes have names"):
+    with pytest.raises(SeesayError, match="instances are 1003 numbers, not those of 1000 classes"):
         built.prepare(Classes())
 
 

@@ -12,6 +12,7 @@ from sklearn.metrics import average_precision_score
 from seesay.errors import SeesayError
 from seesay.metrics import average_precision
 from seesay.metrics.bootstrap import draws, intervals
+from seesay.metrics.paired_test import compare
 from seesay.metrics.precision import PrecisionSample
 
 SHAPES = hnp.array_shapes(min_dims=2, max_dims=2, max_side=12)
@@ -77,3 +78,13 @@ def test_a_figure_lies_within_its_interval() -> None:
     assert interval is not None
     assert interval.low < figure < interval.high
     assert (draws([sample], 200, 0) > figure).mean() > 0.975
+
+
+def test_a_difference_is_the_middle_of_its_interval() -> None:
+    draw = np.random.default_rng(0)
+    targets = draw.random((200, 2000)) < 0.01
+    noise = draw.random((2, 200, 2000))
+    good, poor = PrecisionSample(noise[0] + 2.0 * targets, targets), PrecisionSample(noise[1], targets)
+    test = compare([good], [poor], 200, 20)[("mAP",)]
+    assert test.interval is not None
+    assert test.difference == pytest.approx(sum(test.interval) / 2, abs=0.2)

@@ -223,9 +223,10 @@ class UncommonVSE(EmbeddingMatcher):
 
 
 class ClassNames(nn.Module):
-    """The names that shares of classes give, as vectors: nothing in it is learned.
+    """The names that weights of classes give, as vectors: nothing in it is learned.
 
-    ConSE (Norouzi et al. 2014): an instance is the mean of the classes' vectors, weighed by probability.
+    ConSE (Norouzi et al. 2014): an instance is the mean of the classes' vectors, weighed by ImageNet's
+    probabilities and a detector's confidences.
 
     Args:
         classes: width of an instance: the classes of ImageNet, and those of a detector behind them.
@@ -242,19 +243,19 @@ class ClassNames(nn.Module):
             )
         self.register_buffer("classes", torch.zeros(classes, NAME_DIM))
 
-    def prepare(self, vectors: Tensor, objects: Tensor) -> None:
+    def prepare(self, vectors: Tensor, object_vectors: Tensor) -> None:
         """Take unit vectors of ImageNet's classes, (1000, 384), and of the detector's, (C, 384)."""
-        if (named := len(vectors) + len(objects)) != len(self.classes):
+        if (named := len(vectors) + len(object_vectors)) != len(self.classes):
             raise SeesayError(
-                f"matcher.class_names: instances are {len(self.classes)} numbers, and {named} classes have "
-                f"names, the {CLASSES} of ImageNet and those of a detector; leave it out."
+                f"matcher.class_names: instances are {len(self.classes)} numbers, not those of {named} "
+                f"classes, the {CLASSES} of ImageNet and a detector's; set class_names: false."
             )
-        every = torch.cat([vectors, objects]) - vectors.mean(dim=0)
+        every = torch.cat([vectors, object_vectors]) - vectors.mean(dim=0)
         self.classes.copy_(functional.normalize(every, dim=1))
 
-    def forward(self, shares: Tensor, instances: Tensor) -> Tensor:
-        """Lay the names of shares of classes (n, I, K) beside instances (n, I, F), in unit length again."""
-        names = functional.normalize(shares @ self.classes, dim=2)
+    def forward(self, weights: Tensor, instances: Tensor) -> Tensor:
+        """Lay the names of weights of classes (n, I, K) beside instances (n, I, F), in unit length again."""
+        names = functional.normalize(weights @ self.classes, dim=2)
         joined: Tensor = torch.cat([instances, names], dim=2) * 0.5**0.5
         return joined
 

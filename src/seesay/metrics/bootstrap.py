@@ -5,6 +5,9 @@ they describe one scene and have one right answer, and resampling them one by on
 too narrow. One draw serves both directions, so the interval of mR accounts for their correlation. The gallery
 is not resampled: an interval covers other queries to the same gallery, not other galleries or trainings.
 
+Intervals are of percentiles. Those of a mean average precision, whose draws are too high, are moved until the
+mean of the draws is the figure.
+
 Efron and Tibshirani 1993, chapter 13 (percentile intervals); Davison and Hinkley 1997, section 3.8 (grouped
 data).
 """
@@ -57,7 +60,8 @@ class Sample(ABC):
     Attributes:
         keys: the keys of the k figures.
         groups: the image of each query, (q,), from 0; queries of one image are drawn together.
-        biased: whether the figures of draws are off on average; an interval is moved by as much.
+        biased: whether the figures of draws are too high or too low on average; their interval is then moved
+            until their mean is the figure.
     """
 
     biased: ClassVar[bool] = False
@@ -248,11 +252,9 @@ def intervals(
     Each fold is resampled by itself, and a figure is the mean over folds. Draws without a query are left out.
     Where draws are biased, they are moved until their mean is the figure.
     """
-    columns = draws(folds, resamples, seed).T
-    if folds[0].biased:
-        whole = np.mean([fold.figures(np.ones((1, fold.size), np.int32))[0] for fold in folds], axis=0)
-        columns = columns + (whole - np.nanmean(columns, axis=1))[:, None]
-    return dict(zip(folds[0].keys, map(interval_of, columns), strict=True))
+    centres = figures(folds) if folds[0].biased else {}
+    columns = zip(folds[0].keys, draws(folds, resamples, seed).T, strict=True)
+    return {key: interval_of(column, centres.get(key)) for key, column in columns}
 
 
 def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Figures:
@@ -265,11 +267,13 @@ def draws(folds: Sequence[Sample], resamples: int, seed: int) -> Figures:
     return np.asarray(np.mean(drawn, axis=0))
 
 
-def interval_of(column: Figures) -> Interval | None:
-    """Return the interval of draws (b,), NaN left out; None if all are."""
+def interval_of(column: Figures, centre: float | None = None) -> Interval | None:
+    """Return the interval of draws (b,), moved to a mean of `centre`; NaN is left out, None if all are."""
     known = column[~np.isnan(column)]
     if not len(known):
         return None
+    if centre is not None:
+        known = known + (centre - known.mean())
     low, high = np.percentile(known, _TAILS)
     return Interval(round(float(low), 3), round(float(high), 3))
 

@@ -104,15 +104,19 @@ def compare(
         raise SeesayError("a paired comparison needs the same queries, and these are not.")
     mine, other = figures(ours), figures(theirs)
     drawn, swapped = _resampled(pairs, resamples, seed), _swapped(pairs, swaps, seed)
-    return {key: _test(mine[key], other[key], drawn[:, at], swapped[:, at]) for at, key in enumerate(mine)}
+    biased = ours[0].biased
+    return {
+        key: _test(mine[key], other[key], drawn[:, at], swapped[:, at], biased) for at, key in enumerate(mine)
+    }
 
 
-def _test(mine: float, other: float, drawn: Figures, swapped: Figures) -> PairedTest:
+def _test(mine: float, other: float, drawn: Figures, swapped: Figures, biased: bool) -> PairedTest:
     found = mine - other
     if np.isnan(found):
         return PairedTest(None, None, None, None)
     p = (1 + int((np.abs(swapped) >= abs(found) - _SAME).sum())) / (1 + len(swapped))
-    return PairedTest(round(other, 3), round(found, 3), interval_of(drawn), round(p, 5))
+    interval = interval_of(drawn, found if biased else None)
+    return PairedTest(round(other, 3), round(found, 3), interval, round(p, 5))
 
 
 def _resampled(pairs: Sequence[tuple[Sample, Sample]], resamples: int, seed: int) -> Figures:

@@ -89,7 +89,7 @@ def test_instances_have_the_detectors_classes_behind_those_of_imagenet(path: Pat
     assert encoder.dims["pooled"] == rows.size
     there = len(prepared.boxes)
     np.testing.assert_allclose(rows[:there, :1000].sum(axis=1), 1, atol=1e-5)
-    np.testing.assert_array_equal(rows[:there, 1000:], prepared.objects)
+    np.testing.assert_array_equal(rows[:there, 1000:], prepared.confidences)
     assert not rows[there:].any()
 
 

@@ -41,12 +41,12 @@ class Instances(NamedTuple):
     Attributes:
         squares: cut out, (i, size, size, 3) uint8.
         boxes: as shares of the image, (i, 4).
-        objects: how sure the detector is of each of its classes, (i, C); C is 0 without one.
+        confidences: how sure the detector is of each of its classes, (i, C); C is 0 without one.
     """
 
     squares: Pixels
     boxes: NDArray[np.float32]
-    objects: NDArray[np.float32]
+    confidences: NDArray[np.float32]
 
 
 @register_image_encoder(INSTANCES)
@@ -83,18 +83,18 @@ class InstanceEncoder(ImageEncoder):
     def prepare(self, pixels: Pixels) -> Instances:
         """Cut out the instances and ask the detector, if there is one, what they are."""
         height, width = pixels.shape[:2]
-        boxes, objects = self._regions(pixels)
+        boxes, confidences = self._regions(pixels)
         shares: NDArray[np.float32] = np.divide(boxes, np.array([width, height] * 2, np.float32))
-        return Instances(np.stack(squares_of(pixels, boxes, self.size)), shares, objects)
+        return Instances(np.stack(squares_of(pixels, boxes, self.size)), shares, confidences)
 
     def encode_prepared(self, images: Sequence[Any]) -> Arrays:
         """Compute probabilities and boxes, n rows each."""
         described = np.zeros((len(images), COUNT, self.dims["pooled"] // COUNT), np.float32)
         places = np.zeros((len(images), COUNT, 4), np.float32)
-        for row, (squares, boxes, objects) in enumerate(images):
+        for row, (squares, boxes, confidences) in enumerate(images):
             starts = range(0, len(squares), _AT_ONCE)
             logits = np.concatenate([self._network(squares[i : i + _AT_ONCE])["logits"] for i in starts])
-            described[row, : len(squares)] = np.concatenate([_softmax(logits), objects], axis=1)
+            described[row, : len(squares)] = np.concatenate([_softmax(logits), confidences], axis=1)
             places[row, : len(boxes)] = boxes
         return {"pooled": described.reshape(len(images), -1), "boxes": places.reshape(len(images), -1)}
 

@@ -98,8 +98,8 @@ def confidences_in(
 
     Args:
         boxes: (r, 4).
-        objects: their boxes, (n, 4).
-        confidences: of the objects in each class, (n, C).
+        objects: the boxes of the objects, (n, 4).
+        confidences: that each object is of each class, (n, C).
     """
     if not len(objects):
         return np.zeros((len(boxes), confidences.shape[1]), np.float32)
