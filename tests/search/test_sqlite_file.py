@@ -35,6 +35,16 @@ def test_not_an_index(tmp_path: Path) -> None:
         Store.open(tmp_path / "other")
 
 
+def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
+    store.close()
+    content = store.path.read_bytes()
+    assert content.count(b"CREATE TABLE meta (") == 1
+    store.path.write_bytes(content.replace(b"CREATE TABLE meta (", b"CREATE \xef\xbe\xc1\xf5E meta ("))
+    assert Store.exists(store.path)
+    with pytest.raises(SeesayError, match="damaged"):
+        Store.open(store.path)
+
+
 def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:
     store.close()
     steps = (*sqlite_file.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))

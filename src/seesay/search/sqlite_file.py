@@ -17,6 +17,9 @@ Kind = Literal["image", "sentence"]
 # "sees" in ASCII, in the header of the file, distinguishes an index from other SQLite files.
 APPLICATION_ID = 0x73656573
 
+# SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
+DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
+
 # To the times of `Dated`. Also a step below, so as little to be edited as these.
 SET_TIMES = """UPDATE items SET time = (SELECT CASE WHEN COALESCE(taken, '') = ''
     THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
@@ -105,7 +108,7 @@ def database_exists(path: Path) -> bool:
     try:
         with closing(_connect(path)) as connection:
             return not _is_empty(connection)
-    except sqlite3.DatabaseError:
+    except DAMAGE:
         return True
 
 
@@ -177,7 +180,7 @@ def file_errors(path: Path) -> Iterator[None]:
         raise SeesayError(
             f"{path}: cannot be used ({reason}); check the disk and its permissions."
         ) from error
-    except sqlite3.DatabaseError as error:
+    except DAMAGE as error:
         if isinstance(error, sqlite3.ProgrammingError) and "closed" in str(error):
             raise SeesayError(f"{path.parent}: this index is closed; open it again.") from error
         raise SeesayError(
