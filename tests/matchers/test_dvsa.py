@@ -114,6 +114,19 @@ def test_word_vectors_are_gloves_and_stay() -> None:
     assert built.reader.back.weight.grad is not None
 
 
+def test_words_may_be_minilms() -> None:
+    words = ["dog", "grass", "xqzzy"]
+    built = DVSA(COUNT * F, len(words) + 1, COUNT, DIM, HIDDEN, word_vectors="minilm")
+    built.prepare(PretrainedVectors(Vocabulary(words)))
+    table = built.reader.embedding.weight
+    assert table.shape == (4, 384)
+    assert table.any(dim=1).tolist() == [False, True, True, True]
+    torch.testing.assert_close(table[1:].mean(dim=0), torch.zeros(384), atol=1e-5, rtol=0)
+    assert float(table[1:].std()) == pytest.approx(0.7, abs=1e-4)
+    with pytest.raises(SeesayError, match="word_vectors: wanted 'glove' or 'minilm', got 'glow'"):
+        DVSA(COUNT * F, WORDS, COUNT, DIM, HIDDEN, word_vectors="glow")  # type: ignore[arg-type]
+
+
 def test_scores_have_the_gradient_of_finite_differences() -> None:
     built = matcher().double()
     words = built.encode_sentences(numbered([2, 3])).detach().requires_grad_()

@@ -8,7 +8,7 @@
 f is the rectifier, x_t a word vector that is not learned. Here the regions are the instances that the
 encoder lays end to end, the whole image among them, each brought to the square roots of its numbers and to
 unit length as GVSE's are. What the paper leaves open: W_f and W_b start orthogonal, the others as Glorot and
-Bengio 2010 propose, biases at 0; a word that GloVe lacks is a vector of zeros; dropout acts on a_i and e_t.
+Bengio 2010 propose, biases at 0; a word without a vector is one of zeros; dropout acts on a_i and e_t.
 """
 
 from __future__ import annotations
@@ -20,11 +20,18 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_whole
+from seesay.errors import check_choice, check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images
 from seesay.matchers.gvse import absent, described, split_instances
-from seesay.matchers.layers import xavier
-from seesay.matchers.sentences import WORD_VECTOR_DIMS, Sentences, SentencesLike, check_vocabulary, read_words
+from seesay.matchers.layers import pretrained_words, xavier
+from seesay.matchers.sentences import (
+    WORD_VECTOR_DIMS,
+    Sentences,
+    SentencesLike,
+    WordVectors,
+    check_vocabulary,
+    read_words,
+)
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
 _WORDS = 256  # that meet all regions at a time
@@ -39,15 +46,18 @@ class DVSASettings(MatcherSettings):
     hidden: int = Field(300, gt=0)
     max_length: int = Field(30, gt=0)
     dropout: float = Field(0.0, ge=0, lt=1)
+    word_vectors: WordVectors = "glove"
 
 
 class BRNN(nn.Module):
     """The bidirectional recurrent network over words, eq. 2-6; the arguments are those of `DVSA`."""
 
-    def __init__(self, vocabulary_size: int, dim: int, hidden: int, dropout: float) -> None:
+    def __init__(
+        self, vocabulary_size: int, dim: int, hidden: int, dropout: float, word_vectors: WordVectors
+    ) -> None:
         super().__init__()
         check_vocabulary(vocabulary_size)
-        word_dim = WORD_VECTOR_DIMS["glove"]
+        word_dim = WORD_VECTOR_DIMS[word_vectors]
         self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.zeros_(self.embedding.weight)
         self.embedding.weight.requires_grad_(False)
@@ -88,6 +98,7 @@ class DVSA(PairMatcher):
         hidden: width of the recurrent states.
         max_length: words of a sentence that are read.
         dropout: on regions and words while training.
+        word_vectors: the vectors x_t.
 
     Raises:
         SeesayError: the features are not so many instances.
@@ -110,18 +121,21 @@ class DVSA(PairMatcher):
         hidden: int = 300,
         max_length: int = 30,
         dropout: float = 0.0,
+        word_vectors: WordVectors = "glove",
     ) -> None:
         super().__init__()
+        check_choice(word_vectors=(word_vectors, WordVectors))
         sizes = {"instances": instances, "dim": dim, "hidden": hidden, "max_length": max_length}
         check_whole(1, image_dim=image_dim, **sizes)
         self.image_dim, self.instances, self.max_length = image_dim, instances, max_length
         self.image_map = xavier(split_instances(image_dim, instances), dim)
         self.dropout = nn.Dropout(dropout)
-        self.reader = BRNN(vocabulary_size, dim, hidden, dropout)
+        self.word_vectors: WordVectors = word_vectors
+        self.reader = BRNN(vocabulary_size, dim, hidden, dropout, word_vectors)
 
     def prepare(self, pretrained: Pretrained) -> None:
-        """Take the words' vectors from GloVe; they are not learned."""
-        self.reader.embedding.weight[1:] = torch.from_numpy(pretrained.word_vectors("glove")[0])
+        """Take the words' pretrained vectors; they are not learned."""
+        self.reader.embedding.weight[1:], _ = pretrained_words(pretrained, self.word_vectors)
 
     def encode_images(self, images: Tensor) -> Tensor:
         """Return the regions v_i, (n, instances, dim); one that an image lacks is its first again."""

@@ -6,8 +6,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.matchers.base import Pretrained
 from seesay.matchers.recurrent import run_packed
-from seesay.matchers.sentences import UNKNOWN, Sentences, check_vocabulary, word_places
+from seesay.matchers.sentences import (
+    UNKNOWN,
+    WORD_DEVIATION,
+    Sentences,
+    WordVectors,
+    check_vocabulary,
+    word_places,
+)
 
 
 class ScoreLayer(nn.Linear):
@@ -92,6 +100,19 @@ class WordEmbedding(nn.Embedding):
         rows = 1 + known.nonzero()[:, 0]
         self.weight[rows, : components.shape[1]] = components.to(self.weight)
         self.weight[UNKNOWN] = 0
+
+
+def pretrained_words(pretrained: Pretrained, name: WordVectors) -> tuple[Tensor, Tensor]:
+    """Return vectors (V - 1, d) of a vocabulary's words, and which are known, (V - 1,).
+
+    MiniLM reads each word as a sentence. Sentences of one word have a large part in common, so these vectors
+    are centred; they are scaled to the size of GloVe's.
+    """
+    vectors, known = (torch.from_numpy(each) for each in pretrained.word_vectors(name))
+    if name == "glove":
+        return vectors, known
+    centred = vectors - vectors.mean(dim=0)
+    return centred * (WORD_DEVIATION / centred.std()), known
 
 
 def standardised(width: int, standardise: bool) -> nn.Module:

@@ -37,19 +37,20 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
-from seesay.matchers.layers import ScoreLayer, standardised
+from seesay.matchers.layers import ScoreLayer, pretrained_words, standardised
 from seesay.matchers.sentences import (
     UNKNOWN,
+    WORD_DEVIATION,
     WORD_VECTOR_DIMS,
     Sentences,
     SentencesLike,
+    WordVectors,
     check_vocabulary,
     read_words,
 )
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
 Level = Literal["wd", "phs", "phl", "st"]
-WordVectors = Literal["glove", "minilm"]
 Start = Literal["random", "product"]
 
 MAX_LENGTH = 30  # words; what stands behind them is cut off
@@ -57,7 +58,6 @@ LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one 
 _SPANS = (3, 3, 3, 2)  # places that a window of each layer takes in; the hidden layer has one window
 _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the last
 _ABOUT = 4  # words by which sentences that are encoded together may differ
-_WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
 
 
 class MatchingCNNSettings(MatcherSettings):
@@ -140,7 +140,7 @@ class MatchingCNN(PairMatcher):
         check_vocabulary(vocabulary_size)
         width = WORD_VECTOR_DIMS[word_vectors]
         self.words = nn.Embedding(vocabulary_size, width)
-        nn.init.normal_(self.words.weight, std=_WORD_DEVIATION)
+        nn.init.normal_(self.words.weight, std=WORD_DEVIATION)
         nn.init.zeros_(self.words.weight[UNKNOWN].detach())
         self.image_map = rectified(image_dim, image)
         widths = pairwise((width, *maps, hidden))
@@ -158,14 +158,8 @@ class MatchingCNN(PairMatcher):
 
     def prepare(self, pretrained: Pretrained) -> None:
         """Start the words from pretrained vectors; those that GloVe lacks stay random."""
-        vectors, known = pretrained.word_vectors(self.word_vectors)
-        if self.word_vectors == "minilm":
-            alone = torch.from_numpy(vectors)
-            centred = alone - alone.mean(dim=0)  # sentences of one word have a large part in common
-            self.words.weight.detach()[1:] = centred * (_WORD_DEVIATION / centred.std())
-            return
-        rows = torch.from_numpy(known).nonzero()[:, 0]
-        self.words.weight.detach()[1:][rows] = torch.from_numpy(vectors)[rows]
+        vectors, known = pretrained_words(pretrained, self.word_vectors)
+        self.words.weight.detach()[1:][known] = vectors[known]
 
     @torch.no_grad()
     def _start_as_product(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,7 +12,9 @@ from torch.nn.utils.rnn import PackedSequence
 from seesay.errors import SeesayError
 
 UNKNOWN = 0  # the number of every word outside the vocabulary
-WORD_VECTOR_DIMS = {"glove": 50, "minilm": 384}
+WordVectors = Literal["glove", "minilm"]
+WORD_VECTOR_DIMS: dict[WordVectors, int] = {"glove": 50, "minilm": 384}
+WORD_DEVIATION = 0.7  # of the components of frequent words in GloVe
 
 
 @dataclass(frozen=True, eq=False)
