@@ -250,6 +250,7 @@ departures:
   - always
   - {when: loss.kind=margin, text: by a margin}
   - {when: "encoders=[efficientnet-lite0]", text: one encoder}
+  - {when: "encoders=['*:ten']", text: ten crops}
   - {when: loss.teacher=small, text: of a key that this loss does not have}
   - {when: optimizer.lr=0.5, text: a large rate}
   - {when: word_dropout=0, text: all words}
@@ -262,6 +263,8 @@ departures:
         ("seed=2", ("always", "by a margin", "one encoder", "all words")),
         ("loss={kind: contrastive}", ("always", "one encoder", "all words")),
         ("encoders=[efficientnet-lite2]", ("always", "by a margin", "all words")),
+        ("encoders=['efficientnet-lite2:ten']", ("always", "by a margin", "ten crops", "all words")),
+        ("encoders=['efficientnet-lite2:ten', efficientnet-lite0]", ("always", "by a margin", "all words")),
         ("optimizer.lr=5e-1", ("always", "by a margin", "one encoder", "a large rate", "all words")),
         ("departures=[mine]", ("mine",)),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
@@ -55,7 +56,7 @@ def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = (
     A recipe file holds the values that its corpora share, and under `corpora` what differs. The values for
     `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed. A departure
     from the paper may hold for one value of a setting only: it is written `{when: key=value, text: …}`, and
-    recipes with another value do not list it.
+    recipes with another value do not list it. In the value, `*` stands for any text.
 
     Args:
         name: a recipe's name, or the path of a YAML file.
@@ -304,7 +305,7 @@ def _recipe(values: Values, where: str) -> Recipe:
 
 
 def _holds(departure: Values, settings: Values, where: str) -> bool:
-    """Return whether the settings have the value that a departure `{when: key=value, text: …}` goes with."""
+    """Return whether the settings fit the value that a departure `{when: key=value, text: …}` goes with."""
     when, equals, wanted = str(departure.get("when", "")).partition("=")
     if set(departure) != {"when", "text"} or not equals:
         raise SeesayError(f"{where}: key 'departures': write a text, or {{when: key=value, text: …}}.")
@@ -314,7 +315,16 @@ def _holds(departure: Values, settings: Values, where: str) -> bool:
     value = settings[first]
     for key in others:  # other kinds of matchers and losses may lack it
         value = value.get(key) if isinstance(value, dict) else None
-    return bool(value == _from_yaml(wanted, f"{where}: when: {when}={wanted}"))
+    return _fits(value, _from_yaml(wanted, f"{where}: when: {when}={wanted}"))
+
+
+def _fits(value: object, wanted: object) -> bool:
+    """Return whether a setting has the wanted value; in text, `*` stands for anything."""
+    if isinstance(value, str) and isinstance(wanted, str):
+        return fnmatchcase(value, wanted)
+    if isinstance(value, list) and isinstance(wanted, list):
+        return len(value) == len(wanted) and all(map(_fits, value, wanted))
+    return bool(value == wanted)
 
 
 def _shipped() -> dict[str, Path]:
