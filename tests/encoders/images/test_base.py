@@ -259,3 +259,24 @@ def test_a_square_is_of_the_pixels_as_they_are_now() -> None:
     fixed.setflags(write=False)
     assert (squash(fixed, 224) == 9).all()
     assert (squash(fixed, 240) == 9).all()
+
+
+def test_stages_are_the_means_of_what_the_networks_blocks_return() -> None:
+    network, seen = load_lite("efficientnet-lite0").network, {}
+    strides = [block._depthwise_conv.stride[0] for block in network._blocks]
+    of_32 = max(i for i, stride in enumerate(strides) if stride == 2)
+    for name, i in (("fine", of_32 - 1), ("coarse", len(strides) - 1)):
+        network._blocks[i].register_forward_hook(lambda *call, name=name: seen.update({name: call[2]}))
+    pixels = pictures(3, 224)[:, 0]
+    with torch.inference_mode():
+        network(torch.from_numpy((pixels.transpose(0, 3, 1, 2).astype(np.float32) - 127) / 128))
+    expected = torch.cat([seen[name].mean(dim=(2, 3)) for name in ("fine", "coarse")], dim=1).numpy()
+    encoder = load_image_encoder("efficientnet-lite0-stages")
+    got = encoder.encode(pixels[:, None])["pooled"]
+    assert got.shape == (3, encoder.dims["pooled"]) == (3, 432)
+    np.testing.assert_allclose(got, expected, atol=2e-3)
+    each = load_image_encoder("efficientnet-lite0-stages:each")
+    assert each.dims == {"pooled": 4320}
+    assert each.fingerprint != encoder.fingerprint
+    with pytest.raises(SeesayError, match="no crop 'tne'; did you mean 'ten'"):
+        load_image_encoder("efficientnet-lite0-stages:tne")

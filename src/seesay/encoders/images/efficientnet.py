@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.encoders import TunedName, register_image_encoder, shipped_file
-from seesay.encoders.images.base import CROPS, EACH, ImageEncoder, Network, Pixels
+from seesay.encoders.images.base import CROPS, EACH, Arrays, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
 from seesay.errors import SeesayError, did_you_mean
 from seesay.onnx import Session, exported
@@ -38,6 +38,7 @@ def _lite(number: int, size: int, sha256: str, eight_bits: str) -> LiteWeights:
     return LiteWeights(size, 1280, f"{package}/models/{name}", sha256, eight_bits)
 
 
+MAP_CHANNELS = (112, 320)  # of EfficientNet-Lite0's last maps of stride 16 and 32
 EIGHT_BITS = "-int8"  # behind the name of a network
 # How the exported graphs with these outputs are called.
 _GRAPHS: dict[tuple[str, ...], str] = {
@@ -84,17 +85,14 @@ class LiteEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str, side: int | None = None) -> ImageEncoder:
-        where, _, crop = name.partition(":")
+        where, crop = _where_and_crop(name)
         network, _, tuned = where.partition("@")
-        if crop and crop not in CROPS:
-            hint = did_you_mean(crop, CROPS) or "."
-            raise SeesayError(f"Encoder '{name}': no crop '{crop}'{hint} There are: {', '.join(CROPS)}.")
         lite = LITE[network.removesuffix(EIGHT_BITS)]
         side = side or lite.size
         run = lite_network(where, device, side)
         crops = 10 if crop == EACH else 1
         dims = {"pooled": crops * lite.dim, "logits": crops * 1000}
-        return cls(name, tuned or weights_of(network), side, dims, run, crop or "squash")
+        return cls(name, tuned or weights_of(network), side, dims, run, crop)
 
 
 @register_image_encoder(f"efficientnet-lite0{EIGHT_BITS}")
@@ -113,6 +111,40 @@ class EightBitLiteEncoder(LiteEncoder):
         ":each": "the same, ten crops laid end to end",
     }
     uses_gpu = False
+
+
+@register_image_encoder("efficientnet-lite0-stages")
+class StagesEncoder(ImageEncoder):
+    """The means of EfficientNet-Lite0's last maps of stride 16 and 32, the inputs of its last layers."""
+
+    variants: ClassVar = {
+        "": "means of EfficientNet-Lite0's last maps of stride 16 and 32, 432-d; beside its pooled features",
+        ":ten": "the same, ten crops averaged",
+        ":mirror": "the same, image and mirror image averaged",
+        ":each": "the same, ten crops laid end to end",
+    }
+
+    @classmethod
+    def load(cls, name: str, device: str) -> ImageEncoder:
+        where, crop = _where_and_crop(name)
+        network = where.removesuffix("-stages")
+        lite = LITE[network]
+        run = run_squares(network, partial(_load_maps, network), lite.size, ["fine", "coarse"], device)
+
+        def means(pixels: Pixels) -> Arrays:
+            return {"pooled": np.concatenate([maps.mean(axis=(1, 2)) for maps in run(pixels)], axis=1)}
+
+        width = sum(MAP_CHANNELS) * (10 if crop == EACH else 1)
+        return cls(name, lite.sha256, lite.size, {"pooled": width}, means, crop)
+
+
+def _where_and_crop(name: str) -> tuple[str, str]:
+    """Split an encoder's name, such as "efficientnet-lite0:ten"; a SeesayError if there is no such crop."""
+    where, _, crop = name.partition(":")
+    if crop and crop not in CROPS:
+        hint = did_you_mean(crop, CROPS) or "."
+        raise SeesayError(f"Encoder '{name}': no crop '{crop}'{hint} There are: {', '.join(CROPS)}.")
+    return where, crop or "squash"
 
 
 def weights_of(network: str) -> str:
@@ -167,6 +199,12 @@ def run_squares(
         example = np.zeros((1, side, side, 3), np.uint8)
         session = Session(lambda: exported(key, build, [example], ["pixels"], outputs), threads=1)
     return lambda pixels: session.run({"pixels": np.ascontiguousarray(pixels)}, outputs)
+
+
+def _load_maps(name: str) -> nn.Module:
+    from seesay.encoders.networks.lite import load_maps
+
+    return load_maps(name)
 
 
 def _load_lite(name: str) -> nn.Module:

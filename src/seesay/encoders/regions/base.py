@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders import REGION_ENCODERS, Described, kind_of, register_region_encoder
 from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
-from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE, run_squares, weights_of
+from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError, did_you_mean
 
@@ -33,7 +33,6 @@ EncodeImages = Callable[[Sequence[Pixels], Sequence[Boxes]], list[Rows]]
 
 NETWORK = "efficientnet-lite0"
 BINS = 3  # a side of each box
-CHANNELS = (112, 320)  # of the maps of stride 16 and 32
 SIDE = 448  # pixels, of the square that the whole image is resized to
 CROPS_AT_ONCE = 32
 
@@ -183,7 +182,7 @@ class LiteRegionEncoder(RegionEncoder):
             raise SeesayError(f"No region encoder '{name}'{hint} There are: {', '.join(known)}.")
         if name.endswith(":crops"):
             return cls(name, weights, "squash bicubic v1", LITE[NETWORK].dim, _crops(network, device))
-        dim = BINS * BINS * sum(CHANNELS)
+        dim = BINS * BINS * sum(MAP_CHANNELS)
         run = _pooled(map_network(network, device))
         return cls(name, weights, f"side={SIDE} bicubic pool={BINS} v2", dim, run)
 
