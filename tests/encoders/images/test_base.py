@@ -278,5 +278,5 @@ def test_stages_are_the_means_of_what_the_networks_blocks_return() -> None:
     each = load_image_encoder("efficientnet-lite0-stages:each")
     assert each.dims == {"pooled": 4320}
     assert each.fingerprint != encoder.fingerprint
-    with pytest.raises(SeesayError, match="no crop 'tne'; did you mean 'ten'"):
-        load_image_encoder("efficientnet-lite0-stages:tne")
+    with pytest.raises(SeesayError, match="no crop 'mirr'; did you mean 'mirror'"):
+        load_image_encoder("efficientnet-lite0-stages:mirr")
