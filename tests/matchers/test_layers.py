@@ -1,4 +1,4 @@
-"""Layers that several matchers share: words that start from pretrained vectors."""
+"""Layers that several matchers share: words that start from pretrained vectors, and image features."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.matchers.layers import WordEmbedding
+from seesay.matchers.layers import WordEmbedding, standardised
 
 
 def components(vectors: np.ndarray, count: int) -> np.ndarray:
@@ -40,3 +40,17 @@ def test_nothing_known_changes_nothing() -> None:
     before = embedding.weight.detach().clone()
     embedding.start_from(torch.zeros(2, 5), torch.zeros(2, dtype=torch.bool), std=0.1)
     assert torch.equal(embedding.weight, before)
+
+
+def test_power_normalisation_takes_signed_square_roots_before_it_standardises() -> None:
+    features = torch.randn(60, 5, generator=torch.Generator().manual_seed(0)) ** 3
+    roots = np.sign(features.numpy()) * np.sqrt(np.abs(features.numpy()))
+    expected = (roots - roots.mean(axis=0)) / roots.std(axis=0)
+    assert np.allclose(standardised(5, "power")(features).numpy(), expected, atol=1e-3)
+
+
+def test_a_cnn_can_be_tuned_through_power_normalisation() -> None:
+    features = torch.tensor([[0.0, 1.0], [0.0, -4.0], [3.0, 0.0]], requires_grad=True)
+    torch.linalg.vector_norm(standardised(2, "power")(features) - 1).backward()
+    assert features.grad is not None
+    assert features.grad.isfinite().all()

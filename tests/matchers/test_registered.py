@@ -22,6 +22,7 @@ from seesay.matchers import (
     Sentences,
     SimilarityNetwork,
     TwoBranchEmbedding,
+    VSEPlusPlus,
     as_matcher,
 )
 from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
@@ -383,6 +384,7 @@ def _sentences(count: int) -> Sentences:
         (lambda: MatchingCNN(6, 10, level="x"), "level: wanted 'wd'"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, start="prod"), "start: wanted 'random'"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: wanted"),  # type: ignore[arg-type]
+        (lambda: VSEPlusPlus(6, 10, standardise="root"), "standardise: wanted"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, maps=(4, 4)), "maps: wanted one number"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, maps=(4, 4, 6), start="product"), "divisible by four"),
         (lambda: TwoBranchEmbedding(6), "sentence_dim: wanted a whole number of at least 1"),

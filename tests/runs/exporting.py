@@ -26,6 +26,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {kind: (kind, {}) for kind in 
     "projection, class names": ("projection", {"class_names": 0.2}),
     "sco, context": ("sco", {"fusion": "context", "max_length": 6}),
     "sco, written sentence": ("sco", {"max_length": 6, "generation": {"role": "sentence", "shared": True}}),
+    "sco, power normalisation": ("sco", {"standardise": "power"}),
     "similarity-network, lstm": ("similarity-network", {"lstm": 6}),
     "uncommon-vse, mean": ("uncommon-vse", {"steps": 0}),
 }

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import WordEmbedding, standardised
+from seesay.matchers.layers import Standardise, WordEmbedding, standardised
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words, word_places
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -28,7 +28,7 @@ class IRMatchSettings(MatcherSettings):
     word_dim: int = Field(300, gt=0)
     widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
     dropout: float = Field(0.0, ge=0, lt=1)
-    standardise: bool = False
+    standardise: Standardise = False
 
 
 class SentenceCNN(nn.Module):
@@ -145,7 +145,8 @@ class IRMatch(EmbeddingMatcher):
         word_dim: width of the word embedding.
         widths: of the convolution's windows; they share `dim` evenly.
         dropout: on both sides while training.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
+            take their signed square roots first.
 
     Example:
         >>> import torch
@@ -166,7 +167,7 @@ class IRMatch(EmbeddingMatcher):
         word_dim: int = 300,
         widths: Sequence[int] = (1, 2, 3, 4, 5, 6),
         dropout: float = 0.0,
-        standardise: bool = False,
+        standardise: Standardise = False,
     ) -> None:
         super().__init__()
         if not widths:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from seesay.errors import check_choice
 from seesay.matchers.base import Pretrained
 from seesay.matchers.recurrent import run_packed
 from seesay.matchers.sentences import (
@@ -16,6 +19,9 @@ from seesay.matchers.sentences import (
     check_vocabulary,
     word_places,
 )
+
+# How image features are standardised: not at all, to mean 0 and variance 1, or their signed square roots are.
+Standardise = bool | Literal["power"]
 
 
 class ScoreLayer(nn.Linear):
@@ -115,12 +121,27 @@ def pretrained_words(pretrained: Pretrained, name: WordVectors) -> tuple[Tensor,
     return centred * (WORD_DEVIATION / centred.std()), known
 
 
-def standardised(width: int, standardise: bool) -> nn.Module:
+class PowerNormalisation(nn.Module):
+    """Signed square roots of features, x / √(|x| + ε): large values count less (Perronnin et al., ECCV 2010).
+
+    With ε the slope at zero is finite, so that a CNN can be tuned through it.
+    """
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the roots, of the shape of the features."""
+        return features * torch.rsqrt(features.abs() + 1e-6)
+
+
+def standardised(width: int, standardise: Standardise) -> nn.Module:
     """Return a layer that brings features (n, width) to mean 0 and variance 1, or one that leaves them."""
-    return nn.BatchNorm1d(width, affine=False) if standardise else nn.Identity()
+    check_choice(standardise=(standardise, Literal[True, False, "power"]))
+    if not standardise:
+        return nn.Identity()
+    normed = nn.BatchNorm1d(width, affine=False)
+    return nn.Sequential(PowerNormalisation(), normed) if standardise == "power" else normed
 
 
-def image_input(width: int, standardise: bool, dropout: float) -> nn.Sequential:
+def image_input(width: int, standardise: Standardise, dropout: float) -> nn.Sequential:
     """Return a layer that standardises features (n, width), if that is wanted, and drops some."""
     return nn.Sequential(standardised(width, standardise), nn.Dropout(dropout))
 

@@ -37,7 +37,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
-from seesay.matchers.layers import ScoreLayer, pretrained_words, standardised
+from seesay.matchers.layers import ScoreLayer, Standardise, pretrained_words, standardised
 from seesay.matchers.sentences import (
     UNKNOWN,
     WORD_DEVIATION,
@@ -70,7 +70,7 @@ class MatchingCNNSettings(MatcherSettings):
     hidden: int = Field(400, gt=0)
     dropout: float = Field(0.1, ge=0, lt=1)
     image_dropout: float = Field(0.0, ge=0, lt=1)
-    standardise: bool = False
+    standardise: Standardise = False
     word_vectors: WordVectors = "glove"
     start: Start = "random"
 
@@ -101,7 +101,8 @@ class MatchingCNN(PairMatcher):
         hidden: width of the MLP's hidden layer.
         dropout: in the MLP.
         image_dropout: on the image features.
-        standardise: bring these to mean 0 and variance 1, as training sees them.
+        standardise: bring these to mean 0 and variance 1, as training sees them; "power" to take their signed
+            square roots first.
         word_vectors: what words start from, "glove" or "minilm".
         start: "random", or "product": the score starts near an inner product of image and windows.
 
@@ -126,7 +127,7 @@ class MatchingCNN(PairMatcher):
         hidden: int = 400,
         dropout: float = 0.1,
         image_dropout: float = 0.0,
-        standardise: bool = False,
+        standardise: Standardise = False,
         word_vectors: WordVectors = "glove",
         start: Start = "random",
     ) -> None:

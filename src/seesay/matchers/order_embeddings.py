@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, pairs_at_once
+from seesay.matchers.layers import Standardise
 from seesay.matchers.sentences import SentencesLike
 from seesay.matchers.settings import MatcherSettings, register_matcher
 from seesay.matchers.vsepp import VSEPlusPlus
@@ -30,7 +31,7 @@ class OrderEmbeddingsSettings(MatcherSettings):
     kind: Literal["order-embeddings"] = "order-embeddings"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
-    standardise: bool = False
+    standardise: Standardise = False
     image_dropout: float = Field(0.0, ge=0, lt=1)
     sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
@@ -44,7 +45,8 @@ class OrderEmbeddings(PairMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
+            take their signed square roots first.
         image_dropout: on the image features while training.
         sentence_dropout: on the words' vectors and on the sentence's while training.
 
@@ -63,7 +65,7 @@ class OrderEmbeddings(PairMatcher):
         vocabulary_size: int,
         dim: int = 1024,
         word_dim: int = 300,
-        standardise: bool = False,
+        standardise: Standardise = False,
         image_dropout: float = 0.0,
         sentence_dropout: float = 0.0,
     ) -> None:

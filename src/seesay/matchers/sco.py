@@ -17,7 +17,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.layers import WordEmbedding, WordLSTM, image_input, xavier
+from seesay.matchers.layers import Standardise, WordEmbedding, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 from seesay.settings import Settings
@@ -44,7 +44,7 @@ class SCOSettings(MatcherSettings):
     max_length: int = Field(50, gt=0)
     fusion: Fusion = "gate"
     generation: GenerationSettings | None = None
-    standardise: bool = False
+    standardise: Standardise = False
     image_dropout: float = Field(0.0, ge=0, lt=1)
     sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
@@ -119,7 +119,8 @@ class SCO(EmbeddingMatcher):
         sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
             ones, growing from none in the first epoch to this in the last.
         shared_words: whether LSTM and decoder have one word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
+            take their signed square roots first.
         image_dropout: on the image features while training.
         sentence_dropout: on the words' vectors and on the sentence's while training.
 
@@ -147,7 +148,7 @@ class SCO(EmbeddingMatcher):
         generation_role: Role = "supervision",
         sampling: float = 0.0,
         shared_words: bool = False,
-        standardise: bool = False,
+        standardise: Standardise = False,
         image_dropout: float = 0.0,
         sentence_dropout: float = 0.0,
     ) -> None:

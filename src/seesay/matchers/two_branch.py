@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
-from seesay.matchers.layers import ScoreLayer, WordLSTM, image_input, xavier
+from seesay.matchers.layers import ScoreLayer, Standardise, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -31,7 +31,7 @@ class BranchSettings(MatcherSettings):
     dropout: float = Field(0.5, ge=0, lt=1)
     lstm: int = Field(0, ge=0)
     word_dim: int = Field(256, gt=0)
-    standardise: bool = False
+    standardise: Standardise = False
     image_dropout: float = Field(0.0, ge=0, lt=1)
     sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
@@ -74,7 +74,7 @@ class _TwoBranch(Matcher):
         dropout: float = 0.5,
         lstm: int = 0,
         word_dim: int = 256,
-        standardise: bool = False,
+        standardise: Standardise = False,
         image_dropout: float = 0.0,
         sentence_dropout: float = 0.0,
     ) -> None:
@@ -132,7 +132,8 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
         dropout: after the hidden layers.
         lstm: width of the LSTM; 0 for none.
         word_dim: width of its word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
+            take their signed square roots first.
         image_dropout: on the image features while training.
         sentence_dropout: on the LSTM's words and state, or on the sentence encoder's vectors, while training.
 
@@ -182,7 +183,7 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
         dropout: float = 0.5,
         lstm: int = 0,
         word_dim: int = 256,
-        standardise: bool = False,
+        standardise: Standardise = False,
         image_dropout: float = 0.0,
         sentence_dropout: float = 0.0,
         head: Sequence[int] = (512, 256),

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.layers import WordEmbedding, image_input, last_states, xavier
+from seesay.matchers.layers import Standardise, WordEmbedding, image_input, last_states, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 
@@ -21,7 +21,7 @@ class VSEPlusPlusSettings(MatcherSettings):
     kind: Literal["vse++"] = "vse++"
     dim: int = Field(1024, gt=0)
     word_dim: int = Field(300, gt=0)
-    standardise: bool = False
+    standardise: Standardise = False
     image_dropout: float = Field(0.0, ge=0, lt=1)
     sentence_dropout: float = Field(0.0, ge=0, lt=1)
 
@@ -35,7 +35,8 @@ class VSEPlusPlus(EmbeddingMatcher):
         vocabulary_size: rows of the word embedding.
         dim: width of the embeddings.
         word_dim: width of the word embedding.
-        standardise: bring the image features to mean 0 and variance 1, as training sees them.
+        standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
+            take their signed square roots first.
         image_dropout: on the image features while training.
         sentence_dropout: on the words' vectors and on the sentence's while training.
 
@@ -56,7 +57,7 @@ class VSEPlusPlus(EmbeddingMatcher):
         vocabulary_size: int,
         dim: int = 1024,
         word_dim: int = 300,
-        standardise: bool = False,
+        standardise: Standardise = False,
         image_dropout: float = 0.0,
         sentence_dropout: float = 0.0,
     ) -> None:
