@@ -48,8 +48,8 @@ members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK, ORDER, REGIONS]), 
 
 @given(
     chosen=members,
-    lengths=st.lists(st.integers(1, 35), min_size=1, max_size=6),
-    images=st.integers(1, 5),
+    lengths=st.lists(st.integers(1, 35), min_size=1, max_size=4),
+    images=st.integers(1, 3),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=15, deadline=None)

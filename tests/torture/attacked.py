@@ -13,15 +13,15 @@ from pathlib import Path
 from tools.torture import __main__  # noqa: F401  # which registers the attacks
 from tools.torture.base import ATTACKS, Stage
 
-FILES = {"corrupt": 8.0, "damage": 8.0, "headers": 7.0, "bombs": 59.0}  # the last ends by itself
+FILES = {"corrupt": 6.0, "damage": 6.0, "headers": 5.0, "bombs": 59.0}  # the last ends by itself
 PROCESSES = {
-    "kill index": 8.0,
+    "kill index": 6.0,
     "kill features": 5.0,
     "kill train": 2.0,  # once at least, however long it takes
-    "failing disk": 8.0,
-    "readers": 7.0,
+    "failing disk": 6.0,
+    "readers": 5.0,
 }
-REQUESTS = {"slow clients": 7.0, "hostile uploads": 7.0, "operations": 8.0, "many requests": 8.0}
+REQUESTS = {"slow clients": 6.0, "hostile uploads": 6.0, "operations": 6.0, "many requests": 6.0}
 
 
 def check_survived(name: str, seconds: float, folder: Path) -> None:

@@ -56,7 +56,13 @@ RESUMED = {
     # Drawn negatives, dropout and SGD.
     "mcnn-phs": (
         24 + 5,
-        ["matcher.maps=[8, 12, 12]", "matcher.image=16", "matcher.hidden=16", "batch_size=20"],
+        [
+            "matcher.maps=[8, 12, 12]",
+            "matcher.image=16",
+            "matcher.hidden=16",
+            "batch_size=20",
+            "loss.count=3",
+        ],
     ),
     # Neighbourhood batches, dropout and batch normalisation.
     "two-branch-full": (8 + 2, ["matcher.image_hidden=64", "matcher.sentence_hidden=64", "batch_size=64"]),
