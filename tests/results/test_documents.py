@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.results.documents import benchmark_table, published_block, refresh, results_table
+from seesay.results.documents import benchmark_table, orders_table, published_block, refresh, results_table
 from seesay.results.published import papers, published_rows
 from seesay.results.rows import record_row
 from tests.results.made import composition, grounding, one_direction, row
@@ -35,6 +35,19 @@ def test_seeds_become_mean_and_deviation():
     assert line[1] == "20.0 ± 0.0"
     assert line[9] == "42.0 ± 2.0"
     assert line[10] == "lite0"
+
+
+def test_a_claim_of_order_names_changed_recipes_as_shipped_tables_do():
+    changes = [
+        "encoders=['efficientnet-lite0:ten', 'efficientnet-lite0-stages']",
+        "matcher.standardise=power",
+    ]
+    rows = [row(seed=s, mR=40.0 + s, changes=[f"seed={s}"]) for s in (1, 2)]
+    rows += [row(seed=s, mR=43.0 + s, changes=[*changes, f"seed={s}"]) for s in (1, 2)]
+    rows += [row(seed=s, mR=90.0, changes=["batch_size=7", f"seed={s}"]) for s in (1, 2)]
+    line = cells(orders_table(rows, [("irmatch-s", "irmatch-s-stages")]))[2]
+    assert line[:2] == ["`irmatch-s` < `irmatch-s-stages`", "+3.0"]
+    assert line[4] == "2 of 2"
 
 
 def test_rows_are_chosen_and_ordered():

@@ -8,10 +8,11 @@ A document holds blocks that this module fills:
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
 names the corpus whose published rows are shown below them, and `benchmark` a benchmark of
 `benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
-`measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes, changed ones too, are above
-others, over runs of the same seeds. `published of=...` shows what papers print: all rows of a paper, named by
-its file, a `summary` of how many have a recipe, or those that are `missing` one, and why. A value with
-spaces, such as the name of an ensemble, stands in quotes; a change in `orders` has no comma.
+`measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
+of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
+there is no comma. `published of=...` shows what papers print: all rows of a paper, named by its file, a
+`summary` of how many have a recipe, or those that are `missing` one, and why. A value with spaces, such as
+the name of an ensemble, stands in quotes.
 """
 
 from __future__ import annotations
@@ -85,13 +86,16 @@ def orders_table(
 ) -> str:
     """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
 
+    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`.
+
     Raises:
         SeesayError: two recipes have fewer than two seeds in common.
     """
     chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
+    variants = {_row_name(row): row.variant for row in chosen if _row_name(row) != row.provenance.recipe}
     lines = []
     for lower, higher in claims:
-        found = paired_order(chosen, lower, higher, measures)
+        found = paired_order(chosen, variants.get(lower, lower), variants.get(higher, higher), measures)
         above = sum(difference > 0 for difference in found.differences)
         interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
         p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
@@ -177,12 +181,16 @@ def _groups(
 
 
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    recipe, changes = group[0].provenance.recipe, group[0].changes
-    name = _variants().get((recipe, *sorted(changes)), recipe)
-    system = f"`{name}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
+    system = f"`{_row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
     figures = [row.result.columns() for row in group]
     cells = (spread(values_of(figures, column)) for column in columns)
-    return [system, *cells, ", ".join([group[0].features, *changes])]
+    return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
+
+
+def _row_name(row: Row) -> str:
+    """The name that a shipped table gives a changed recipe, or the recipe's own."""
+    recipe = row.provenance.recipe
+    return _variants().get((recipe, *sorted(row.changes)), recipe)
 
 
 @cache
