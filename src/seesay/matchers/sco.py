@@ -17,6 +17,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
+from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import Standardise, WordEmbedding, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
@@ -235,6 +236,7 @@ class ConceptSettings(MatcherSettings):
         dropout: before the output layer.
         folds: into how many the train images are dealt, each scored by a classifier that learned from the
             others: what a matcher of concepts then learns from. 0 to score them by the classifier itself.
+        instances: regions of the image whose features are laid end to end; None for one vector an image.
     """
 
     kind: Literal["concepts"] = "concepts"
@@ -242,10 +244,12 @@ class ConceptSettings(MatcherSettings):
     hidden: int = Field(0, ge=0)
     dropout: float = Field(0.0, ge=0, lt=1)
     folds: int = Field(0, ge=0)
+    instances: int | None = Field(None, gt=0)
 
     def build(self, inputs: MatcherInputs) -> ConceptClassifier:
         """Return the classifier of the vocabulary's words, the unknown one left out."""
-        return ConceptClassifier(inputs.image_dim, inputs.vocabulary_size - 1, self.hidden, self.dropout)
+        concepts = inputs.vocabulary_size - 1
+        return ConceptClassifier(inputs.image_dim, concepts, self.hidden, self.dropout, self.instances)
 
     @property
     def concept_count(self) -> int:
@@ -264,6 +268,9 @@ class ConceptClassifier(nn.Module):
         concepts: K.
         hidden: width of a layer before it, with ReLU; 0 for none (the paper tunes the network instead).
         dropout: before the output layer.
+        instances: regions of an image that its features are laid end to end from. Each is classified by
+            itself, from the square roots of its numbers in unit length, and a concept's highest logit counts:
+            multi-instance learning, of regions of which nobody has said what they show.
 
     Example:
         >>> import torch
@@ -275,17 +282,30 @@ class ConceptClassifier(nn.Module):
     reads_words = reads_vectors = False
     tunable = True
 
-    def __init__(self, image_dim: int, concepts: int, hidden: int = 0, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        image_dim: int,
+        concepts: int,
+        hidden: int = 0,
+        dropout: float = 0.0,
+        instances: int | None = None,
+    ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, concepts=concepts)
+        check_whole(1, image_dim=image_dim, concepts=concepts, instances=instances or 1)
         check_whole(0, hidden=hidden)
-        self.image_dim, self.concepts = image_dim, concepts
-        layers: list[nn.Module] = [nn.Linear(image_dim, hidden), nn.ReLU()] if hidden else []
-        layers += [nn.Dropout(dropout), nn.Linear(hidden or image_dim, concepts)]
+        self.image_dim, self.concepts, self.instances = image_dim, concepts, instances
+        width = split_instances(image_dim, instances) if instances else image_dim
+        layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
+        layers += [nn.Dropout(dropout), nn.Linear(hidden or width, concepts)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits, (n, K); their sigmoids are the concepts' scores."""
-        check_images(images, self.image_dim, next(self.layers.parameters()))
-        logits: Tensor = self.layers(images)
-        return logits
+        weights = next(self.layers.parameters())
+        check_images(images, self.image_dim, weights)
+        if not self.instances:
+            logits: Tensor = self.layers(images)
+            return logits
+        regions = described(images, self.instances, weights.dtype)
+        of_regions: Tensor = self.layers(regions)
+        return of_regions.masked_fill(absent(regions)[:, :, None], -torch.inf).amax(dim=1)

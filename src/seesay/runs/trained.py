@@ -89,7 +89,8 @@ def save_inputs(run: Run) -> None:
     run.vocabulary.save(run.folder / VOCABULARY)
     if run.recipe.matcher.predicts_concepts:
         folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
-        save_head_inputs(run.folder, run.recipe.encoders[0], run.recipe.arrays, folds)
+        regions = run.recipe.matcher.instances_per_image or 0
+        save_head_inputs(run.folder, run.recipe.encoders[0], run.recipe.arrays, folds, regions)
     if run.sentence_encoder is not None:
         save_sentence_encoder(run.sentence_encoder, run.folder / TEXT)
 

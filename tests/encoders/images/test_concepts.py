@@ -22,6 +22,7 @@ from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
 from seesay.errors import SeesayError
+from seesay.matchers import ConceptClassifier
 
 K = 6
 
@@ -63,6 +64,48 @@ def test_scores_are_the_heads_on_the_features_of_its_encoder(run: Path, photo: P
     logits = np.log(scores["pooled"][0] / (1 - scores["pooled"][0]))
     np.testing.assert_allclose(scores["logits"][0], logits, atol=1e-4)
     assert not scores["pooled"][1].any()  # broken
+
+
+def _of_instances(folder: Path) -> Path:
+    """A run of concepts whose head sees the 36 regions of a grid."""
+    run = _write_run(folder, seed=1, hidden=7, width=1000)
+    save_head_inputs(run, "instances:grid", ["pooled"], instances=36)
+    return run
+
+
+def test_a_head_that_has_seen_regions_takes_the_highest_logit(tmp_path: Path, photo: Path) -> None:
+    run = _of_instances(tmp_path / "run")
+    names = ["instances:grid", f"concepts:{run}"]
+    (regions, scores) = encode_images(
+        [load_image_encoder(n) for n in names], [photo.read_bytes()], ["a"]
+    ).arrays
+    classifier = ConceptClassifier(36_000, K, hidden=7, instances=36).eval()
+    weights = load_file(run / "weights.safetensors")
+    classifier.load_state_dict({key.removeprefix("head."): value for key, value in weights.items()})
+    with torch.inference_mode():
+        expected = classifier(torch.from_numpy(np.float32(regions["pooled"])))
+    np.testing.assert_allclose(scores["logits"], expected.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_regions_that_an_image_lacks_do_not_count(tmp_path: Path) -> None:
+    head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
+    rows = np.random.default_rng(0).random((2, 36, 1000), np.float32)
+    rows[0, 3:] = 0
+    every = head.scores({"pooled": rows.reshape(2, -1)})["logits"]
+    alone = [head.scores({"pooled": np.tile(rows[0, i], 36)[None]})["logits"][0] for i in range(3)]
+    np.testing.assert_allclose(every[0], np.max(alone, axis=0), rtol=1e-4, atol=1e-5)
+    assert not np.allclose(every[0], head.scores({"pooled": np.zeros((1, 36_000), np.float32)})["logits"][0])
+
+
+def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
+    run = _of_instances(tmp_path / "run")
+    kept = keep_concepts(f"concepts:{run}", tmp_path / "sco")
+    assert StoredHead.from_name(kept).instances == 36
+
+
+def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
+    with pytest.raises(SeesayError, match="sees 36 regions of an image as it is; name it concepts:RUN"):
+        load_image_encoder(f"concepts-regions:{_of_instances(tmp_path / 'run')}")
 
 
 def test_they_come_from_stored_features_and_are_not_stored(run: Path, photo: Path, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Concept scores as features of an image: the multi-label CNN of SCO as an encoder (section 3.2).
 
 `concepts:RUN` applies the concept head of a run to the features that it was trained on, read from the feature
-store. `concepts-regions:RUN` takes each concept's highest score over 50 regions, and is stored itself. A run
+store; of a head that was trained on regions each concept's highest score counts. `concepts-regions:RUN` shows
+50 regions to a head that was trained on whole images, takes the highest scores, and is stored itself. A run
 that is trained on either keeps the head (`keep_concepts`): its recipe names the encoder `concepts@HASH:RUN`.
 """
 
@@ -44,6 +45,7 @@ class StoredHead(NamedTuple):
     arrays: tuple[str, ...]  # of that encoder, side by side
     layers: tuple[Layer, ...]  # weight and bias of each
     path: Path  # of the weights
+    instances: int = 0  # regions that the arrays lay end to end, of which a concept's highest logit counts
 
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
@@ -51,7 +53,8 @@ class StoredHead(NamedTuple):
         if (kept := TunedName.from_name(name)) is not None:
             path = tuned_file(kept)
             about = metadata(path)
-            return cls(about[BASE], tuple(about["arrays"].split(",")), _layers(path), path)
+            arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
+            return cls(about[BASE], arrays, _layers(path), path, instances)
         kind, _, run = name.partition(":")
         if not run:
             raise SeesayError(
@@ -66,13 +69,14 @@ class StoredHead(NamedTuple):
         try:
             inputs = read_small_json(path.parent / HEAD_INPUTS)
             encoder, arrays = str(inputs["encoder"]), tuple(map(str, inputs["arrays"]))
+            instances = int(inputs.get("instances", 0))
         except (OSError, ValueError, TypeError, KeyError):
             raise SeesayError(
                 f"Encoder '{name}': {run} predicts no concepts (no {HEAD_INPUTS}); "
                 "train the recipe 'concepts'."
             ) from None
         adopt_tuned(encoder, path.parent)
-        return cls(encoder, arrays, _layers(path), path)
+        return cls(encoder, arrays, _layers(path), path, instances)
 
     @property
     def dims(self) -> dict[str, int]:
@@ -81,14 +85,28 @@ class StoredHead(NamedTuple):
 
     def scores(self, arrays: Arrays) -> Arrays:
         """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
-        return _scores(_apply(self.layers, np.concatenate([arrays[name] for name in self.arrays], axis=1)))
+        features = np.concatenate([arrays[name] for name in self.arrays], axis=1)
+        return _scores(self._highest(features) if self.instances else _apply(self.layers, features))
+
+    def _highest(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Each concept's highest logit among the instances that an image has, (n, K).
+
+        Instances are described as `seesay.matchers.gvse` does, by square roots in unit length.
+        """
+        rows = np.asarray(features, np.float32).reshape(len(features), self.instances, -1)
+        roots = np.sign(rows) * np.sqrt(np.abs(rows))
+        lengths = np.linalg.norm(roots, axis=2, keepdims=True)
+        logits = _apply(self.layers, roots / np.maximum(lengths, np.float32(1e-12)))
+        there = lengths > 0
+        return np.asarray(np.where(there | ~there.any(axis=1, keepdims=True), logits, -np.inf).max(axis=1))
 
     def fingerprint(self, base: ImageEncoder) -> str:
         """Identify head and base encoder."""
         digest = hashlib.blake2b(digest_size=16)
         for tensor in (tensor for layer in self.layers for tensor in layer):
             digest.update(tensor.tobytes())
-        return f"{base.fingerprint} {','.join(self.arrays)} {digest.hexdigest()}"
+        highest = f" highest of {self.instances}" if self.instances else ""
+        return f"{base.fingerprint} {','.join(self.arrays)} {digest.hexdigest()}{highest}"
 
 
 @register_image_encoder("concepts")
@@ -144,6 +162,11 @@ class ConceptRegionsEncoder(ImageEncoder):
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         head = StoredHead.from_name(name)
+        if head.instances:
+            raise SeesayError(
+                f"Encoder '{name}': the head of that run sees {head.instances} regions of an image as it is; "
+                "name it concepts:RUN."
+            )
         network, _, crop = head.encoder.rpartition(":")
         network = network if crop in CROPS else head.encoder  # what follows may be a folder
         lite = kind_of(network) in LITE
@@ -162,12 +185,15 @@ class ConceptRegionsEncoder(ImageEncoder):
         return {name: rows.reshape(n, c, -1).max(axis=1) for name, rows in scores.items()}
 
 
-def save_head_inputs(folder: Path, encoder: str, arrays: Sequence[str], folds: int = 0) -> None:
+def save_head_inputs(
+    folder: Path, encoder: str, arrays: Sequence[str], folds: int = 0, instances: int = 0
+) -> None:
     """Record in a run's folder which features its concept head reads, for `concepts:RUN` to load it.
 
-    `folds` says whether the run keeps scores by heads that were not trained on an image, too.
+    `folds` says whether the run keeps scores by heads that were not trained on an image, too, and `instances`
+    how many regions the features lay end to end.
     """
-    about = {"encoder": encoder, "arrays": list(arrays), "folds": folds}
+    about = {"encoder": encoder, "arrays": list(arrays), "folds": folds, "instances": instances}
     replace_text(folder / HEAD_INPUTS, json.dumps(about) + "\n")
 
 
@@ -181,6 +207,8 @@ def keep_concepts(name: str, folder: Path) -> str:
     head = StoredHead.from_name(name)
     copy_tuned(head.encoder, head.path.parent, folder)
     about = {BASE: head.encoder, "arrays": ",".join(head.arrays), "folds": str(_folds(head.path.parent))}
+    if head.instances:
+        about["instances"] = str(head.instances)
     kept = save_tuned(name, load_file(head.path), folder, about)
     adopt_tuned(kept, folder)
     if (held_out := head.path.parent / _HELD_OUT).is_file():  # for a training that is resumed
