@@ -50,6 +50,22 @@ def test_a_claim_of_order_names_changed_recipes_as_shipped_tables_do():
     assert line[4] == "2 of 2"
 
 
+def test_what_the_papers_print_stands_beside_a_claim_of_order():
+    def rows_of(recipe, system, base, **more):
+        return [
+            row(recipe, system=system, seed=s, mR=base + s, changes=[f"seed={s}"], **more) for s in (1, 2)
+        ]
+
+    rows = rows_of("sco-ctx", "ctx", 50.0) + rows_of("sco-full", "cnp + ctx + gen", 51.0)
+    rows += rows_of("irmatch-s", "IRMatchS", 52.0)
+    claims = [("sco-ctx", "sco-full"), ("sco-full", "sco-ctx"), ("sco-ctx", "irmatch-s")]
+    head, _, up, down, elsewhere = cells(orders_table(rows, claims, beside="flickr30k"))
+    assert head[-1] == "printed"
+    assert (up[1], up[-1]) == ("+1.0", "+8.5")  # table 2 of SCO prints 53.8 and 62.3
+    assert (down[1], down[-1]) == ("-1.0", "-8.5")
+    assert elsewhere[-1] == "–"  # no paper compares these
+
+
 def test_rows_are_chosen_and_ordered():
     rows = [row(mR=40.0), row("seesay-small", mR=57.0), row("vse++", mR=45.0), row(split="val", mR=99.0)]
 

@@ -10,9 +10,10 @@ names the corpus whose published rows are shown below them, and `benchmark` a be
 `benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
 `measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
 of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
-there is no comma. `published of=...` shows what papers print: all rows of a paper, named by its file, a
-`summary` of how many have a recipe, or those that are `missing` one, and why. A value with spaces, such as
-the name of an ensemble, stands in quotes.
+there is no comma. With `beside` it shows, too, by how much the papers have the one above the other.
+`published of=...` shows what papers print: all rows of a paper, named by its file, a `summary` of how many
+have a recipe, or those that are `missing` one, and why. A value with spaces, such as the name of an ensemble,
+stands in quotes.
 """
 
 from __future__ import annotations
@@ -83,10 +84,12 @@ def orders_table(
     split: str = "test",
     protocol: str = "standard",
     measures: str = "mR",
+    beside: str | None = None,
 ) -> str:
     """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
 
-    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`.
+    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. `beside` is a corpus
+    for which the papers print differences of the same systems, to be shown too.
 
     Raises:
         SeesayError: two recipes have fewer than two seeds in common.
@@ -100,8 +103,30 @@ def orders_table(
         interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
         p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
         seeds = f"{above} of {len(found.differences)}"
-        lines.append([f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds])
-    return markdown(("claim", f"{measures}, difference", "95 %", "p", "seeds"), lines, left=("claim",))
+        line = [f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds]
+        if beside is not None:
+            systems = [_system(chosen, variants.get(name, name)) for name in (lower, higher)]
+            line.append(_printed_difference(systems[0], systems[1], beside, protocol, measures))
+        lines.append(line)
+    headings = ["claim", f"{measures}, difference", "95 %", "p", "seeds"]
+    return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
+
+
+def _system(rows: Sequence[Row], variant: str) -> str:
+    """The published system of a measured variant."""
+    origin = next(row.provenance for row in rows if row.variant == variant)
+    return origin.system or origin.recipe
+
+
+def _printed_difference(lower: str, higher: str, corpus: str, protocol: str, measure: str) -> str:
+    """By how much a paper's row is above another of the same table; a dash where no table has both."""
+    below, above = (find_published(system, corpus, protocol) for system in (lower, higher))
+    if below is None or above is None or below == above:
+        return "–"
+    if (below.source, below.table) != (above.source, above.table):
+        return "–"
+    figures = (below.figures.get(measure), above.figures.get(measure))
+    return "–" if figures[0] is None or figures[1] is None else f"{figures[1] - figures[0]:+.1f}"
 
 
 def benchmark_table(path: Path, benchmark: str) -> str:
