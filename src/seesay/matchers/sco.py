@@ -227,6 +227,9 @@ def _unit(matrix: nn.Linear | None, vectors: Tensor) -> Tensor:
     return functional.normalize(matrix(vectors), dim=1)
 
 
+_RARE = -4.0  # logit of a concept that one image in 55 shows
+
+
 class ConceptSettings(MatcherSettings):
     """Settings of `ConceptClassifier`.
 
@@ -269,8 +272,8 @@ class ConceptClassifier(nn.Module):
         hidden: width of a layer before it, with ReLU; 0 for none (the paper tunes the network instead).
         dropout: before the output layer.
         instances: regions of an image that its features are laid end to end from. Each is classified by
-            itself, from the square roots of its numbers in unit length, and a concept's highest logit counts:
-            multi-instance learning, of regions of which nobody has said what they show.
+            itself, from the square roots of its numbers, of variance 1, and a concept's highest logit counts:
+            multi-instance learning, since nobody has said what each region shows.
 
     Example:
         >>> import torch
@@ -296,8 +299,10 @@ class ConceptClassifier(nn.Module):
         self.image_dim, self.concepts, self.instances = image_dim, concepts, instances
         width = split_instances(image_dim, instances) if instances else image_dim
         layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
-        layers += [nn.Dropout(dropout), nn.Linear(hidden or width, concepts)]
-        self.layers = nn.Sequential(*layers)
+        output = nn.Linear(hidden or width, concepts)
+        if instances:  # the highest of many logits around zero would say that every image shows everything
+            nn.init.constant_(output.bias, _RARE)
+        self.layers = nn.Sequential(*layers, nn.Dropout(dropout), output)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the logits, (n, K); their sigmoids are the concepts' scores."""
@@ -307,5 +312,5 @@ class ConceptClassifier(nn.Module):
             logits: Tensor = self.layers(images)
             return logits
         regions = described(images, self.instances, weights.dtype)
-        of_regions: Tensor = self.layers(regions)
+        of_regions: Tensor = self.layers(regions * regions.shape[2] ** 0.5)
         return of_regions.masked_fill(absent(regions)[:, :, None], -torch.inf).amax(dim=1)

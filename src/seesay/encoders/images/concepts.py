@@ -91,12 +91,13 @@ class StoredHead(NamedTuple):
     def _highest(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Each concept's highest logit among the instances that an image has, (n, K).
 
-        Instances are described as `seesay.matchers.gvse` does, by square roots in unit length.
+        Instances are described as `ConceptClassifier` does, by square roots of variance 1.
         """
         rows = np.asarray(features, np.float32).reshape(len(features), self.instances, -1)
         roots = np.sign(rows) * np.sqrt(np.abs(rows))
         lengths = np.linalg.norm(roots, axis=2, keepdims=True)
-        logits = _apply(self.layers, roots / np.maximum(lengths, np.float32(1e-12)))
+        units = roots / np.maximum(lengths, np.float32(1e-12))
+        logits = _apply(self.layers, units * np.float32(rows.shape[2] ** 0.5))
         there = lengths > 0
         return np.asarray(np.where(there | ~there.any(axis=1, keepdims=True), logits, -np.inf).max(axis=1))
 
