@@ -50,6 +50,11 @@ def list_recipes() -> list[Recipe]:
     ]
 
 
+def is_shipped(name: str) -> bool:
+    """Return whether a recipe of that name comes with seesay."""
+    return name in _shipped()
+
+
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
     """Load the recipe `name`: a shipped one, `corpus/name`, or the path of a YAML file.
 

@@ -27,7 +27,7 @@ from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
 from seesay.training.callbacks import Callback, told
-from seesay.training.concept_runs import with_concept_runs
+from seesay.training.concept_runs import beside, with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
 from seesay.training.history import Epoch
@@ -68,13 +68,13 @@ def train_composed(
         check_tunable(recipe)  # before the first step is trained for it
     members = []
     for member in member_recipes(recipe):
-        member = with_concept_runs(member, concepts)
+        member = with_concept_runs(member, beside(concepts))
         folder = out / MEMBERS / member.name
         if is_finished(folder):
             members.append(_finished(folder, member, corpus))
         else:
             members.append(train(member, corpus, folder, (folder / RECIPE).is_file()))
-    return combine_members(with_concept_runs(recipe, concepts), members, corpus, out, callbacks)
+    return combine_members(with_concept_runs(recipe, beside(concepts)), members, corpus, out, callbacks)
 
 
 def combine_members(

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 
 from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.errors import SeesayError
 from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
@@ -105,8 +104,8 @@ class TableRuns:
             SeesayError: it cannot be trained, or the folder has a run of another recipe or other sentences.
         """
         recipe = self.definition.recipe(name, self.corpus.name, (*changes, *self.changes), seed)
-        if name != "concepts" and any(encoder in CONCEPT_ENCODERS for encoder in recipe.encoders):
-            recipe = with_concept_runs(recipe, self.run("concepts", seed))
+        if not recipe.matcher.predicts_concepts:  # concepts do not read themselves
+            recipe = with_concept_runs(recipe, lambda concepts: self.run(concepts, seed))
         folder = self.folder / self.corpus.name / f"{called or recipe.name}-seed{seed}"
         if isinstance(recipe.matcher, ComposedSettings):
             return self._composed(recipe, folder, member_changes(changes), called)

@@ -41,7 +41,7 @@ from seesay.training.callbacks import Callback, told
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
 from seesay.training.concept_folds import score_held_out
-from seesay.training.concept_runs import with_concept_runs
+from seesay.training.concept_runs import beside, with_concept_runs
 from seesay.training.concept_task import ConceptTask
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
@@ -106,7 +106,7 @@ def _train(
     start_from: Run | None,
 ) -> Run:
     """Train in a folder that this process holds; arguments as of `train`."""
-    named = with_concept_runs(recipe, concepts)
+    named = with_concept_runs(recipe, beside(concepts))
     if distributed.is_first():
         _check_folder(named, out, resume)
     if recipe.matcher.is_composed:
