@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings, UncommonVSE
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings, UncommonVSE, absent, described
 from seesay.matchers.sco import SCOSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MatcherInputs
@@ -366,3 +366,11 @@ def by_the_formula(t, queries, candidates):
 def test_settings_that_are_not_resolved():
     with pytest.raises(SeesayError, match="u, c come with the settings of 0 matchers"):
         GVSESettings(members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))
+
+
+def test_regions_that_are_missing_are_zeros_in_half_precision_too() -> None:
+    images = torch.zeros(2, 6, dtype=torch.float16)
+    images[0, :3] = torch.tensor([0.2, 0.3, 0.5])
+    found = described(images, 2, torch.float16)
+    assert found.isfinite().all()
+    assert absent(found).tolist() == [[False, True], [False, False]]

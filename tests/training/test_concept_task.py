@@ -12,7 +12,8 @@ import torch
 
 from seesay.data.corpus import Corpus, Sentence
 from seesay.device import default_device
-from seesay.encoders.images.base import load_image_encoder
+from seesay.encoders import register_image_encoder
+from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import held_out_scores, save_head_inputs, save_held_out
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
@@ -217,3 +218,37 @@ def test_a_fold_of_an_average_is_an_average(run: Run, corpus: Corpus, tmp_path: 
         scores.append(found["logits"])
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
     assert np.abs(scores[0] - scores[2]).max() > 1e-2
+
+
+class Quarters(ImageEncoder):
+    """The mean colours of an image's four quarters, side by side: four regions of three numbers."""
+
+    @classmethod
+    def load(cls, name: str, device: str) -> ImageEncoder:
+        def network(pixels: np.ndarray) -> dict[str, np.ndarray]:
+            quarters = pixels.reshape(len(pixels), 2, 4, 2, 4, 3).mean(axis=(2, 4)).reshape(len(pixels), -1)
+            return {"pooled": np.float32(quarters / 255)}
+
+        return cls(name, "v1", 8, {"pooled": 12}, network)
+
+
+def test_a_head_learns_from_regions_of_which_the_highest_logit_counts(corpus: Corpus, tmp_path: Path) -> None:
+    register_image_encoder("test-quarters")(Quarters)
+    changes = ["encoders=[test-quarters]", "matcher.instances=4", "matcher.hidden=8", "matcher.folds=2"]
+    short = ["schedule.epochs=3", "batch_size=16", "min_count=2"]
+    run = train(load_recipe("concepts-instances", changes=[*changes, *short]), corpus, tmp_path / "run")
+    images = corpus.split("val").images[:3]
+    names = ["test-quarters", f"concepts:{run.folder}"]
+    data = [image.source.read() for image in images if image.source is not None]
+    regions, scores = encode_images([load_image_encoder(n) for n in names], data, list("abc")).arrays
+    state = {key.rpartition("layers.")[2]: value.numpy() for key, value in run.matcher.state_dict().items()}
+    for row, found in zip(regions["pooled"], scores["logits"], strict=True):
+        of_regions = []
+        for region in row.reshape(4, 3):
+            roots = np.sqrt(region)
+            hidden = np.maximum(
+                state["0.weight"] @ (roots / np.linalg.norm(roots) * 3**0.5) + state["0.bias"], 0
+            )
+            of_regions.append(state["3.weight"] @ hidden + state["3.bias"])
+        np.testing.assert_allclose(found, np.max(of_regions, axis=0), rtol=1e-3, atol=1e-4)
+    assert held_out_scores(names[1], [image.name for image in corpus.split("train").images]) is not None

@@ -21,7 +21,7 @@ from seesay.matchers.sentences import (
 )
 
 # How image features are standardised: not at all, to mean 0 and variance 1, or their signed square roots are.
-Standardise = bool | Literal["power"]
+Standardise = Literal[False, True, "power"]
 
 
 class ScoreLayer(nn.Linear):
@@ -134,7 +134,7 @@ class PowerNormalisation(nn.Module):
 
 def standardised(width: int, standardise: Standardise) -> nn.Module:
     """Return a layer that brings features (n, width) to mean 0 and variance 1, or one that leaves them."""
-    check_choice(standardise=(standardise, Literal[True, False, "power"]))
+    check_choice(standardise=(standardise, Standardise))
     if not standardise:
         return nn.Identity()
     normed = nn.BatchNorm1d(width, affine=False)

@@ -280,3 +280,5 @@ def test_stages_are_the_means_of_what_the_networks_blocks_return() -> None:
     assert each.fingerprint != encoder.fingerprint
     with pytest.raises(SeesayError, match="no crop 'mirr'; did you mean 'mirror'"):
         load_image_encoder("efficientnet-lite0-stages:mirr")
+    with pytest.raises(SeesayError, match="the stages of a fine-tuned network cannot be read"):
+        load_image_encoder("efficientnet-lite0-stages@0123456789abcdef")

@@ -97,6 +97,26 @@ def test_regions_that_an_image_lacks_do_not_count(tmp_path: Path) -> None:
     assert not np.allclose(every[0], head.scores({"pooled": np.zeros((1, 36_000), np.float32)})["logits"][0])
 
 
+def test_of_no_images_there_are_no_scores(tmp_path: Path) -> None:
+    head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
+    assert head.scores({"pooled": np.zeros((0, 36_000), np.float32)})["logits"].shape == (0, K)
+
+
+def test_many_images_are_scored_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = StoredHead.from_name(f"concepts:{_of_instances(tmp_path / 'run')}")
+    rows = {"pooled": np.random.default_rng(0).random((5, 36_000), np.float32)}
+    whole = head.scores(rows)["pooled"]
+    monkeypatch.setattr("seesay.encoders.images.concepts._IMAGES_AT_ONCE", 2)
+    np.testing.assert_allclose(head.scores(rows)["pooled"], whole, rtol=1e-5)
+
+
+def test_a_head_that_does_not_fit_its_features_is_refused(tmp_path: Path) -> None:
+    run = _of_instances(tmp_path / "run")
+    save_head_inputs(run, "instances:grid", ["pooled"], instances=35)
+    with pytest.raises(SeesayError, match=r"reads 35 regions of 1000 numbers .* gives 36000; train"):
+        load_image_encoder(f"concepts:{run}")
+
+
 def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
     run = _of_instances(tmp_path / "run")
     kept = keep_concepts(f"concepts:{run}", tmp_path / "sco")
@@ -104,7 +124,7 @@ def test_a_kept_head_of_regions_stays_one(tmp_path: Path) -> None:
 
 
 def test_such_a_head_is_shown_no_other_regions(tmp_path: Path) -> None:
-    with pytest.raises(SeesayError, match="sees 36 regions of an image as it is; name it concepts:RUN"):
+    with pytest.raises(SeesayError, match="the highest of 36 regions already; take them as they are"):
         load_image_encoder(f"concepts-regions:{_of_instances(tmp_path / 'run')}")
 
 

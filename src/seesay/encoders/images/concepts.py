@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -34,6 +34,7 @@ REGIONS = 50  # the paper's r, the whole image among them
 HEAD_INPUTS, _WEIGHTS = "concept-head.json", "weights.safetensors"  # in a run's folder
 _HELD_OUT = "held-out.safetensors"
 _CROPS_AT_ONCE = 32  # that the network sees
+_IMAGES_AT_ONCE = 256  # whose regions a head scores
 
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weight (out, in) and bias (out,)
 
@@ -79,6 +80,21 @@ class StoredHead(NamedTuple):
         return cls(encoder, arrays, _layers(path), path, instances)
 
     @property
+    def width(self) -> int:
+        """Width of what it reads of an image, or of each of its regions."""
+        return int(self.layers[0][0].shape[1])
+
+    def check(self, dims: Mapping[str, int]) -> None:
+        """Raise a SeesayError unless arrays of these widths are what the head reads."""
+        given = sum(dims.get(name, 0) for name in self.arrays)
+        if given != self.width * (self.instances or 1):
+            wanted = f"{self.instances} regions of {self.width}" if self.instances else self.width
+            raise SeesayError(
+                f"{self.path}: the head reads {wanted} numbers of an image, and {self.encoder} gives "
+                f"{given}; train the concepts again."
+            )
+
+    @property
     def dims(self) -> dict[str, int]:
         """Width of the arrays that `scores` returns."""
         return dict.fromkeys(("pooled", "logits"), len(self.layers[-1][0]))
@@ -86,14 +102,17 @@ class StoredHead(NamedTuple):
     def scores(self, arrays: Arrays) -> Arrays:
         """Compute `pooled`, sigmoids, and `logits` from the encoder's arrays: (n, K) each."""
         features = np.concatenate([arrays[name] for name in self.arrays], axis=1)
-        return _scores(self._highest(features) if self.instances else _apply(self.layers, features))
+        if not self.instances:
+            return _scores(_apply(self.layers, features))
+        starts = range(0, max(len(features), 1), _IMAGES_AT_ONCE)
+        return _scores(np.concatenate([self._highest(features[i : i + _IMAGES_AT_ONCE]) for i in starts]))
 
     def _highest(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Each concept's highest logit among the instances that an image has, (n, K).
 
         Instances are described as `ConceptClassifier` does, by square roots of variance 1.
         """
-        rows = np.asarray(features, np.float32).reshape(len(features), self.instances, -1)
+        rows = np.asarray(features, np.float32).reshape(len(features), self.instances, self.width)
         roots = np.sign(rows) * np.sqrt(np.abs(rows))
         lengths = np.linalg.norm(roots, axis=2, keepdims=True)
         units = roots / np.maximum(lengths, np.float32(1e-12))
@@ -127,7 +146,9 @@ class ConceptEncoder(ImageEncoder):
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         head = StoredHead.from_name(name)
-        return cls(load_image_encoder(head.encoder, device), head)
+        base = load_image_encoder(head.encoder, device)
+        head.check(base.dims)
+        return cls(base, head)
 
     @property
     def source(self) -> ImageEncoder:
@@ -165,8 +186,8 @@ class ConceptRegionsEncoder(ImageEncoder):
         head = StoredHead.from_name(name)
         if head.instances:
             raise SeesayError(
-                f"Encoder '{name}': the head of that run sees {head.instances} regions of an image as it is; "
-                "name it concepts:RUN."
+                f"{head.path.parent}: its scores are the highest of {head.instances} regions already; "
+                "take them as they are, by the encoder concepts:RUN or the protocol concepts."
             )
         network, _, crop = head.encoder.rpartition(":")
         network = network if crop in CROPS else head.encoder  # what follows may be a folder

@@ -127,6 +127,8 @@ class StagesEncoder(ImageEncoder):
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
         where, crop = _where_and_crop(name)
+        if "@" in where:
+            raise SeesayError(f"Encoder '{name}': the stages of a fine-tuned network cannot be read.")
         network = where.removesuffix("-stages")
         lite = LITE[network]
         run = run_squares(network, partial(_load_maps, network), lite.size, ["fine", "coarse"], device)
