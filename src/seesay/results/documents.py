@@ -40,7 +40,7 @@ from seesay.results.published import (
     published_rows,
     sources,
 )
-from seesay.results.rows import Row, read_rows, repetitions
+from seesay.results.rows import Row, canonical, read_rows, repetitions
 from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
 
 _OPTIONS = ("split", "protocol", "recipes", "beside", "benchmark", "definition", "measures", "of", "orders")
@@ -215,14 +215,14 @@ def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
 def _row_name(row: Row) -> str:
     """The name that a shipped table gives a changed recipe, or the recipe's own."""
     recipe = row.provenance.recipe
-    return _variants().get((recipe, *sorted(row.changes)), recipe)
+    return _variants().get((recipe, *sorted(map(canonical, row.changes))), recipe)
 
 
 @cache
 def _variants() -> dict[tuple[str, ...], str]:
     """Return the names that shipped tables give changed recipes, by the recipe and its changes."""
     rows = [row for table in list_tables() for row in table.rows if row.changes]
-    return {(row.recipe or row.name, *sorted(row.changes)): row.name for row in rows}
+    return {(row.recipe or row.name, *sorted(map(canonical, row.changes))): row.name for row in rows}
 
 
 def _published_line(row: PublishedRow, columns: Sequence[str], elsewhere: bool) -> list[str]:

@@ -18,7 +18,7 @@ from seesay.protocols.base import Result
 from seesay.protocols.grounding import GroundingResult
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
+from seesay.results.rows import SHIPPED, Row, canonical, read_rows, recorded_rows, repetitions
 
 EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
@@ -331,11 +331,13 @@ def recorded_table(
 def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> list[Row]:
     """Return the recorded rows of a row, which differ only in their seed."""
     recipe = row.name if row.combine else row.recipes[0]
-    wanted = (recipe, protocol, split, sorted(row.changes))
+    wanted = (recipe, protocol, split)
+    changes = sorted(map(canonical, row.changes))
     found = [
         each
         for each in rows
-        if (each.provenance.recipe, each.result.protocol, each.result.split, sorted(each.changes)) == wanted
+        if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
+        and sorted(map(canonical, each.changes)) == changes
         and not getattr(each.result, "shortlist", None)
     ]
     return max(repetitions(found), key=len, default=[])
