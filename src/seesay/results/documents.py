@@ -7,13 +7,13 @@ A document holds blocks that this module fills:
 
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
 names the corpus whose published rows are shown below them, and `benchmark` a benchmark of
-`benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, and
-`measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
-of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
-there is no comma. With `beside` it shows, too, by how much the papers have the one above the other.
-`published of=...` shows what papers print: all rows of a paper, named by its file, a `summary` of how many
-have a recipe, or those that are `missing` one, and why. A value with spaces, such as the name of an ensemble,
-stands in quotes.
+`benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, or some of
+them (`rows`), and `measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above
+others, over runs of the same seeds; changed ones have their name in a shipped table, or a change behind their
+own, in which there is no comma. With `beside` it shows, too, by how much the papers have the one above the
+other. `published of=...` shows what papers print: all rows of a paper, named by its file, a `summary` of how
+many have a recipe, or those that are `missing` one, and why. A value with spaces, such as the name of an
+ensemble, stands in quotes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ from seesay.results.published import (
 from seesay.results.rows import Row, canonical, read_rows, repetitions
 from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
 
-_OPTIONS = ("split", "protocol", "recipes", "beside", "benchmark", "definition", "measures", "of", "orders")
+_OPTIONS = (
+    "split", "protocol", "recipes", "beside", "benchmark", "definition", "rows", "measures", "of", "orders",
+)  # fmt: skip
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
 
@@ -179,7 +181,8 @@ def _table(spec: str, results: Path, document: Path) -> str:
         return benchmark_table(path, chosen["benchmark"])
     if "definition" in chosen:
         measures = tuple(filter(None, chosen.get("measures", "").split(",")))
-        table = recorded_table(load_table(chosen["definition"]), path, chosen.get("split", "test"), measures)
+        definition = load_table(chosen["definition"]).only([*filter(None, chosen.get("rows", "").split(","))])
+        table = recorded_table(definition, path, chosen.get("split", "test"), measures)
         return markdown_table(table.only_measured(), names=False)
     if "orders" in chosen:
         claims = read_claims(chosen.pop("orders"))
