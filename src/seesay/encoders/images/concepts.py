@@ -133,7 +133,10 @@ class StoredHead(NamedTuple):
 class ConceptEncoder(ImageEncoder):
     """Concept scores from the features of another encoder: `pooled` are the sigmoids of `logits`, (n, K)."""
 
-    variants: ClassVar = {":RUN": "scores of the concepts that the run has learned to predict"}
+    variants: ClassVar = {
+        ":RUN": "scores of the concepts that the run has learned to predict",
+        ":RECIPE": "while a recipe is trained: those of the run of that recipe, such as concepts-instances",
+    }
 
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
         def of_squares(squares: Pixels) -> Arrays:
