@@ -49,6 +49,15 @@ def test_it_is_the_run_concepts_beside_the_new_run(corpus: Corpus, concepts: Pat
     train(reader(), corpus, concepts.parent / "reader", resume=True)  # is the same recipe
 
 
+def test_it_is_the_run_of_a_recipe_that_is_named(corpus: Corpus, concepts: Path, tmp_path: Path) -> None:
+    recipe = load_recipe("vse++", changes=[*SHORT, *READS, "encoders=[concepts:concepts-instances]"])
+    with pytest.raises(SeesayError, match=f"`seesay train concepts-instances --out {tmp_path}/concepts-inst"):
+        train(recipe, corpus, tmp_path / "run")
+    shutil.copytree(concepts, tmp_path / "concepts-instances")
+    run = train(recipe, corpus, tmp_path / "run")
+    assert read_by(run) == [f"concepts:{tmp_path}/concepts-instances"]
+
+
 def test_another_run_can_be_named(corpus: Corpus, concepts: Path, tmp_path: Path) -> None:
     run = train(reader(), corpus, tmp_path / "run", concepts=concepts)
     assert read_by(run)[1] == f"concepts:{concepts}"
