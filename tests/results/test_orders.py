@@ -10,7 +10,7 @@ from scipy import stats
 
 from seesay.errors import SeesayError
 from seesay.results.documents import refresh
-from seesay.results.orders import paired_order
+from seesay.results.orders import orders_table, paired_order
 from seesay.results.rows import Row, record_row
 from tests.results.made import row
 
@@ -72,3 +72,36 @@ def test_the_name_of_an_ensemble_has_spaces(tmp_path: Path) -> None:
     page.write_text(f'<!-- table: flickr8k "orders=vse++<{name}" -->\n\n<!-- /table -->\n')
     assert refresh(page, tmp_path / "results")
     assert f"| `vse++` < `{name}` | +2.0 |" in page.read_text()
+
+
+def cells(table: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_a_claim_of_order_names_changed_recipes_as_shipped_tables_do() -> None:
+    changes = [
+        "encoders=['efficientnet-lite0:ten', 'efficientnet-lite0-stages']",
+        "matcher.standardise=power",
+    ]
+    rows = [row(seed=s, mR=40.0 + s, changes=[f"seed={s}"]) for s in (1, 2)]
+    rows += [row(seed=s, mR=43.0 + s, changes=[*changes, f"seed={s}"]) for s in (1, 2)]
+    rows += [row(seed=s, mR=90.0, changes=["batch_size=7", f"seed={s}"]) for s in (1, 2)]
+    line = cells(orders_table(rows, [("irmatch-s", "irmatch-s-stages")]))[2]
+    assert line[:2] == ["`irmatch-s` < `irmatch-s-stages`", "+3.0"]
+    assert line[4] == "2 of 2"
+
+
+def test_what_the_papers_print_stands_beside_a_claim_of_order() -> None:
+    def rows_of(recipe, system, base, **more):
+        return [
+            row(recipe, system=system, seed=s, mR=base + s, changes=[f"seed={s}"], **more) for s in (1, 2)
+        ]
+
+    rows = rows_of("sco-ctx", "ctx", 50.0) + rows_of("sco-full", "cnp + ctx + gen", 51.0)
+    rows += rows_of("irmatch-s", "IRMatchS", 52.0)
+    claims = [("sco-ctx", "sco-full"), ("sco-full", "sco-ctx"), ("sco-ctx", "irmatch-s")]
+    head, _, up, down, elsewhere = cells(orders_table(rows, claims, beside="flickr30k"))
+    assert head[-1] == "printed"
+    assert (up[1], up[-1]) == ("+1.0", "+8.5")  # table 2 of SCO prints 53.8 and 62.3
+    assert (down[1], down[-1]) == ("-1.0", "-8.5")
+    assert elsewhere[-1] == "–"  # no paper compares these

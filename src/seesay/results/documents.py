@@ -22,16 +22,15 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
-from seesay.recipes.table import corpus_title, list_tables, load_table
+from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import markdown_table
-from seesay.results.orders import paired_order, read_claims
+from seesay.results.orders import orders_table, read_claims
 from seesay.results.published import (
     PublishedRow,
     PublishedScores,
@@ -40,8 +39,9 @@ from seesay.results.published import (
     published_rows,
     sources,
 )
-from seesay.results.rows import Row, canonical, read_rows, repetitions
+from seesay.results.rows import Row, read_rows, repetitions
 from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
+from seesay.results.variants import row_name
 
 _OPTIONS = (
     "split", "protocol", "recipes", "beside", "benchmark", "definition", "rows", "measures", "of", "orders",
@@ -78,57 +78,6 @@ def results_table(
     table = markdown(("system", *columns, "encoder"), lines, left=("system", "encoder"))
     convention = conventions(row.result for group in groups for row in group)
     return f"{table}\n{convention}\n" if convention else table
-
-
-def orders_table(
-    rows: Sequence[Row],
-    claims: Sequence[tuple[str, str]],
-    split: str = "test",
-    protocol: str = "standard",
-    measures: str = "mR",
-    beside: str | None = None,
-) -> str:
-    """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
-
-    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. `beside` is a corpus
-    for which the papers print differences of the same systems, to be shown too.
-
-    Raises:
-        SeesayError: two recipes have fewer than two seeds in common.
-    """
-    chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
-    variants = {_row_name(row): row.variant for row in chosen if _row_name(row) != row.provenance.recipe}
-    lines = []
-    for lower, higher in claims:
-        found = paired_order(chosen, variants.get(lower, lower), variants.get(higher, higher), measures)
-        above = sum(difference > 0 for difference in found.differences)
-        interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
-        p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
-        seeds = f"{above} of {len(found.differences)}"
-        line = [f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds]
-        if beside is not None:
-            systems = [_system(chosen, variants.get(name, name)) for name in (lower, higher)]
-            line.append(_printed_difference(systems[0], systems[1], beside, protocol, measures))
-        lines.append(line)
-    headings = ["claim", f"{measures}, difference", "95 %", "p", "seeds"]
-    return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
-
-
-def _system(rows: Sequence[Row], variant: str) -> str:
-    """The published system of a measured variant."""
-    origin = next(row.provenance for row in rows if row.variant == variant)
-    return origin.system or origin.recipe
-
-
-def _printed_difference(lower: str, higher: str, corpus: str, protocol: str, measure: str) -> str:
-    """By how much a paper's row is above another of the same table; a dash where no table has both."""
-    below, above = (find_published(system, corpus, protocol) for system in (lower, higher))
-    if below is None or above is None or below == above:
-        return "–"
-    if (below.source, below.table) != (above.source, above.table):
-        return "–"
-    figures = (below.figures.get(measure), above.figures.get(measure))
-    return "–" if figures[0] is None or figures[1] is None else f"{figures[1] - figures[0]:+.1f}"
 
 
 def benchmark_table(path: Path, benchmark: str) -> str:
@@ -209,23 +158,10 @@ def _groups(
 
 
 def _measured_line(group: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    system = f"`{_row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
+    system = f"`{row_name(group[0])}`" + (f", {len(group)} seeds" if len(group) > 1 else "")
     figures = [row.result.columns() for row in group]
     cells = (spread(values_of(figures, column)) for column in columns)
     return [system, *cells, ", ".join([group[0].features, *group[0].changes])]
-
-
-def _row_name(row: Row) -> str:
-    """The name that a shipped table gives a changed recipe, or the recipe's own."""
-    recipe = row.provenance.recipe
-    return _variants().get((recipe, *sorted(map(canonical, row.changes))), recipe)
-
-
-@cache
-def _variants() -> dict[tuple[str, ...], str]:
-    """Return the names that shipped tables give changed recipes, by the recipe and its changes."""
-    rows = [row for table in list_tables() for row in table.rows if row.changes]
-    return {(row.recipe or row.name, *sorted(map(canonical, row.changes))): row.name for row in rows}
 
 
 def _published_line(row: PublishedRow, columns: Sequence[str], elsewhere: bool) -> list[str]:

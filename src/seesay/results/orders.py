@@ -8,7 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from seesay.errors import SeesayError
+from seesay.results.published import find_published
 from seesay.results.rows import Row, repetitions
+from seesay.results.tables import markdown
+from seesay.results.variants import row_name
 
 LEVEL = 0.95
 
@@ -79,6 +82,57 @@ def read_claims(text: str) -> list[tuple[str, str]]:
     [('a', 'b'), ('b', 'c')]
     """
     return [(lower, higher) for lower, _, higher in (claim.partition("<") for claim in text.split(","))]
+
+
+def orders_table(
+    rows: Sequence[Row],
+    claims: Sequence[tuple[str, str]],
+    split: str = "test",
+    protocol: str = "standard",
+    measures: str = "mR",
+    beside: str | None = None,
+) -> str:
+    """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
+
+    A changed recipe has its name in a shipped table, or is written `RECIPE:KEY=VALUE`. `beside` is a corpus
+    for which the papers print differences of the same systems, to be shown too.
+
+    Raises:
+        SeesayError: two recipes have fewer than two seeds in common.
+    """
+    chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
+    variants = {row_name(row): row.variant for row in chosen if row_name(row) != row.provenance.recipe}
+    lines = []
+    for lower, higher in claims:
+        found = paired_order(chosen, variants.get(lower, lower), variants.get(higher, higher), measures)
+        above = sum(difference > 0 for difference in found.differences)
+        interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
+        p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
+        seeds = f"{above} of {len(found.differences)}"
+        line = [f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds]
+        if beside is not None:
+            systems = [_system(chosen, variants.get(name, name)) for name in (lower, higher)]
+            line.append(_printed_difference(systems[0], systems[1], beside, protocol, measures))
+        lines.append(line)
+    headings = ["claim", f"{measures}, difference", "95 %", "p", "seeds"]
+    return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
+
+
+def _system(rows: Sequence[Row], variant: str) -> str:
+    """The published system of a measured variant."""
+    origin = next(row.provenance for row in rows if row.variant == variant)
+    return origin.system or origin.recipe
+
+
+def _printed_difference(lower: str, higher: str, corpus: str, protocol: str, measure: str) -> str:
+    """By how much a paper's row is above another of the same table; a dash where no table has both."""
+    below, above = (find_published(system, corpus, protocol) for system in (lower, higher))
+    if below is None or above is None or below == above:
+        return "–"
+    if (below.source, below.table) != (above.source, above.table):
+        return "–"
+    figures = (below.figures.get(measure), above.figures.get(measure))
+    return "–" if figures[0] is None or figures[1] is None else f"{figures[1] - figures[0]:+.1f}"
 
 
 def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:

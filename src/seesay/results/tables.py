@@ -18,7 +18,8 @@ from seesay.protocols.base import Result
 from seesay.protocols.grounding import GroundingResult
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import SHIPPED, Row, canonical, read_rows, recorded_rows, repetitions
+from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
+from seesay.results.variants import canonical
 
 EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
