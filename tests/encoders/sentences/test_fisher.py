@@ -264,3 +264,13 @@ def test_words_that_glove_lacks_count_with_minilm():
         encoder = fit_sentence_encoder(name, texts, 4)
         zeros[name] = not encoder.encode(["blorptangle"]).any()
     assert zeros == {"hglmm": True, "hglmm-minilm": False}
+
+
+def test_rounding_does_not_choose_the_side_of_a_word_on_a_median() -> None:
+    words = np.array([[0.5, -1.0], [2.0, 0.25]])
+    mixture = Mixture(np.ones(1), words[:1], np.ones((1, 2)), np.ones((1, 2), bool))
+    bags = Bags(words.astype(np.float32), np.array([0, 1]), np.array([2]))
+    found = [fisher_vectors(bags, words + error, mixture) for error in (0, 1e-15, -1e-15)]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], atol=1e-6)
+    assert found[0][0, :2].tolist() == [0.5, 0.5]  # of the word off the median alone

@@ -129,6 +129,7 @@ def _medians(x: Floats, weights: Floats, order: NDArray[np.int64]) -> Floats:
 
 # A centre less likely than this, given the word, changes no normalised vector by more than 1e-5.
 _MIN_POSTERIOR = 1e-12
+_ON_MEDIAN = 1e-6  # distance from a Laplacian's location, in its scales
 _ICA_TOLERANCE, _ICA_ITERATIONS = 1e-4, 200
 
 
@@ -165,7 +166,9 @@ def _word_gradients(words: Floats, posteriors: Floats, mixture: Mixture, centre:
     z = ((words - mixture.location[centre]) / mixture.scale[centre]).astype(np.float32)
     gradients = np.stack([z, (np.square(z) - 1) * np.float32(0.5**0.5)], axis=1)
     if laplacian.any():
-        gradients[:, 0, laplacian] = np.sign(z[:, laplacian])
+        sides = z[:, laplacian]
+        # A Laplacian's location is a median, so that some word lies on it; rounding must not choose its side.
+        gradients[:, 0, laplacian] = np.where(np.abs(sides) < _ON_MEDIAN, 0, np.sign(sides))
         gradients[:, 1, laplacian] = np.abs(z[:, laplacian]) - 1
     gradients *= (posteriors / np.sqrt(mixture.weights[centre])).astype(np.float32)[:, None, None]
     return gradients
