@@ -65,3 +65,8 @@ def _of_figures(figures: dict[str, Any], recipe: str, changed: dict[str, Any]) -
     about = {key: value for key, value in values(recipe).items() if key in ("recipe", "seed", "split")}
     about |= {"encoder": "lite0", "commit": "abc", "seconds": 6.0}
     return Row.from_dict(figures | about | changed, "made")
+
+
+def cells(table: str) -> list[list[str]]:
+    """The cells of a Markdown table, line by line."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]

@@ -9,14 +9,10 @@ from seesay.errors import SeesayError
 from seesay.results.documents import benchmark_table, published_block, refresh, results_table
 from seesay.results.published import papers, published_rows
 from seesay.results.rows import record_row
-from tests.results.made import composition, grounding, one_direction, row
+from tests.results.made import cells, composition, grounding, one_direction, row
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "published.md"
-
-
-def cells(table):
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
 
 
 def test_the_published_row_stands_under_the_measured_one():

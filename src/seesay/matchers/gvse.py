@@ -382,7 +382,7 @@ def split_instances(image_dim: int, instances: int) -> int:
 def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
     """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length.
 
-    In single precision: in half, the least length that divides would be zero, and padding not a number.
+    Computed in single precision: in half, the epsilon of `normalize` is zero, which makes padding NaN.
     """
     rows = images.view(images.shape[0], instances, images.shape[1] // instances).float()
     return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2).to(dtype)

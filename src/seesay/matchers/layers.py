@@ -20,7 +20,7 @@ from seesay.matchers.sentences import (
     word_places,
 )
 
-# How image features are standardised: not at all, to mean 0 and variance 1, or their signed square roots are.
+# Image features stay as they are, get mean 0 and variance 1, or do after signed square roots ("power").
 Standardise = Literal[False, True, "power"]
 
 

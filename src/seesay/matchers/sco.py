@@ -294,10 +294,10 @@ class ConceptClassifier(nn.Module):
         instances: int | None = None,
     ) -> None:
         super().__init__()
-        check_whole(
-            1, image_dim=image_dim, concepts=concepts, instances=1 if instances is None else instances
-        )
+        check_whole(1, image_dim=image_dim, concepts=concepts)
         check_whole(0, hidden=hidden)
+        if instances is not None:
+            check_whole(1, instances=instances)
         self.image_dim, self.concepts, self.instances = image_dim, concepts, instances
         width = split_instances(image_dim, instances) if instances else image_dim
         layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []

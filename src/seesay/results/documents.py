@@ -6,14 +6,13 @@ A document holds blocks that this module fills:
     <!-- /table -->
 
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
-names the corpus whose published rows are shown below them, and `benchmark` a benchmark of
-`benchmarks.jsonl`. `definition` names a table of `seesay table`, whose measured rows are shown, or some of
-them (`rows`), and `measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above
-others, over runs of the same seeds; changed ones have their name in a shipped table, or a change behind their
-own, in which there is no comma. With `beside` it shows, too, by how much the papers have the one above the
-other. `published of=...` shows what papers print: all rows of a paper, named by its file, a `summary` of how
-many have a recipe, or those that are `missing` one, and why. A value with spaces, such as the name of an
-ensemble, stands in quotes.
+names the corpus whose published rows are shown below them, and `benchmark` a benchmark of `benchmarks.jsonl`.
+`definition` names a table of `seesay table`, whose measured rows are shown, or some of them (`rows`), and
+`measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
+of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
+there is no comma. With `beside` it also shows the difference that a paper prints. `published of=...` shows
+what papers print: all rows of a paper, named by its file, a `summary` of how many have a recipe, or those
+that are `missing` one, and why. A value with spaces, such as the name of an ensemble, stands in quotes.
 """
 
 from __future__ import annotations

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from seesay.errors import SeesayError
-from seesay.results.published import find_published
+from seesay.results.published import PublishedRow, find_published
 from seesay.results.rows import Row, repetitions
 from seesay.results.tables import markdown
-from seesay.results.variants import row_name
+from seesay.results.variants import is_called
 
 LEVEL = 0.95
 
@@ -59,7 +59,8 @@ def paired_order(rows: Sequence[Row], lower: str, higher: str, column: str = "mR
 
     Args:
         rows: of one split and protocol.
-        lower: a recipe's name, for its rows without changes; `RECIPE:KEY=VALUE` for changed ones.
+        lower: a recipe's name, for its rows without changes; for changed ones `RECIPE:KEY=VALUE`, or their
+            name in a shipped table.
         higher: another.
         column: the figure that is compared.
 
@@ -101,38 +102,36 @@ def orders_table(
         SeesayError: two recipes have fewer than two seeds in common.
     """
     chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
-    variants = {row_name(row): row.variant for row in chosen if row_name(row) != row.provenance.recipe}
     lines = []
     for lower, higher in claims:
-        found = paired_order(chosen, variants.get(lower, lower), variants.get(higher, higher), measures)
+        found = paired_order(chosen, lower, higher, measures)
         above = sum(difference > 0 for difference in found.differences)
         interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
         p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
         seeds = f"{above} of {len(found.differences)}"
         line = [f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds]
         if beside is not None:
-            systems = [_system(chosen, variants.get(name, name)) for name in (lower, higher)]
-            line.append(_printed_difference(systems[0], systems[1], beside, protocol, measures))
+            printed = [_published(chosen, name, beside, protocol) for name in (lower, higher)]
+            line.append(_printed_difference(printed[0], printed[1], measures))
         lines.append(line)
     headings = ["claim", f"{measures}, difference", "95 %", "p", "seeds"]
     return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
 
 
-def _system(rows: Sequence[Row], variant: str) -> str:
-    """The published system of a measured variant."""
-    origin = next(row.provenance for row in rows if row.variant == variant)
-    return origin.system or origin.recipe
+def _published(rows: Sequence[Row], name: str, corpus: str, protocol: str) -> PublishedRow | None:
+    """The published row of the system of that name; None if there is none."""
+    origin = next(row.provenance for row in rows if is_called(row, name))
+    return find_published(origin.system or origin.recipe, corpus, protocol)
 
 
-def _printed_difference(lower: str, higher: str, corpus: str, protocol: str, measure: str) -> str:
-    """By how much a paper's row is above another of the same table; a dash where no table has both."""
-    below, above = (find_published(system, corpus, protocol) for system in (lower, higher))
-    if below is None or above is None or below == above:
+def _printed_difference(lower: PublishedRow | None, higher: PublishedRow | None, measure: str) -> str:
+    """By how much a published row is above another of the same table; a dash where no table has both."""
+    if lower is None or higher is None or lower == higher:
         return "–"
-    if (below.source, below.table) != (above.source, above.table):
+    below, above = lower.figures.get(measure), higher.figures.get(measure)
+    if (lower.source, lower.table) != (higher.source, higher.table) or below is None or above is None:
         return "–"
-    figures = (below.figures.get(measure), above.figures.get(measure))
-    return "–" if figures[0] is None or figures[1] is None else f"{figures[1] - figures[0]:+.1f}"
+    return f"{above - below:+.1f}"
 
 
 def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
@@ -140,7 +139,7 @@ def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
 
     Of rows with unlike settings those are taken of which there are most.
     """
-    own = [row for row in rows if row.variant == name]
+    own = [row for row in rows if is_called(row, name)]
     return {
         row.provenance.seed: value
         for row in max(repetitions(own), key=len, default=[])

@@ -27,8 +27,16 @@ def canonical(change: str) -> str:
 
 def row_name(row: Row) -> str:
     """The name that a shipped table gives a changed recipe, or the recipe's own."""
-    recipe = row.provenance.recipe
-    return _variants().get((recipe, *sorted(map(canonical, row.changes))), recipe)
+    return _name_in_tables(row) or row.provenance.recipe
+
+
+def is_called(row: Row, name: str) -> bool:
+    """Return whether a name is the row's: its recipe with its changes, or what a shipped table calls it."""
+    return name in (row.variant, _name_in_tables(row))
+
+
+def _name_in_tables(row: Row) -> str | None:
+    return _variants().get((row.provenance.recipe, *sorted(map(canonical, row.changes))))
 
 
 @cache

@@ -135,7 +135,7 @@ class ConceptEncoder(ImageEncoder):
 
     variants: ClassVar = {
         ":RUN": "scores of the concepts that the run has learned to predict",
-        ":RECIPE": "while a recipe is trained: those of the run of that recipe, such as concepts-instances",
+        ":RECIPE": "in a recipe: the same, by the run of the recipe that is named, beside its own",
     }
 
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
