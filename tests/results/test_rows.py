@@ -72,6 +72,15 @@ def test_a_seed_set_by_hand_is_no_change_and_seeds_repeat_a_measurement(tmp_path
     assert repetitions([*rows, row("vse++")]) == [rows, [row("vse++")]]
 
 
+def test_a_change_quoted_otherwise_is_the_same(tmp_path):
+    spelt = [["encoders=['a', 'b']", "batch_size=100"], ["batch_size=100", 'encoders=["a","b"]']]
+    one, other = row(seed=1, changes=spelt[0]), row(seed=2, changes=spelt[1])
+    assert repetitions([one, other]) == [[one, other]]
+    record_row(tmp_path, "flickr8k", one)
+    again = row(seed=1, changes=spelt[1])
+    assert read_rows(record_row(tmp_path, "flickr8k", again)) == [again]
+
+
 @pytest.mark.parametrize(
     "changed", [{"settings_digest": "0b"}, {"teacher": "7f"}, {"departures": ["one crop"]}]
 )

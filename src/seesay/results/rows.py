@@ -11,9 +11,11 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
 from pydantic import Field, ValidationError
 
 from seesay.errors import SeesayError
@@ -117,10 +119,29 @@ class Row:
         return ":".join((self.provenance.recipe, *self.changes))
 
     @property
+    def canonical_changes(self) -> list[str]:
+        """The changes to the recipe, except for the seed, as two rows that say the same have them."""
+        return sorted(map(canonical, self.changes))
+
+    @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
-        values = self.to_dict() | {"changes": self.changes or None}
+        values = self.to_dict() | {"changes": self.canonical_changes or None}
         return {key: _sortable(values.get(key)) for key in (*_IDENTITY, *self.result.identity)}
+
+
+@cache
+def canonical(change: str) -> str:
+    """Write a change to a recipe in the one way in which two that say the same are equal.
+
+    >>> canonical('encoders=["a", "b"]') == canonical("encoders=['a','b']")
+    True
+    """
+    key, _, value = change.partition("=")
+    try:
+        return f"{key}={json.dumps(yaml.safe_load(value), sort_keys=True)}"
+    except (yaml.YAMLError, TypeError):  # a date, which JSON lacks
+        return change
 
 
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:

@@ -18,8 +18,7 @@ from seesay.protocols.base import Result
 from seesay.protocols.grounding import GroundingResult
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
-from seesay.results.variants import canonical
+from seesay.results.rows import SHIPPED, Row, canonical, read_rows, recorded_rows, repetitions
 
 EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
@@ -338,7 +337,7 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
         each
         for each in rows
         if (each.provenance.recipe, each.result.protocol, each.result.split) == wanted
-        and sorted(map(canonical, each.changes)) == changes
+        and each.canonical_changes == changes
         and not getattr(each.result, "shortlist", None)
     ]
     return max(repetitions(found), key=len, default=[])

@@ -1,28 +1,11 @@
-"""Changed recipes: when two changes say the same, and the names that shipped tables give to them."""
+"""Changed recipes: the names that shipped tables give to them."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
-import yaml
-
 from seesay.recipes.table import list_tables
-from seesay.results.rows import Row
-
-
-@cache
-def canonical(change: str) -> str:
-    """Write a change to a recipe in the one way in which two that say the same are equal.
-
-    >>> canonical('encoders=["a", "b"]') == canonical("encoders=['a','b']")
-    True
-    """
-    key, _, value = change.partition("=")
-    try:
-        return f"{key}={json.dumps(yaml.safe_load(value), sort_keys=True)}"
-    except (yaml.YAMLError, TypeError):  # a date, which JSON lacks
-        return change
+from seesay.results.rows import Row, canonical
 
 
 def row_name(row: Row) -> str:
@@ -36,7 +19,7 @@ def is_called(row: Row, name: str) -> bool:
 
 
 def _name_in_tables(row: Row) -> str | None:
-    return _variants().get((row.provenance.recipe, *sorted(map(canonical, row.changes))))
+    return _variants().get((row.provenance.recipe, *row.canonical_changes))
 
 
 @cache
