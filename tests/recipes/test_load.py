@@ -254,6 +254,7 @@ departures:
   - {when: loss.teacher=small, text: of a key that this loss does not have}
   - {when: optimizer.lr=0.5, text: a large rate}
   - {when: word_dropout=0, text: all words}
+  - {when: "encoders=['efficientnet-lite?']", text: of a network whose name has a question mark}
 """
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
@@ -326,7 +326,7 @@ def _holds(departure: Values, settings: Values, where: str) -> bool:
 def _fits(value: object, wanted: object) -> bool:
     """Return whether a setting has the wanted value; in text, `*` stands for anything."""
     if isinstance(value, str) and isinstance(wanted, str):
-        return fnmatchcase(value, wanted)
+        return bool(re.fullmatch(".*".join(map(re.escape, wanted.split("*"))), value, re.DOTALL))
     if isinstance(value, list) and isinstance(wanted, list):
         return len(value) == len(wanted) and all(map(_fits, value, wanted))
     return bool(value == wanted)
