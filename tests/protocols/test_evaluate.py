@@ -117,9 +117,10 @@ def test_provenance_names_the_training(small: Run, pair_run: Path, files: Path) 
     assert origin["epochs"] == summary["epochs"] == 4
     assert origin["best_epoch"] == summary["best_epoch"]
     assert origin["train_seconds"] == summary["seconds"] > 0
+    assert origin["machine"] == summary["machine"]
     assert (origin["seconds"], origin["commit"], origin["recipe"]) == (1.2, "abc", "mcnn-wd")
     shipped = provenance_of([small], None, None, 1.0, None).model_dump(exclude_unset=True)
-    assert not {"epochs", "best_epoch", "train_seconds"} & set(shipped)
+    assert not {"epochs", "best_epoch", "train_seconds", "machine"} & set(shipped)
     both = provenance_of([small, trained], "mean", None, 1.0, None)
     assert both.recipe == both.system == "mean of seesay-small + mcnn-wd"
     digests = [settings_digest(run.recipe) for run in (small, trained)]

@@ -133,8 +133,9 @@ def test_a_change_is_recorded_without_the_folders_of_files(change, recorded):
 
 
 def test_a_row_knows_its_training_and_old_rows_need_not():
-    trained = row(epochs=30, best_epoch=12, train_seconds=81.5).provenance
+    trained = row(epochs=30, best_epoch=12, train_seconds=81.5, machine="x86_64, 2 cores, cpu").provenance
     assert (trained.epochs, trained.best_epoch, trained.train_seconds) == (30, 12, 81.5)
+    assert trained.machine == "x86_64, 2 cores, cpu"
     assert "epochs" not in row().to_dict()
 
 

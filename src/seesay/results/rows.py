@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from seesay.recipes.schema import Recipe
     from seesay.runs.run import Run
 
+_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
 # Rows that agree in these, and in the keys that `Result.identity` adds, measure the same thing; the later one
 # replaces the earlier.
-_FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by its whole path
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
+_OF_TRAINING = {"epochs", "best_epoch", "train_seconds", "machine", "teacher"}
 
 SHIPPED = "flickr8k"  # a corpus whose recorded rows come with the package
 
@@ -54,6 +55,7 @@ class Provenance(Part):
         commit: of the source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
         train_seconds: the time of training.
+        machine: where it was trained, such as "x86_64, 2 cores, cpu".
         teacher: the fingerprint of the run whose scores it learned from.
     """
 
@@ -70,6 +72,7 @@ class Provenance(Part):
     epochs: int | None = Field(None, ge=0)
     best_epoch: int | None = Field(None, ge=0)
     train_seconds: float | None = Field(None, ge=0)
+    machine: str | None = None
     teacher: str | None = None
 
 
@@ -261,7 +264,7 @@ def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, s
         for key in ("changes", "departures")
     }
     digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = base.model_dump(exclude_unset=True, exclude={"epochs", "best_epoch", "train_seconds", "teacher"})
+    kept = base.model_dump(exclude_unset=True, exclude=_OF_TRAINING)
     return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
 
 

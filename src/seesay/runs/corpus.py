@@ -15,11 +15,12 @@ from seesay.runs.summary import TrainingSummary, is_finished
 
 
 class Training(TypedDict, total=False):
-    """The epochs, seconds and teacher of a training, under the keys of recorded rows."""
+    """The epochs, seconds, machine and teacher of a training, under the keys of recorded rows."""
 
     epochs: int
     best_epoch: int
     train_seconds: float
+    machine: str
     teacher: str
 
 
@@ -43,7 +44,7 @@ def training_of(run: Run) -> Training:
     if not is_finished(run.folder):
         return {}
     summary = TrainingSummary.load(run.folder)
-    found = Training(train_seconds=summary.seconds)
+    found = Training(train_seconds=summary.seconds, machine=summary.machine)
     if summary.epochs is not None and summary.best_epoch is not None:
         found |= {"epochs": summary.epochs, "best_epoch": summary.best_epoch}
     if summary.teacher is not None:
