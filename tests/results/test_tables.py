@@ -180,6 +180,12 @@ def test_published_rows_are_of_the_corpus_or_of_those_beside(results):
     assert lines[1].published is None  # no paper measured the variant
 
 
+def test_a_variant_under_its_recipes_own_name_is_of_that_recipe(results):
+    own = TableRow(name="irmatch-s", changes=("matcher.dim=9", "batch_size=7"))
+    notes = "\n".join(recorded_table(DEFINITION.model_copy(update={"rows": (own,)}), results).notes())
+    assert "irmatch-s is irmatch-s with matcher.dim=9 batch_size=7." in notes
+
+
 def test_what_is_not_measured_is_named_or_left_out(results):
     table = recorded_table(DEFINITION, results)
     notes = "\n".join(table.notes())

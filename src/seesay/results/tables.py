@@ -223,7 +223,7 @@ class PaperTable:
             notes.append(f"Ours depart: {'; '.join(departures)}.")
         notes += self._features()
         variants = [line.row for line in self.lines if line.row.changes]
-        notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
+        notes += [f"{row.name} is {row.recipes[0]} with {' '.join(row.changes)}." for row in variants]
         named = {change for row in variants for change in row.changes}
         changes = dict.fromkeys(change for row in rows for change in row.changes)
         if changed := [change for change in changes if change not in named]:
