@@ -254,7 +254,10 @@ departures:
   - {when: loss.teacher=small, text: of a key that this loss does not have}
   - {when: optimizer.lr=0.5, text: a large rate}
   - {when: word_dropout=0, text: all words}
-  - {when: "encoders=['efficientnet-lite?']", text: of a network whose name has a question mark}
+  - {when: "encoders=['efficientnet-lite?']", text: "? stands for itself"}
+  - {when: "encoders=['efficientnet-lite[0-9]']", text: so do brackets}
+  - {when: "encoders=['*lite2*ten']", text: ten crops of Lite2}
+  - {when: "system=one? [two]*", text: a system of this name}
 """
 
 
@@ -264,9 +267,16 @@ departures:
         ("seed=2", ("always", "by a margin", "one encoder", "all words")),
         ("loss={kind: contrastive}", ("always", "one encoder", "all words")),
         ("encoders=[efficientnet-lite2]", ("always", "by a margin", "all words")),
-        ("encoders=['efficientnet-lite2:ten']", ("always", "by a margin", "ten crops", "all words")),
+        (
+            "encoders=['efficientnet-lite2:ten']",
+            ("always", "by a margin", "ten crops", "all words", "ten crops of Lite2"),
+        ),
         ("encoders=['efficientnet-lite2:ten', efficientnet-lite0]", ("always", "by a margin", "all words")),
         ("optimizer.lr=5e-1", ("always", "by a margin", "one encoder", "a large rate", "all words")),
+        (
+            "system='one? [two] three'",
+            ("always", "by a margin", "one encoder", "all words", "a system of this name"),
+        ),
         ("departures=[mine]", ("mine",)),
     ],
 )

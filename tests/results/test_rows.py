@@ -72,13 +72,27 @@ def test_a_seed_set_by_hand_is_no_change_and_seeds_repeat_a_measurement(tmp_path
     assert repetitions([*rows, row("vse++")]) == [rows, [row("vse++")]]
 
 
-def test_a_change_quoted_otherwise_is_the_same(tmp_path):
-    spelt = [["encoders=['a', 'b']", "batch_size=100"], ["batch_size=100", 'encoders=["a","b"]']]
-    one, other = row(seed=1, changes=spelt[0]), row(seed=2, changes=spelt[1])
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("encoders=['a', 'b']", 'encoders=["a","b"]'),
+        ("loss={kind: margin, margin: 0.1}", "loss={margin: 0.1, kind: margin}"),
+        ("name=2026-11-24", "name=2026-11-24"),
+        ("name=2026-13-45", "name=2026-13-45"),  # no date, though it looks like one
+        ("matcher.dim=[", "matcher.dim=["),
+    ],
+)
+def test_a_change_spelt_otherwise_is_the_same(tmp_path, change, same):
+    one, again = row(seed=1, changes=[change, "batch_size=7"]), row(seed=1, changes=["batch_size=7", same])
+    other = row(seed=2, changes=["batch_size=7", same])
     assert repetitions([one, other]) == [[one, other]]
     record_row(tmp_path, "flickr8k", one)
-    again = row(seed=1, changes=spelt[1])
     assert read_rows(record_row(tmp_path, "flickr8k", again)) == [again]
+
+
+def test_changes_to_other_values_are_others():
+    rows = [row(changes=[f"encoders={value}"]) for value in ("[a, b]", "[b, a]", "[a]", "a")]
+    assert repetitions(rows) == [[each] for each in rows]
 
 
 @pytest.mark.parametrize(

@@ -60,3 +60,13 @@ def test_a_damaged_summary_is_named(moved) -> None:
     (run.folder / "training.json").write_text("{")
     with pytest.raises(SeesayError, match="no summary of a finished training"):
         training_of(run)
+
+
+def test_a_composed_run_names_the_machines_of_its_members(moved) -> None:
+    run = moved("composed")
+    path = run.folder / "training.json"
+    summary = json.loads(path.read_text())
+    member = {"weights": "0a", "seconds": 1.0, "best_epoch": 1, "best": 50.0}
+    summary["members"] = {"mcnn-wd": member | {"machine": "x86_64, 16 cores, H100"}, "mcnn-st": member}
+    path.write_text(json.dumps(summary))
+    assert training_of(run)["machine"] == f"x86_64, 16 cores, H100; {summary['machine']}"

@@ -76,6 +76,7 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
     assert np.array_equal(again, before)
     summary = TrainingSummary.load(ensemble)
     assert summary.members.keys() == {"mcnn-phs", "mcnn-st"}
+    assert {member.machine for member in summary.members.values()} == {summary.machine}
     assert summary.train.cut_sentences == 0
     about = dict(list_runs(ensemble))[str(ensemble)]
     assert about == f"mcnn-ens on flickr8k, seed 1, val mR {summary.best_val['mR']:.1f}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import Path
@@ -118,6 +120,26 @@ def _flow(value: Any) -> str:
 def member_changes(changes: Sequence[str]) -> tuple[str, ...]:
     """Return those changes to a composed recipe that its members' recipes take, too."""
     return tuple(change for change in changes if not change.startswith((*_OWN, *_LABELS)))
+
+
+def canonical_changes(changes: Iterable[str]) -> list[str]:
+    """Return changes sorted and in one spelling: quotes, spaces and the order of keys do not matter.
+
+    >>> canonical_changes(['encoders=["a", "b"]', "min_count=2"])
+    ['encoders=["a", "b"]', 'min_count=2']
+    >>> canonical_changes(["min_count=2", "encoders=['a','b']"])
+    ['encoders=["a", "b"]', 'min_count=2']
+    """
+    return sorted(map(_canonical, changes))
+
+
+@cache
+def _canonical(change: str) -> str:
+    key, _, value = change.partition("=")
+    try:
+        return f"{key}={json.dumps(yaml.safe_load(value), sort_keys=True)}"
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError):  # no YAML, or a value that JSON lacks
+        return change
 
 
 def member_recipes(composed: Recipe) -> list[Recipe]:
@@ -326,7 +348,7 @@ def _holds(departure: Values, settings: Values, where: str) -> bool:
 def _fits(value: object, wanted: object) -> bool:
     """Return whether a setting has the wanted value; in text, `*` stands for anything."""
     if isinstance(value, str) and isinstance(wanted, str):
-        return bool(re.fullmatch(".*".join(map(re.escape, wanted.split("*"))), value, re.DOTALL))
+        return fnmatchcase(value, re.sub(r"[?\[]", r"[\g<0>]", wanted))
     if isinstance(value, list) and isinstance(wanted, list):
         return len(value) == len(wanted) and all(map(_fits, value, wanted))
     return bool(value == wanted)

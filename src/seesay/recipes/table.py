@@ -31,7 +31,7 @@ class TableRow(Settings):
         protocol: overrides the protocol of the table.
         published: the printed name of the published row beside it; by default the one of the recipe.
         combine: a recipe for sentences and one for phrases, whose distances are combined.
-        changes: `key=value` changes to the recipe; the row is then a variant with its own run.
+        changes: `key=value` changes to `recipe`; the row is then a variant with its own name and run.
         group: the heading above the row.
     """
 
@@ -42,6 +42,12 @@ class TableRow(Settings):
     combine: tuple[str, str] | None = None
     changes: tuple[str, ...] = ()
     group: str | None = None
+
+    @model_validator(mode="after")
+    def _variants_have_names(self) -> TableRow:
+        if self.changes and (self.combine or self.recipe in (None, self.name)):
+            raise ValueError(f"row '{self.name}' has changes; give it a name of its own and its recipe")
+        return self
 
     @property
     def recipes(self) -> tuple[str, ...]:

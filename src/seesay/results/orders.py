@@ -139,9 +139,9 @@ def _by_seed(rows: Sequence[Row], name: str, column: str) -> dict[int, float]:
 
     Of rows with unlike settings those are taken of which there are most.
     """
-    own = [row for row in rows if is_called(row, name)]
+    own = [group for group in repetitions(rows) if any(is_called(row, name) for row in group)]
     return {
         row.provenance.seed: value
-        for row in max(repetitions(own), key=len, default=[])
+        for row in max(own, key=len, default=[])
         if (value := row.result.columns().get(column)) is not None
     }

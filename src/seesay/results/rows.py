@@ -11,16 +11,15 @@ import re
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import Part, Result, read_result
+from seesay.recipes.load import canonical_changes
 from seesay.settings import describe
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ _FOLDERS = re.compile(r"([:=])/(?:[^/'\",\]]+/)*")  # of what a change names by 
 # Rows that agree in these, and in the keys that `Result.identity` adds, measure the same thing; the later one
 # replaces the earlier.
 _IDENTITY = ("recipe", "seed", "encoder", "crops", "changes", "split", "protocol")
-_OF_TRAINING = {"epochs", "best_epoch", "train_seconds", "machine", "teacher"}
 
 SHIPPED = "flickr8k"  # a corpus whose recorded rows come with the package
 
@@ -55,7 +53,7 @@ class Provenance(Part):
         commit: of the source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
         train_seconds: the time of training.
-        machine: where it was trained, such as "x86_64, 2 cores, cpu".
+        machine: where the training ended, such as "x86_64, 2 cores, cpu"; of a composed recipe those of all.
         teacher: the fingerprint of the run whose scores it learned from.
     """
 
@@ -123,28 +121,14 @@ class Row:
 
     @property
     def canonical_changes(self) -> list[str]:
-        """The changes to the recipe, except for the seed, as two rows that say the same have them."""
-        return sorted(map(canonical, self.changes))
+        """The changes to the recipe except for the seed, sorted and in one spelling, to compare rows by."""
+        return canonical_changes(self.changes)
 
     @property
     def identity(self) -> dict[str, str]:
         """The values that identify the row, as text that sorts; a missing one counts as null."""
         values = self.to_dict() | {"changes": self.canonical_changes or None}
         return {key: _sortable(values.get(key)) for key in (*_IDENTITY, *self.result.identity)}
-
-
-@cache
-def canonical(change: str) -> str:
-    """Write a change to a recipe in the one way in which two that say the same are equal.
-
-    >>> canonical('encoders=["a", "b"]') == canonical("encoders=['a','b']")
-    True
-    """
-    key, _, value = change.partition("=")
-    try:
-        return f"{key}={json.dumps(yaml.safe_load(value), sort_keys=True)}"
-    except (yaml.YAMLError, TypeError):  # a date, which JSON lacks
-        return change
 
 
 def repetitions(rows: Iterable[Row]) -> list[list[Row]]:
@@ -259,12 +243,14 @@ def _reranked(first: Provenance, second: Provenance) -> Provenance:
 
 def _joined(rows: Sequence[Provenance], base: Provenance, values: Mapping[str, str]) -> Provenance:
     """Join the changes, departures and digests of all; the training is left out, as there were several."""
+    from seesay.runs.corpus import Training
+
     lists = {
         key: list(dict.fromkeys(each for row in rows for each in getattr(row, key) or []))
         for key in ("changes", "departures")
     }
     digests = " + ".join(str(row.settings_digest) for row in rows)
-    kept = base.model_dump(exclude_unset=True, exclude=_OF_TRAINING)
+    kept = base.model_dump(exclude_unset=True, exclude=set(Training.__annotations__))
     return Provenance.model_validate({**kept, **lists, "settings_digest": digests, **values})
 
 

@@ -16,9 +16,10 @@ from pydantic import JsonValue
 from seesay.errors import SeesayError
 from seesay.protocols.base import Result
 from seesay.protocols.grounding import GroundingResult
+from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import PublishedRow, find_published, is_published, sources
-from seesay.results.rows import SHIPPED, Row, canonical, read_rows, recorded_rows, repetitions
+from seesay.results.rows import SHIPPED, Row, read_rows, recorded_rows, repetitions
 
 EVALUATORS = {"plummer": "Plummer et al., 2017", "mdetr": "MDETR (Kamath et al., 2021)"}  # whose IoU
 
@@ -223,9 +224,9 @@ class PaperTable:
             notes.append(f"Ours depart: {'; '.join(departures)}.")
         notes += self._features()
         variants = [line.row for line in self.lines if line.row.changes]
-        notes += [f"{row.name} is {row.recipes[0]} with {' '.join(row.changes)}." for row in variants]
-        named = {change for row in variants for change in row.changes}
-        changes = dict.fromkeys(change for row in rows for change in row.changes)
+        notes += [f"{row.name} is {row.recipe} with {' '.join(row.changes)}." for row in variants]
+        named = set(canonical_changes(change for row in variants for change in row.changes))
+        changes = dict.fromkeys(change for row in rows for change in row.canonical_changes)
         if changed := [change for change in changes if change not in named]:
             notes.append(f"Changed: {', '.join(changed)}.")
         if missing := [line.name for line in self.lines if not line.rows and not line.failures]:
@@ -332,7 +333,7 @@ def _recorded(row: TableRow, protocol: str, rows: Sequence[Row], split: str) -> 
     """Return the recorded rows of a row, which differ only in their seed."""
     recipe = row.name if row.combine else row.recipes[0]
     wanted = (recipe, protocol, split)
-    changes = sorted(map(canonical, row.changes))
+    changes = canonical_changes(row.changes)
     found = [
         each
         for each in rows

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import list_tables
-from seesay.results.rows import Row, canonical
+from seesay.results.rows import Row
 
 
 def row_name(row: Row) -> str:
@@ -26,4 +27,4 @@ def _name_in_tables(row: Row) -> str | None:
 def _variants() -> dict[tuple[str, ...], str]:
     """Return the names that shipped tables give changed recipes, by the recipe and its changes."""
     rows = [row for table in list_tables() for row in table.rows if row.changes]
-    return {(row.recipe or row.name, *sorted(map(canonical, row.changes))): row.name for row in rows}
+    return {(row.recipes[0], *canonical_changes(row.changes)): row.name for row in rows}

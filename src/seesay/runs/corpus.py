@@ -44,7 +44,9 @@ def training_of(run: Run) -> Training:
     if not is_finished(run.folder):
         return {}
     summary = TrainingSummary.load(run.folder)
-    found = Training(train_seconds=summary.seconds, machine=summary.machine)
+    machines = [member.machine for member in (summary.members or {}).values()] + [summary.machine]
+    machine = "; ".join(dict.fromkeys(filter(None, machines)))
+    found = Training(train_seconds=summary.seconds, machine=machine)
     if summary.epochs is not None and summary.best_epoch is not None:
         found |= {"epochs": summary.epochs, "best_epoch": summary.best_epoch}
     if summary.teacher is not None:

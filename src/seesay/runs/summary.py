@@ -43,10 +43,11 @@ class ConceptCount(_Summary):
 
 
 class MemberSummary(_Summary):
-    """A member of a composed matcher: a digest of its weights, its training time, its best epoch on val."""
+    """A member of a composed matcher: a digest of its weights, its training, its best epoch on val."""
 
     weights: str
     seconds: float
+    machine: str | None = None
     best_epoch: int | None
     best: float
 
@@ -70,6 +71,7 @@ class TrainingSummary(_Summary):
         monitor: the measure of the val split that chose the epoch; `best` is its value.
         best_val: all measures of that epoch, as the protocol's result gives them.
         seconds: of training, the members' included.
+        machine: where the training ended; members have their own.
         teacher: the fingerprint of the run whose scores were learned from.
         uncalibrated: why no probabilities were fitted to val; None if they were, or none are needed.
     """

@@ -214,6 +214,7 @@ def _about(member: Run) -> MemberSummary:
     return MemberSummary(
         weights=_digest(member.folder / WEIGHTS),
         seconds=summary.seconds,
+        machine=summary.machine,
         best_epoch=summary.best_epoch,
         best=summary.best,
     )

@@ -7,6 +7,8 @@ import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
+import torch
+
 from seesay import __version__
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.protocols.base import read_result
@@ -61,8 +63,13 @@ def summarize(
         vocabulary=len(run.vocabulary),
         versions={"seesay": __version__}
         | {name: version(name) for name in ("torch", "numpy", "onnxruntime")},
-        machine=f"{platform.machine()}, {os.cpu_count()} cores, {run.device.partition(':')[0]}",
+        machine=f"{platform.machine()}, {os.cpu_count()} cores, {_processor(run.device)}",
         monitor=best.monitor_column,
         best=best.monitor,
         best_val=best.to_dict(),
     )
+
+
+def _processor(device: str) -> str:
+    """Return what PyTorch computed on: the GPU's name, or the kind of the device."""
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else device.partition(":")[0]

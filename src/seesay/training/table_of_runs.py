@@ -10,6 +10,7 @@ from pathlib import Path
 from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, protocol_for
+from seesay.recipes.load import canonical_changes
 from seesay.recipes.table import TableDefinition, TableRow, corpus_title
 from seesay.results.published import corpora, find_published
 from seesay.results.rows import Row, provenance, record_row
@@ -86,7 +87,10 @@ def _measure(run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str,
 
 def _rows(runs: Sequence[Run], corpus: str, protocol: str) -> list[TableRow]:
     """Each run's row, named after its recipe and the changes to it, or after its folder if seeds repeat."""
-    kinds = [(run.recipe.name, *(c for c in run.recipe.changes if not c.startswith("seed="))) for run in runs]
+    kinds = [
+        (run.recipe.name, *canonical_changes(c for c in run.recipe.changes if not c.startswith("seed=")))
+        for run in runs
+    ]
     seeds = [(kind, run.recipe.seed) for kind, run in zip(kinds, runs, strict=True)]
     repeated = {kind for kind, seed in seeds if seeds.count((kind, seed)) > 1}
     rows = []
