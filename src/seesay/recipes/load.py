@@ -348,7 +348,8 @@ def _holds(departure: Values, settings: Values, where: str) -> bool:
 def _fits(value: object, wanted: object) -> bool:
     """Return whether a setting has the wanted value; in text, `*` stands for anything."""
     if isinstance(value, str) and isinstance(wanted, str):
-        return fnmatchcase(value, re.sub(r"[?\[]", r"[\g<0>]", wanted))
+        pattern = re.sub(r"[?\[]", r"[\g<0>]", wanted)  # these stand for themselves; only * does not
+        return fnmatchcase(value, pattern)
     if isinstance(value, list) and isinstance(wanted, list):
         return len(value) == len(wanted) and all(map(_fits, value, wanted))
     return bool(value == wanted)

@@ -53,7 +53,7 @@ class Provenance(Part):
         commit: of the source, with "+" if files differed from it; None outside git.
         epochs: the epochs of training; `best_epoch` is the best of them on val.
         train_seconds: the time of training.
-        machine: where the training ended, such as "x86_64, 2 cores, cpu"; of a composed recipe those of all.
+        machine: where the training ended, such as "x86_64, 2 cores, cpu"; members' machines stand before it.
         teacher: the fingerprint of the run whose scores it learned from.
     """
 

@@ -135,7 +135,7 @@ class ConceptEncoder(ImageEncoder):
 
     variants: ClassVar = {
         ":RUN": "scores of the concepts that the run has learned to predict",
-        ":RECIPE": "in a recipe: the same, by the run of the recipe that is named, beside its own",
+        ":RECIPE": "in a recipe: the same, by the run of that recipe of concepts, such as concepts-instances",
     }
 
     def __init__(self, base: ImageEncoder, head: StoredHead) -> None:
