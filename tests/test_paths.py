@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -75,7 +77,7 @@ def test_what_a_kill_left_is_swept(tmp_path: Path) -> None:
     (tmp_path / "mine.tmp").touch()
     with sole_writer(tmp_path / "lock", "taken"):
         pass
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", "mine.tmp"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.bin", "lock", "mine.tmp"]
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
@@ -87,6 +89,19 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         pass
     with sole_writer(tmp_path / "lock", "busy here"):
         pass
+
+
+def test_who_waits_for_a_lock_and_who_comes_later_are_not_both_inside(tmp_path: Path) -> None:
+    with sole_writer(tmp_path / "lock", "busy here"):
+        waiting = sqlite3.connect(tmp_path / "lock", 0, isolation_level=None)
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            waiting.execute("BEGIN EXCLUSIVE")
+    with (
+        closing(waiting),
+        sole_writer(tmp_path / "lock", "busy here"),
+        pytest.raises(sqlite3.OperationalError, match="locked"),
+    ):
+        waiting.execute("BEGIN EXCLUSIVE")
 
 
 def test_a_patient_writer_waits(tmp_path: Path) -> None:

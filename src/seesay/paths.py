@@ -79,13 +79,13 @@ def sweep(folder: Path, names: str = "*", older_than: float = 0.0) -> None:
 
 
 @contextmanager
-def sole_writer(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold a lock file, and sweep its folder of what a killed writer left.
+def locked(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold a lock file; the system releases the lock when the process ends, however it does.
 
-    The system releases the lock when the process ends, however it does.
+    The file stays: if it were deleted, one process could hold the old file and another a new one.
 
     Args:
-        lock: the file. It is deleted at the end, unless others may be waiting for it.
+        lock: the file.
         busy: what is said if another process holds it.
         patience: seconds to wait for that process.
 
@@ -102,13 +102,15 @@ def sole_writer(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
             if "locked" in str(error):
                 raise SeesayError(busy) from error
             raise SeesayError(f"{lock.parent}: cannot be written ({error}).") from error
+        yield
+
+
+@contextmanager
+def sole_writer(lock: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold a lock file as `locked` does, and sweep its folder of what a killed writer left."""
+    with locked(lock, busy, patience):
         sweep(lock.parent)
-        try:
-            yield
-        finally:
-            if not patience:
-                with suppress(OSError):  # Windows deletes no open file
-                    lock.unlink()
+        yield
 
 
 @contextmanager

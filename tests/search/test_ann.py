@@ -195,6 +195,17 @@ def test_the_cache_of_another_index_is_not_taken(store, tmp_path) -> None:
     assert_exact(again, store, unit(1, seed=9)[0])
 
 
+def test_lists_of_somebody_else_do_not_reach_faiss(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store, unit(600))
+    file = tmp_path / "v.faiss"
+    write_lists(file, make_lists(store, everything(store)[0]).index, {"identity": "i", "generation": 1})
+    assert read_lists(file, "i", range(3)) is not None
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+    assert read_lists(file, "i", range(3)) is None
+
+
 def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,8 +216,8 @@ def test_a_cache_that_is_replaced_while_it_is_read_is_read_as_it_was(
     index.remove_ids(np.arange(1, 20))
     checksum = lists_file._checksum
 
-    def look(opened: BinaryIO) -> str:
-        found = checksum(opened)
+    def look(opened: BinaryIO, identity: str) -> bytes:
+        found = checksum(opened, identity)
         write_lists(tmp_path / "v.faiss", index, {"identity": "i", "generation": 2})
         return found
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from seesay.data.images import content_key
 from seesay.errors import SeesayError
 from seesay.search.filters import Filter
 from seesay.search.store import Store
@@ -22,18 +23,23 @@ def store(tmp_path: Path):
     made.close()
 
 
+def key_of(name: str) -> str:
+    """The content key of a file whose content is its name."""
+    return content_key(name.encode())
+
+
 def put(store: Store, *paths: str, value: float = 1.0) -> None:
     with store.write() as writer:
         for path in paths:
-            writer.put_vector("image", f"key of {path}", np.full(4, value, np.float32), (30, 20))
-            writer.put_image(path, f"key of {path}", 7, 9)
+            writer.put_vector("image", key_of(path), np.full(4, value, np.float32), (30, 20))
+            writer.put_image(path, key_of(path), 7, 9)
 
 
 def test_items_come_back_as_they_went_in(store: Store) -> None:
     put(store, "a.jpg", "sub/ü.jpg")
     with store.write() as writer:
-        writer.put_vector("sentence", "k", np.arange(4, dtype=np.float32))
-        writer.put_sentence("Zwei Hunde.", "k")
+        writer.put_vector("sentence", key_of("k"), np.arange(4, dtype=np.float32))
+        writer.put_sentence("Zwei Hunde.", key_of("k"))
     items = {item.path or item.text: item for item in store.items([1, 2, 3, 99]).values()}
     assert set(items) == {"a.jpg", "sub/ü.jpg", "Zwei Hunde."}
     image = items["sub/ü.jpg"]
@@ -83,10 +89,10 @@ def test_ids_are_never_used_again(store: Store) -> None:
 def test_orphaned_vectors_go_and_shared_ones_stay(store: Store) -> None:
     put(store, "a.jpg", "b.jpg")
     with store.write() as writer:
-        writer.put_image("copy of a.jpg", "key of a.jpg", 1, 1)
+        writer.put_image("copy of a.jpg", key_of("a.jpg"), 1, 1)
         writer.delete([1, 2])
-        assert writer.drop_orphans() == ["key of b.jpg"]
-    assert store.known("image", ["key of a.jpg", "key of b.jpg"]) == {"key of a.jpg"}
+        assert writer.drop_orphans() == [key_of("b.jpg")]
+    assert store.known("image", [key_of("a.jpg"), key_of("b.jpg")]) == {key_of("a.jpg")}
 
 
 def test_a_reader_sees_whole_transactions_while_a_writer_writes(store: Store) -> None:
@@ -158,9 +164,9 @@ def test_a_damaged_file_says_so(store: Store) -> None:
 def test_images_are_in_the_order_of_their_times_whatever_changes_them(store: Store) -> None:
     put(store, "a.jpg", "b.jpg", "c.jpg")
     with store.write() as writer:
-        writer.set_time("key of b.jpg", "2019-06-30T12:00:00")
+        writer.set_time(key_of("b.jpg"), "2019-06-30T12:00:00")
         writer.place(1, "moved.jpg", 1_500_000_000 * 10**9, 9)
-        writer.put_image("c.jpg", "key of b.jpg", 8, 9)
+        writer.put_image("c.jpg", key_of("b.jpg"), 8, 9)
     assert [(each.path, each.time) for each in store.newest(9)] == [
         ("c.jpg", "2019-06-30T12:00:00"),
         ("b.jpg", "2019-06-30T12:00:00"),

@@ -20,7 +20,7 @@ def test_large_images_shrink_and_small_ones_stay() -> None:
 def test_made_once_and_dropped(tmp_path: Path) -> None:
     source = tmp_path / "red.png"
     source.write_bytes(picture("red"))
-    thumbnails = Thumbnails(tmp_path / "thumbnails")
+    thumbnails = Thumbnails(tmp_path / "thumbnails", "identity")
     key = content_key(source.read_bytes())
     made = thumbnails.get(key, source)
     source.unlink()
@@ -37,7 +37,7 @@ def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -
         file.write_bytes(picture("red"))
     key = content_key(first.read_bytes())
     first.write_bytes(picture("blue"))
-    thumbnails = Thumbnails(tmp_path / "thumbnails")
+    thumbnails = Thumbnails(tmp_path / "thumbnails", "identity")
     assert thumbnails.get(key, first) == make(picture("blue"), "a")
     assert thumbnails.get(key, second) == make(picture("red"), "b")
 
@@ -45,7 +45,7 @@ def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -
 def test_no_image(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"nothing")
     with pytest.raises(ImageError):
-        Thumbnails(tmp_path / "thumbnails").get("abcd", tmp_path / "x")
+        Thumbnails(tmp_path / "thumbnails", "identity").get("ab" * 16, tmp_path / "x")
 
 
 @pytest.mark.parametrize("format", ["JPEG", "TIFF", "PNG", "WEBP"])

@@ -70,7 +70,7 @@ class Index:
         self.folder = folder
         self.store = store
         self._confirmed = dict(roots or {})  # folders by their names
-        self.thumbnails = Thumbnails(folder / "thumbnails")
+        self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"])
         self._embedder: Embedder | None = None
         self._loading, self._searching = threading.Lock(), threading.Lock()
         self._gallery = Gallery(store)

@@ -1,5 +1,8 @@
 """Inverted lists in a file: a line of facts, then FAISS's own bytes, whose checksum the line has.
 
+The checksum is made with this user's key (see `seesay.search.seal`): FAISS trusts its files, so lists that
+came with a copy of an index must not reach it.
+
 They are written in parts: a copy of all lists in memory would be as large as they are. They are mapped when
 they are read, so that memory has what is searched, once for all processes, as long as it has room.
 """
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,16 +19,21 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from seesay.paths import replacing
+from seesay.search.seal import seal
 
 _MAGIC = b"seesay vectors 2\n"
 _PART = 1 << 24  # bytes
 
 
 def write_lists(file: Path, index: Any, facts: Mapping[str, object]) -> None:
-    """Write lists with facts about them; raise OSError if the file cannot be written."""
+    """Write lists with facts about them, among these the index's identity.
+
+    Raises:
+        OSError: the file cannot be written, or no key can be kept.
+    """
+    checksum = _new_checksum(str(facts["identity"]))
     with replacing(file) as beside, beside.open("wb") as opened:
-        opened.write(_line(facts, hashlib.blake2b()))
-        checksum = hashlib.blake2b()
+        opened.write(_line(facts, checksum))
 
         def write(part: bytes) -> int:
             checksum.update(part)
@@ -52,8 +61,7 @@ def read_lists(file: Path, identity: str, generations: range) -> tuple[Any, dict
             if facts["identity"] != identity or facts["generation"] not in generations:
                 return None
             start = opened.tell()
-            # FAISS trusts its files, so the checksum must keep damaged ones away from it.
-            if facts["checksum"] != _checksum(opened):
+            if not secrets.compare_digest(str(facts["checksum"]).encode(), _checksum(opened, identity)):
                 return None
             opened.seek(0)
             # Not by its name, under which another process may have written other lists meanwhile.
@@ -94,11 +102,19 @@ def _line(facts: Mapping[str, object], checksum: Any) -> bytes:
     return _MAGIC + json.dumps({**facts, "checksum": checksum.hexdigest()}).encode() + b"\n"
 
 
-def _checksum(opened: BinaryIO) -> str:
-    checksum = hashlib.blake2b()
+def _new_checksum(identity: str) -> hashlib.blake2b:
+    """A checksum that this user alone can make for an index; raise OSError if no key can be kept."""
+    key = seal(identity, "lists").encode()
+    if not key:
+        raise PermissionError("no key can be kept")
+    return hashlib.blake2b(key=key)
+
+
+def _checksum(opened: BinaryIO, identity: str) -> bytes:
+    checksum = _new_checksum(identity)
     while part := opened.read(_PART):
         checksum.update(part)
-    return checksum.hexdigest()
+    return checksum.hexdigest().encode()
 
 
 def _faiss() -> Any:

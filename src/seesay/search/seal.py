@@ -1,7 +1,8 @@
-"""A seal on an index's root, by which the user who indexed the folder is told from whoever made a copy.
+"""Seals, by which what this user made for an index is told from what came with a copy of it.
 
-A server publishes the files under an index's root, and an index from elsewhere can name any root. The seal is
-made with a key that only this user's cache holds.
+A server publishes the files under an index's roots, and an index from elsewhere can name any root; its
+thumbnails and lists of vectors can be anything, too. Seals are made with a key that only this user's cache
+holds.
 """
 
 from __future__ import annotations
@@ -9,41 +10,64 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import tempfile
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
-from seesay.paths import cache_dir
+from seesay.errors import SeesayError
+from seesay.paths import cache_dir, locked
 
 _KEY_BYTES = 32
+_PATIENCE = 30.0  # seconds, while another process makes the key
 
 
-def seal(identity: str, root: Path | str) -> str:
-    """Return the seal of an index's root, or of its store's address.
+def seal(identity: str, what: Path | str) -> str:
+    """Return the seal of something of an index, such as a root or its store's address.
 
-    It is empty if no key can be kept, which seals nothing.
+    It has 32 hexadecimal digits, or is empty if no key can be kept, which seals nothing.
     """
     try:
-        key = _key()
-    except OSError:
+        key = _key(cache_dir() / "index.key")
+    except (OSError, SeesayError):
         return ""
-    return hashlib.blake2b(os.fsencode(f"{identity}\n{root}"), key=key, digest_size=16).hexdigest()
+    return hashlib.blake2b(os.fsencode(f"{identity}\n{what}"), key=key, digest_size=16).hexdigest()
 
 
-def is_sealed(identity: str, root: Path | str, found: str) -> bool:
-    """Return whether this user sealed that root or address for that index."""
-    return found != "" and secrets.compare_digest(seal(identity, root), found)
+def is_sealed(identity: str, what: Path | str, found: str) -> bool:
+    """Return whether `found` is this user's seal of something of that index."""
+    return found != "" and secrets.compare_digest(seal(identity, what).encode(), found.encode())
 
 
-def _key() -> bytes:
-    file = cache_dir() / "index.key"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        key = file.read_bytes()
-        if len(key) != _KEY_BYTES:
-            raise OSError(f"{file}: damaged") from None
+@cache
+def _key(file: Path) -> bytes:
+    """Read the key in a file, or make one; all processes get the same."""
+    if key := _read(file):
         return key
-    with os.fdopen(descriptor, "wb") as opened:
-        key = secrets.token_bytes(_KEY_BYTES)
-        opened.write(key)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with locked(file.with_suffix(".lock"), f"{file}: another process is writing it.", _PATIENCE):
+        return _read(file) or _made(file)
+
+
+def _read(file: Path) -> bytes:
+    """The key in a file; nothing if there is none, or a full disk has cut it off."""
+    with suppress(FileNotFoundError):
+        key = file.read_bytes()
+        return key if len(key) == _KEY_BYTES else b""
+    return b""
+
+
+def _made(file: Path) -> bytes:
+    """Write a new key, which nobody else can read at any time, in one step."""
+    key = secrets.token_bytes(_KEY_BYTES)
+    descriptor, name = tempfile.mkstemp(prefix=f"{file.name}.", dir=file.parent)
+    beside = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(key)
+            opened.flush()
+            os.fsync(descriptor)
+        beside.replace(file)
+    finally:
+        beside.unlink(missing_ok=True)
     return key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import threading
 import time
@@ -33,6 +34,7 @@ from seesay.search.sqlite_file import (
 from seesay.search.writer import Writer
 
 FILE = "index.sqlite"  # in an index's folder
+_HEX = re.compile("[0-9a-f]{32}")
 _ROWS = 65_536  # vectors that are read at a time
 
 _ITEM = """SELECT items.id, items.kind, items.path, items.text, vectors.key, vectors.width, vectors.height,
@@ -107,12 +109,25 @@ class Store:
         with file_errors(path):
             rows = connection.execute("SELECT key, value FROM meta WHERE key != 'generation'")
             self.meta = dict[str, str](rows.fetchall())
-        try:
-            self.dim = int(self.meta["dim"])
-        except (KeyError, ValueError) as failure:
-            raise SeesayError(
-                f"{path}: damaged (no dimension); delete its folder and index again."
-            ) from failure
+        self.dim = self._checked_dim()
+
+    def _checked_dim(self) -> int:
+        """Check what the index says of itself, and return the length of its vectors.
+
+        Raises:
+            SeesayError: something is missing or impossible.
+        """
+        missing = {"embedder", "fingerprint", "dim", "identity"} - self.meta.keys()
+        if missing:
+            raise self._damaged(f"no {min(missing)}")
+        if not _HEX.fullmatch(self.meta["identity"]):
+            raise self._damaged("its identity")
+        if not re.fullmatch(r"[1-9][0-9]{0,5}", self.meta["dim"]):
+            raise self._damaged("its dimension")
+        return int(self.meta["dim"])
+
+    def _damaged(self, what: str) -> SeesayError:
+        return SeesayError(f"{self.path}: damaged ({what}); delete its folder and index again.")
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -209,14 +224,21 @@ class Store:
             return int(connection.execute("SELECT COUNT(*) FROM items WHERE kind = ?", (kind,)).fetchone()[0])
 
     def items(self, ids: Sequence[int] | None = None) -> dict[int, Item]:
-        """Return items by id: all images, or those of `ids` that still exist."""
+        """Return items by id: all images, or those of `ids` that still exist.
+
+        Raises:
+            SeesayError: the key of one is no content key.
+        """
         with self._read() as connection:
             if ids is None:
                 rows = connection.execute(f"{_ITEM} WHERE items.kind = 'image'").fetchall()
             else:
                 query = f"{_ITEM} WHERE items.id IN (SELECT value FROM json_each(?))"
                 rows = connection.execute(query, (_as_json(ids),)).fetchall()
-        return {row[0]: Item(*row) for row in rows}
+        items = {row[0]: Item(*row) for row in rows}
+        if not all(isinstance(item.key, str) and _HEX.fullmatch(item.key) for item in items.values()):
+            raise self._damaged("a content key")
+        return items
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
         """Return the facts of those images by id."""

@@ -19,6 +19,7 @@ from seesay import html
 from seesay.data.images import content_key, decode
 from seesay.errors import ImageError
 from seesay.paths import replacing, writing
+from seesay.search.seal import seal
 
 if TYPE_CHECKING:
     from seesay.search.hits import Hit
@@ -51,13 +52,24 @@ def make(data: bytes, name: str) -> bytes:
 
 
 class Thumbnails:
-    """A folder of thumbnails, named after the content keys of their images."""
+    """A folder of thumbnails, each named by the seal of its image's content key (see `seesay.search.seal`).
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    So those that came with a copy of an index are never found, and no key leads out of the folder.
 
-    def _file(self, key: str) -> Path:
-        return self._folder / key[:2] / f"{key}.jpg"
+    Args:
+        folder: that holds them; it is made when it is needed.
+        identity: of the index.
+    """
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self._folder = folder.parent.resolve() / folder.name
+        self._identity = identity
+
+    def _file(self, key: str) -> Path | None:
+        """The file of a content's thumbnail; None if it cannot be kept, or a link leads to another place."""
+        name = seal(self._identity, f"thumbnail {key}")
+        file = self._folder / name[:2] / f"{name}.jpg"
+        return file if name and file.resolve() == file else None
 
     def get(self, key: str, source: Path) -> bytes:
         """Return the thumbnail of a content; it is made from the file `source` if it is not there yet.
@@ -67,11 +79,12 @@ class Thumbnails:
             OSError: the file cannot be read.
         """
         file = self._file(key)
-        with suppress(OSError):
-            return file.read_bytes()
+        if file is not None:
+            with suppress(OSError):
+                return file.read_bytes()
         data = source.read_bytes()
         made = make(data, source.name)
-        if content_key(data) != key:
+        if file is None or content_key(data) != key:
             return made  # the file has changed since; another one may still hold this content
         with suppress(OSError):  # on a full or read-only disk it is only slower
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -80,8 +93,8 @@ class Thumbnails:
         return made
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Return those of the contents' keys that have no thumbnail yet."""
-        return [key for key in keys if not self._file(key).exists()]
+        """Return those of the contents' keys that have no thumbnail yet, and can have one."""
+        return [key for key in keys if (file := self._file(key)) is not None and not file.exists()]
 
     def prepare(self, sources: Mapping[str, Path], progress: Callable[[int, int], None] | None = None) -> int:
         """Make the thumbnails that are missing, on all cores; return how many were made.
@@ -114,8 +127,9 @@ class Thumbnails:
     def drop(self, keys: Iterable[str]) -> None:
         """Delete the thumbnails of contents that are gone."""
         for key in keys:
-            with suppress(OSError):
-                self._file(key).unlink(missing_ok=True)
+            if (file := self._file(key)) is not None:
+                with suppress(OSError):
+                    file.unlink(missing_ok=True)
 
 
 def sheet(index: Index, sentence: str, hits: Sequence[Hit]) -> str:
