@@ -6,6 +6,7 @@ import pytest
 
 from seesay.text.spelling import corrections
 from seesay.text.vocabulary import Vocabulary
+from tests.linear import check_linear
 
 VOCABULARY = Vocabulary(["dog", "bandanna", "hat", "hut", "rigger", "skateboarding"])
 
@@ -68,3 +69,14 @@ def test_what_may_be_another_language_is_left() -> None:
     slips = ["giraff", "bicylce", "skatebord", "scisors", "kichen", "unbrella"]
     assert len(corrections(slips[1:], VOCABULARY, english=True)) == 5
     assert corrections(slips, VOCABULARY, english=True) == {}
+
+
+def test_the_time_is_linear_in_the_query() -> None:
+    check_linear(lambda word: corrections([word], VOCABULARY, english=True), lambda size: "q" * size, 1_600)
+
+
+def test_words_of_more_than_thirty_letters_are_left() -> None:
+    word = "pneumonoultramicroscopicsilicov"
+    assert meant(word[2:] * 2, Vocabulary([word])) is None
+    assert meant(word[:-2], Vocabulary([word[:-1]])) == word[:-1]
+    assert meant("p" + word[:-1], Vocabulary([word[:-1]])) is None

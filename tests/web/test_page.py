@@ -13,7 +13,7 @@ from PIL import Image
 
 from seesay.search import Index
 from tests.search.colours import Colours, gallery, picture
-from tests.web.browser import Watched, needs_chromium, served, sync_api
+from tests.web.browser import ELSEWHERE, Watched, needs_chromium, served, sync_api
 
 pytestmark = needs_chromium
 expect = sync_api.expect
@@ -717,7 +717,7 @@ def test_languages(browser, many, locale: str, describe: str, month: str) -> Non
 @pytest.fixture(scope="module")
 def locked(page_index: Path):
     """A server that asks for the token."""
-    yield from served(page_index, token=TOKEN)
+    yield from served(page_index, token=TOKEN, hosts=["localhost", ELSEWHERE])
 
 
 @pytest.mark.slow
@@ -738,6 +738,20 @@ def test_an_expired_cookie_asks_for_the_token_and_goes_on(browser, locked: str) 
     page.get_by_role("button", name="Open").click()
     expect(page.locator("#status")).to_have_text("Best first for “blue”")
     assert all("401" in error for error in watched.errors)
+    watched.context.close()
+
+
+def test_the_token_is_taken_over_plain_http_from_another_device(browser, locked: str) -> None:
+    """There browsers send no `Sec-Fetch-Site`, and a form's origin only if the referrer policy allows it."""
+    watched = Watched(browser, locked.replace("127.0.0.1", ELSEWHERE))
+    page = watched.page
+    page.goto("/")
+    assert not page.evaluate("isSecureContext")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Open").click()
+    expect(tiles(page)).to_have_count(18)
+    ask(page, "blue")
+    expect(page.locator("#status")).to_have_text("Best first for “blue”")
     watched.context.close()
 
 

@@ -364,6 +364,27 @@ def test_batches_gather_while_one_is_at_work() -> None:
     assert [len(batch) for batch in asked] == [4, 4, 1]
 
 
+def test_a_slow_batch_holds_up_the_next_one_for_a_while_only() -> None:
+    may_end = threading.Event()
+
+    def answer(questions: Sequence[str]) -> list[str]:
+        if "slow" in questions:
+            assert may_end.wait(20)
+        return [question.upper() for question in questions]
+
+    async def ask(threads: ThreadPoolExecutor) -> list[str]:
+        batches: Batches[str, str] = Batches(answer, threads, seconds=0.1)
+        slow = asyncio.create_task(batches.ask("slow"))
+        await asyncio.sleep(0)
+        quick = await asyncio.wait_for(batches.ask("quick"), 20)
+        assert not slow.done()
+        may_end.set()
+        return [quick, await slow]
+
+    with ThreadPoolExecutor(2) as threads:
+        assert asyncio.run(ask(threads)) == ["QUICK", "SLOW"]
+
+
 def test_queries_at_once_are_embedded_together(index_path: Path, monkeypatch) -> None:
     """And each gets its own answer, and a wrong one its own error."""
     sizes: list[int] = []

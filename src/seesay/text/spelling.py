@@ -11,6 +11,7 @@ from seesay.text.vocabulary import UNKNOWN, Vocabulary
 from seesay.text.words import is_word, read_words
 
 _FILE = Path(__file__).with_name("dictionary.txt.gz")
+_LONGEST = 30  # letters of a word that is corrected: the time grows with the square of the length
 _LONG = 5  # letters: a fifth of all sequences of four letters are one slip away from a word
 _MOST = 5  # misspelt words: a query with more is in another language
 
@@ -21,7 +22,8 @@ def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> 
     A misspelt word is neither in the vocabulary nor in `is_word`. It is taken for a word from which one slip
     leads to it: two letters that changed places, one too many, one missing or a wrong one. Those of the same
     letters come first, then those of the vocabulary, then the more frequent. A short word is only taken for
-    one of the same letters, and of more than five misspelt words none is corrected.
+    one of the same letters, one of more than 30 letters is left, and of more than five misspelt words none is
+    corrected.
 
     Args:
         words: in lower case.
@@ -34,7 +36,7 @@ def corrections(words: Sequence[str], vocabulary: Vocabulary, english: bool) -> 
     misspelt = [word for word in words if vocabulary.encode(word) == [UNKNOWN] and not is_word(word)]
     if len(misspelt) > _MOST:
         return {}
-    found = {word: _meant(word, vocabulary, english) for word in misspelt}
+    found = {word: _meant(word, vocabulary, english) for word in misspelt if len(word) <= _LONGEST}
     return {word: meant for word, meant in found.items() if meant is not None}
 
 

@@ -18,12 +18,17 @@ class Batches(Generic[Q, A]):
         answer: of a batch, in order; an exception among the answers is raised for its question alone.
         threads: that the batches work in.
         most: questions of a batch.
+        seconds: that a batch may hold up the next one; its own questions wait until it is answered.
     """
 
     def __init__(
-        self, answer: Callable[[Sequence[Q]], Sequence[A | Exception]], threads: Executor, most: int = 32
+        self,
+        answer: Callable[[Sequence[Q]], Sequence[A | Exception]],
+        threads: Executor,
+        most: int = 32,
+        seconds: float = 5.0,
     ) -> None:
-        self._answer, self._threads, self._most = answer, threads, most
+        self._answer, self._threads, self._most, self._seconds = answer, threads, most, seconds
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []
         self._working: asyncio.Task[None] | None = None
         self.sizes: dict[int, int] = {}
@@ -37,25 +42,27 @@ class Batches(Generic[Q, A]):
         return await future
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
                 taken, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
                 batch = [each for each in taken if not each[1].done()]  # some clients have left
-                if not batch:
-                    continue
-                self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
-                questions = [question for question, _ in batch]
-                try:
-                    answers = await loop.run_in_executor(self._threads, self._answer, questions)
-                except Exception as error:
-                    answers = [error] * len(batch)
-                for (_, future), answer in zip(batch, answers, strict=True):
-                    if future.done():
-                        continue
-                    if isinstance(answer, Exception):
-                        future.set_exception(answer)
-                    else:
-                        future.set_result(answer)
+                if batch:
+                    self.sizes[len(batch)] = self.sizes.get(len(batch), 0) + 1
+                    await asyncio.wait([asyncio.create_task(self._settle(batch))], timeout=self._seconds)
         finally:
             self._working = None
+
+    async def _settle(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
+        questions = [question for question, _ in batch]
+        answers: Sequence[A | Exception]
+        try:
+            answers = await asyncio.get_running_loop().run_in_executor(self._threads, self._answer, questions)
+        except Exception as error:
+            answers = [error] * len(batch)
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

@@ -20,10 +20,14 @@ from seesay.errors import SeesayError
 from seesay.web.access import Access
 from seesay.web.problems import MEDIA_TYPE, problem
 
+API = "/api/v1"
+"""How the addresses of the API begin."""
+
 MAX_ANSWERS = 200
 MAX_CONNECTIONS = 250
 MAX_CHARACTERS = 500
 MAX_UPLOADS = 4  # images of one query
+MAX_HEADER_BYTES = 16 * 1024  # address included
 
 # Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
@@ -36,7 +40,8 @@ _HEADERS = {
     # Pages of other sites may neither show these images nor frame this page.
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    # Not no-referrer: then browsers name no origin ("null") where the page's own forms are sent.
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
@@ -145,9 +150,13 @@ class Guard:
                 del self._at_work[client]
 
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        if _header_bytes(scope) > MAX_HEADER_BYTES:
+            return problem(431, f"Address and headers have more than {MAX_HEADER_BYTES // 1024} KB together.")
         if not host_allowed(headers.get("host", ""), self._hosts):
             return problem(400, "This server does not answer to that host name; see --allow-host.")
-        if scope["method"] not in ("GET", "HEAD") and _is_of_another_site(headers):
+        path = scope["path"].removeprefix(self._prefix) or "/"
+        is_link = scope["method"] in ("GET", "HEAD") and not path.startswith(f"{API}/")
+        if not is_link and _is_of_another_site(headers):
             return problem(403, "A page of another site may not ask for this.")
         if scope.get("client") and self._at_work[scope["client"][0]] >= self._limits.connections_an_address:
             return problem(
@@ -155,7 +164,6 @@ class Guard:
             )
         if self._prefix and scope["path"] == self._prefix:
             return RedirectResponse(f"{self._prefix}/", 308)
-        path = scope["path"].removeprefix(self._prefix) or "/"
         return None if self._access is None else self._access.refusal(path, headers)
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
@@ -203,6 +211,11 @@ class Guard:
         finally:
             if is_head:
                 scope["method"] = "HEAD"
+
+
+def _header_bytes(scope: Scope) -> int:
+    address = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    return address + sum(len(name) + len(value) for name, value in scope["headers"])
 
 
 def _is_of_another_site(headers: Headers) -> bool:

@@ -10,9 +10,9 @@ from seesay.data.images import FileSource
 from seesay.errors import ImageError
 from seesay.grounding.ground import Grounding
 from seesay.web.answers import GroundingAnswer
-from seesay.web.limits import MAX_CHARACTERS
+from seesay.web.limits import API, MAX_CHARACTERS
 from seesay.web.problems import failures
-from seesay.web.routes.parameters import API, Id, TheIndex, TheService, Upload
+from seesay.web.routes.parameters import Id, TheIndex, TheService, Upload
 from seesay.web.service import clocked
 
 _Phrases = Annotated[

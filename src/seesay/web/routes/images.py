@@ -20,8 +20,9 @@ from seesay.search.filters import Filter
 from seesay.web import cursor as cursors
 from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month
 from seesay.web.archive import zipped
+from seesay.web.limits import API
 from seesay.web.problems import Responses, failures
-from seesay.web.routes.parameters import API, DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
+from seesay.web.routes.parameters import DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
 from seesay.web.service import Served
 
 _REVALIDATE = "private, no-cache"  # an id keeps its meaning, but its file may change

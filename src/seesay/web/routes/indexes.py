@@ -11,8 +11,9 @@ from seesay.data.suffixes import unread_lines
 from seesay.grounding.ground import can_ground
 from seesay.search.embedder import WITH_DETECTOR
 from seesay.web.answers import Fault, Status, UpdateState
+from seesay.web.limits import API
 from seesay.web.problems import failures
-from seesay.web.routes.parameters import API, TheIndex, TheService
+from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.service import Served, Service
 from seesay.web.updates import NO_FOLDER
 

@@ -10,7 +10,6 @@ from fastapi import Path as PathParameter
 from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS
 from seesay.web.service import Served, Service
 
-API = "/api/v1"
 _MAX_CURSOR = 200  # characters
 
 
