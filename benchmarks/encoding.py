@@ -35,8 +35,9 @@ from torch import Tensor, nn
 
 from benchmarks._harness import arguments, peak_mib, report
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import decode, tar_members
+from seesay.data.images import decode
 from seesay.data.scenes import write_scenes
+from seesay.data.sources import tar_members
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.networks.lite import PixelsToFeatures, load_lite

@@ -9,6 +9,7 @@ import tarfile
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,18 +19,10 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from seesay.data import pixels
-from seesay.data.images import (
-    MAX_BYTES,
-    MAX_PIXELS,
-    FileSource,
-    TarMember,
-    content_key,
-    decode,
-    read_header,
-    source_size,
-    tar_members,
-    upright_size,
-)
+from seesay.data.exif import facts_of
+from seesay.data.headers import MAX_PIXELS, file_format
+from seesay.data.images import EncodedImage, content_key, decode
+from seesay.data.sources import MAX_BYTES, FileSource, TarMember, source_size, tar_members
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 
 
@@ -199,7 +192,7 @@ def test_the_first_frame_of_an_animation_counts(format):
     options = {"lossless": True} if format == "WEBP" else {}
     data = encode(frames[0], format, save_all=True, append_images=frames[1:], **options)
     assert (decode(data, "a") == (255, 0, 0)).all()
-    assert read_header(data, "a").animated
+    assert EncodedImage(data, "a").is_animated
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "BMP", "TIFF", "JPEG2000", "GIF"])
@@ -357,8 +350,9 @@ def test_the_header_of_a_tiff_of_many_directories_is_read_at_once():
     for number in range(1, count + 1):
         parts += [body, struct.pack("<I", 10 + number * (len(body) + 4) if number < count else 0)]
     started = time.process_time()
-    header = read_header(b"".join(parts), "a")
-    assert (header.width, header.height, header.animated) == (1, 1, True)
+    image = EncodedImage(b"".join(parts), "a")
+    assert image.stored_size == (1, 1)
+    assert image.is_animated
     assert time.process_time() - started < 0.5
 
 
@@ -458,7 +452,7 @@ def test_size_is_that_of_the_decoded_image(kind, orientation, tmp_path):
     out = io.BytesIO()
     Image.new("RGB", (40, 30)).save(out, kind, exif=exif)
     height, width = decode(out.getvalue(), "x").shape[:2]
-    assert upright_size(out.getvalue(), "x") == (width, height)
+    assert EncodedImage(out.getvalue(), "x").size == (width, height)
     path = tmp_path / "image"
     path.write_bytes(out.getvalue())
     assert source_size(FileSource(path), "x") == (width, height)
@@ -586,11 +580,83 @@ def test_a_failure_of_the_system_is_not_one_of_the_image(monkeypatch: pytest.Mon
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "PngImagePlugin.py")
 
-    monkeypatch.setattr("seesay.data.images.Image.open", fail)
-    for read in (decode, read_header, upright_size):
+    monkeypatch.setattr("seesay.data.headers.Image.open", fail)
+    for attribute in ("format", "size", "is_animated"):
         with pytest.raises(UnavailableImageError, match="now"):
-            read(out.getvalue(), "x.png")
+            getattr(EncodedImage(out.getvalue(), "x.png"), attribute)
     monkeypatch.undo()
     monkeypatch.setattr("seesay.data.images.to_rgb", fail)
     with pytest.raises(UnavailableImageError, match="decoded now"):
         decode(out.getvalue(), "x.png")
+
+
+def jpeg_with(*segments: bytes) -> bytes:
+    """A JPEG with segments before all others."""
+    data = encode(photo())
+    parts = [data[:2], *(s[:2] + struct.pack(">H", len(s)) + s[2:] for s in segments), data[2:]]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        jpeg_with(*[b"\xff\xe1Exif\0\0" + bytes(8)] * 100_000),
+        jpeg_with(*[b"\xff\xe1Exif\0\0" + bytes(65_000)] * 300),
+        jpeg_with(*[b"\xff\xfex"] * 1_000_000),
+        encode(photo())[:20] + bytes(5_000_000) + encode(photo())[20:],
+    ],
+    ids=["many EXIF segments", "long EXIF segments", "comments", "bytes between segments"],
+)
+def test_a_header_made_to_take_long_is_refused(data: bytes, tmp_path: Path) -> None:
+    image = EncodedImage(data, "slow.jpg")
+    for attribute in ("format", "size", "is_animated"):
+        with pytest.raises(ImageError, match=r"^slow\.jpg: its header is made to take long"):
+            getattr(image, attribute)
+    assert image.taken == ""
+    with pytest.raises(ImageError, match="made to take long"):
+        image.pixels()
+    (tmp_path / "slow.jpg").write_bytes(data)
+    assert file_format(tmp_path / "slow.jpg") is None
+    assert facts_of(tmp_path / "slow.jpg") == {}
+
+
+def test_a_long_header_of_a_photo_is_read(tmp_path: Path) -> None:
+    """Panoramas keep another photo and sound in hundreds of segments."""
+    exif = Image.Exif()
+    exif.get_ifd(0x8769)[0x9003] = "2019:06:30 12:00:00"
+    xmp = b"\xff\xe1http://ns.adobe.com/xmp/extension/" + bytes(60_000)
+    data = jpeg_with(b"\xff\xe1" + exif.tobytes(), *[xmp] * 200)
+    image = EncodedImage(data, "long.jpg")
+    assert (image.size, image.taken) == ((60, 40), "2019-06-30T12:00:00")
+    assert image.pixels().shape == (40, 60, 3)
+    (tmp_path / "long.jpg").write_bytes(data)
+    assert facts_of(tmp_path / "long.jpg") == {"taken": "2019-06-30T12:00:00"}
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "TIFF"])
+@pytest.mark.parametrize("pixels_first", [True, False])
+def test_an_image_is_opened_once_for_all_that_it_says(
+    format: str, pixels_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    exif.get_ifd(0x8769)[0x9003] = "2019:06:30 12:00:00"
+    data = encode(photo(), format, exif=exif)
+    opened = []
+    open_ = Image.open
+    monkeypatch.setattr(Image, "open", lambda *args, **options: opened.append(1) or open_(*args, **options))
+    image = EncodedImage(data, "turned")
+    if pixels_first:
+        assert image.pixels().shape == (60, 40, 3)
+    taken = "" if format == "TIFF" else "2019-06-30T12:00:00"  # which Pillow does not write to a TIFF
+    assert (image.size, image.taken, image.key) == ((40, 60), taken, content_key(data))
+    assert (image.format, image.stored_size) == (format, (40, 60) if format == "TIFF" else (60, 40))
+    assert image.pixels().shape == (60, 40, 3)
+    assert len(opened) == 1
+
+
+def test_a_time_that_is_none_is_left_out() -> None:
+    exif = Image.Exif()
+    exif.get_ifd(0x8769).update({0x9003: "2019:02:30 12:00:00", 0x9004: "2019:03:02 12:00:00"})
+    assert EncodedImage(encode(photo(), exif=exif), "a").taken == "2019-03-02T12:00:00"
+    assert EncodedImage(b"no image", "a").taken == ""

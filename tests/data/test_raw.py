@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from seesay.data.exif import facts_of
-from seesay.data.images import FileSource, decode, file_format, read_header, source_size, upright_size
+from seesay.data.headers import file_format
+from seesay.data.images import EncodedImage, decode
+from seesay.data.sources import FileSource, source_size
 from seesay.data.suffixes import CAN_READ_RAW, IMAGE_SUFFIXES, unread_lines
 from seesay.errors import ImageError
 from seesay.search import Index
@@ -29,8 +31,8 @@ def test_the_preview_of_the_camera_counts() -> None:
     assert pixels.shape == (480, 720, 3)
     assert is_colour(pixels[10, 10], RED)
     assert is_colour(pixels[10, -10], BLUE)
-    assert upright_size(data, "x.dng") == (720, 480)
-    assert read_header(data, "x.dng").format == "JPEG"
+    assert EncodedImage(data, "x.dng").size == (720, 480)
+    assert EncodedImage(data, "x.dng").format == "JPEG"
     assert min(decode(data, "x.dng", min_side=100).shape[:2]) < 480
 
 
@@ -42,7 +44,7 @@ def test_without_a_preview_the_sensor_counts(preview) -> None:
     assert pixels.shape == (300, 450, 3)
     assert is_colour(pixels[10, 10], RED)
     assert is_colour(pixels[10, -10], BLUE)
-    assert upright_size(data, "x.dng") == (450, 300)
+    assert EncodedImage(data, "x.dng").size == (450, 300)
 
 
 @needs_rawpy
@@ -52,7 +54,7 @@ def test_raw_photos_are_upright(preview, orientation: int, red_at: tuple[int, in
     data = dng(stripes(900, 600, RED, BLUE), preview, orientation)
     pixels = decode(data, "x.dng")
     assert (pixels.shape[0] > pixels.shape[1]) == (orientation != 3)
-    assert upright_size(data, "x.dng") == (pixels.shape[1], pixels.shape[0])
+    assert EncodedImage(data, "x.dng").size == (pixels.shape[1], pixels.shape[0])
     assert is_colour(pixels[red_at], RED)
     assert is_colour(pixels[-red_at[0], -red_at[1]], BLUE)
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import FileSource
 from seesay.data.readers import read_corpus, read_phrases
 from seesay.data.remote import path_of
+from seesay.data.sources import FileSource
 from seesay.encoders import fill_stores, load_image_encoder
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from tests.object_stores import Flaky, lost, uploaded

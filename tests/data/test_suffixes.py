@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.data.images import decode, read_header, upright_size
+from seesay.data.images import EncodedImage, decode
 from seesay.data.suffixes import CAN_READ_HEIC, IMAGE_SUFFIXES, unread_kind
 from seesay.errors import ImageError
 
@@ -31,8 +31,8 @@ def test_heic_is_decoded_upright() -> None:
     assert pixels.shape == (400, 200, 3)
     assert np.abs(pixels[10, 10].astype(int) - (220, 20, 20)).max() < 10
     assert np.abs(pixels[-10, 10].astype(int) - (20, 20, 220)).max() < 10
-    assert upright_size(heic(), "x.heic") == (200, 400)
-    assert read_header(heic(), "x.heic").format == "HEIF"
+    assert EncodedImage(heic(), "x.heic").size == (200, 400)
+    assert EncodedImage(heic(), "x.heic").format == "HEIF"
 
 
 @needs_heif

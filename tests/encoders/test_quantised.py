@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 import seesay
-from seesay.data.images import decode, tar_members
+from seesay.data.images import decode
+from seesay.data.sources import tar_members
 from seesay.encoders import load_image_encoder, load_region_encoder, load_sentence_encoder
 from seesay.encoders.images.base import resize
 from seesay.encoders.images.efficientnet import LITE

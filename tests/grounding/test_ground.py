@@ -17,13 +17,12 @@ from PIL import Image
 
 from seesay.data.boxes import iou, vote
 from seesay.data.corpus import PhraseCorpus
-from seesay.data.images import decode
+from seesay.data.images import EncodedImage, decode
 from seesay.data.readers import read_phrases
 from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import ImageError, SeesayError
-from seesay.grounding import ground as grounding
 from seesay.grounding.ground import Grounder, Grounding, Place, best_places, can_ground
 from seesay.runs.calibration import CALIBRATION, FITS, Calibration
 from seesay.runs.run import Run
@@ -132,7 +131,7 @@ def test_an_image_is_looked_at_once(
     def never(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(grounding, "decode", never)
+    monkeypatch.setattr(EncodedImage, "pixels", never)
     assert grounder.ground(scene, "again", "a red circle") == first
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seesay.data.images import FileSource, decode
+from seesay.data.images import decode
 from seesay.data.readers import read_corpus
+from seesay.data.sources import FileSource
 from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import SeesayError

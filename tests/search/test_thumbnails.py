@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seesay.data.images import content_key, upright_size
+from seesay.data.images import EncodedImage, content_key
 from seesay.errors import ImageError, SeesayError
 from seesay.search import Index
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make, sheet, write_sheet
@@ -54,7 +54,7 @@ def test_sizes_are_of_the_upright_image(format: str) -> None:
     turned[0x0112] = 6
     out = io.BytesIO()
     Image.new("RGB", (30, 20)).save(out, format, exif=turned)
-    assert upright_size(out.getvalue(), "x") == (20, 30)
+    assert EncodedImage(out.getvalue(), "x").size == (20, 30)
     assert Image.open(io.BytesIO(make(out.getvalue(), "x"))).size == (20, 30)
 
 

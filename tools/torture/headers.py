@@ -15,7 +15,7 @@ import atheris
 with atheris.instrument_imports(include=["PIL", "seesay.data"]):
     import numpy as np
     from PIL import Image
-    from seesay.data import exif, images
+    from seesay.data import exif, headers, images
     from seesay.errors import ImageError
 import warnings
 warnings.filterwarnings("ignore")
@@ -30,13 +30,13 @@ for format in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "JPEG2000"):
     (corpus / format).write_bytes(out.getvalue())
 file = corpus.parent / "file"
 def one(data):
-    for reader in (images.read_header, images.upright_size):
+    for fact in ("format", "size", "is_animated", "taken"):
         try:
-            reader(data, "image")
+            getattr(images.EncodedImage(data, "image"), fact)
         except ImageError:
             pass
     file.write_bytes(data)
-    images.file_format(file), images.taken_at(file), exif.facts_of(file)
+    headers.file_format(file), exif.facts_of(file)
 atheris.Setup(sys.argv, one)
 atheris.Fuzz()
 """

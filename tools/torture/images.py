@@ -136,7 +136,7 @@ FUZZ = """
 import io, random, sys, time
 import numpy as np
 from PIL import Image
-from seesay.data.images import decode, read_header, upright_size
+from seesay.data.images import EncodedImage
 from seesay.errors import ImageError
 import warnings
 warnings.filterwarnings("ignore")
@@ -167,9 +167,10 @@ while time.monotonic() < until:
         if not data:
             data = bytearray(draw.choice(seeds))
     started = time.process_time()
-    for function in (decode, read_header, upright_size):
+    image = EncodedImage(bytes(data), "image")
+    for read in (image.pixels, lambda: image.size, lambda: EncodedImage(bytes(data), "image").size):
         try:
-            function(bytes(data), "image")
+            read()
         except ImageError:
             pass
     slowest = max(slowest, time.process_time() - started)

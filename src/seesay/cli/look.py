@@ -104,7 +104,7 @@ def explain(
     as_json: opt.Json = False,
 ) -> None:
     """Show which words of a sentence, or windows of words, raise or lower its score with an image."""
-    from seesay.data.images import FileSource
+    from seesay.data.sources import FileSource
     from seesay.explain.draw import FORMATS, write_explanation
     from seesay.explain.explain import explain as explain_match
     from seesay.paths import check_output
@@ -143,8 +143,8 @@ def concepts(
     as_json: opt.Json = False,
 ) -> None:
     """List the most frequent content words of a corpus, or the concepts that a run sees in an image."""
-    from seesay.data.images import FileSource
     from seesay.data.readers import read_corpus
+    from seesay.data.sources import FileSource
     from seesay.encoders.towers import is_two_tower
     from seesay.runs.run import RECIPE, Run
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary

@@ -201,7 +201,7 @@ def search(
 
 def _query(text: str) -> Query:
     """An image file's whole name is an image, whatever signs are in it."""
-    from seesay.data.images import file_format
+    from seesay.data.headers import file_format
     from seesay.search import Query
 
     with suppress(OSError, ValueError):  # no name that the system takes
@@ -222,7 +222,7 @@ def sentences(
     as_json: opt.Json = False,
 ) -> None:
     """Find the sentences of an index that describe an image; prints score and sentence."""
-    from seesay.data.images import FileSource
+    from seesay.data.sources import FileSource
     from seesay.search import Index
 
     with Index.open(folder, store=store) as opened:
@@ -252,7 +252,7 @@ def caption(
     as_json: opt.Json = False,
 ) -> None:
     """Write sentences about an image, by a run with a decoder; prints log-likelihood and sentence."""
-    from seesay.data.images import FileSource
+    from seesay.data.sources import FileSource
     from seesay.runs.captioning import write_sentences
     from seesay.runs.run import Run
 
@@ -272,7 +272,7 @@ def ground(
     as_json: opt.Json = False,
 ) -> None:
     """Find the boxes of what a sentence names in an image; prints score, box (x1 y1 x2 y2) and phrase."""
-    from seesay.data.images import FileSource
+    from seesay.data.sources import FileSource
     from seesay.grounding.ground import FORMATS, Grounder, write_grounding
     from seesay.paths import check_output
     from seesay.runs.run import Run

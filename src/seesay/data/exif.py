@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from PIL import ExifTags
+from PIL import ExifTags, Image
 
-from seesay.data.images import opened_header, taken_at
+from seesay.data.headers import opened_header
 
 _MAX_CHARACTERS = 100
 _Exif = ExifTags.Base
+_TIME = re.compile(r"[0-9]{4}(:[0-9]{2}){2} [0-9]{2}(:[0-9]{2}){2}")
+
+
+def tags_of(exif: Image.Exif) -> dict[int, Any]:
+    """Return the tags of a photo by number, with those of its exposure; raise anything if damaged."""
+    return {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
+
+
+def time_of(tags: Mapping[int, Any]) -> str:
+    """Return when a photo was taken, in the camera's time; "" if its tags do not say.
+
+    >>> time_of({ExifTags.Base.DateTimeOriginal: "2019:06:30 12:00:00"})
+    '2019-06-30T12:00:00'
+    """
+    for tag in (_Exif.DateTimeOriginal, _Exif.DateTimeDigitized):
+        if found := _TIME.match(str(tags.get(tag, ""))):
+            with suppress(ValueError):  # the 30th of February
+                return datetime.strptime(found[0], "%Y:%m:%d %H:%M:%S").isoformat()
+    return ""
 
 
 def facts_of(file: Path) -> dict[str, str]:
@@ -22,19 +44,16 @@ def facts_of(file: Path) -> dict[str, str]:
     """
     try:
         with opened_header(file) as image:
-            exif = image.getexif()
-            tags: dict[int, Any] = {**exif, **exif.get_ifd(ExifTags.IFD.Exif)}
-        found = dict(_facts(tags))
+            return dict(_facts(tags_of(image.getexif())))
     except Exception:  # Pillow's plugins raise nearly anything on damaged files
-        found = {}
-    taken = taken_at(file)
-    return ({"taken": taken} if taken else {}) | found
+        return {}
 
 
 def _facts(tags: Mapping[int, Any]) -> list[tuple[str, str]]:
     make, model = _text(tags.get(_Exif.Make)), _text(tags.get(_Exif.Model))
     camera = model if model.lower().startswith(make.lower().split(" ")[0]) else f"{make} {model}".strip()
     facts = [
+        ("taken", time_of(tags)),
         ("camera", camera),
         ("lens", _text(tags.get(_Exif.LensModel))),
         ("exposure", _exposure(_number(tags.get(_Exif.ExposureTime)))),

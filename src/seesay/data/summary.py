@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues, PhraseCorpus
-from seesay.data.images import content_key, decode, read_header
+from seesay.data.images import EncodedImage
 from seesay.errors import ImageError
 
 BROKEN = "image that cannot be decoded"
@@ -166,13 +166,13 @@ def _check(image: CorpusImage) -> tuple[str, str, str] | ImageError:
     """Decode an image; return its content key, size and mode, or what is wrong with it."""
     assert image.source is not None
     try:
-        data = image.source.read()
-        header = read_header(data, image.name)
-        decode(data, image.name, min_side=_CHECK_SIDE)
+        encoded = EncodedImage(image.source.read(), image.name)
+        encoded.pixels(min_side=_CHECK_SIDE)
+        animated = " animated" if encoded.is_animated and encoded.format != "MPO" else ""
     except ImageError as error:
         return error
-    animated = " animated" if header.animated and header.format != "MPO" else ""
-    return content_key(data), f"{header.width}×{header.height}", f"{header.format} {header.mode}{animated}"
+    width, height = encoded.stored_size
+    return encoded.key, f"{width}×{height}", f"{encoded.format} {encoded.mode}{animated}"
 
 
 def _check_features(corpus: Corpus, issues: Issues) -> None:

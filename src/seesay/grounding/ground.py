@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from seesay.data.boxes import iou, vote
 from seesay.data.corpus import Box
-from seesay.data.images import content_key, decode, upright_size
+from seesay.data.images import EncodedImage
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
@@ -192,14 +192,15 @@ class Grounder:
             place._replace(probability=each) for place, each in zip(places, chances.tolist(), strict=True)
         )
 
-    def _regions(self, image: bytes, name: str) -> _Regions:
-        key = content_key(image)
+    def _regions(self, data: bytes, name: str) -> _Regions:
+        image = EncodedImage(data, name)
+        key = image.key
         with self._lock:
             if key in self._seen:
                 self._seen.move_to_end(key)
                 return self._seen[key]
-        pixels = decode(image, name, min_side=SIDE)
-        width, height = size = upright_size(image, name)
+        pixels = image.pixels(min_side=SIDE)
+        width, height = size = image.size
         boxes = self._encoder.propose(pixels, self._settings.proposals)
         features = self._encoder.encode(pixels, boxes)
         # A large JPEG is decoded at a fraction of its size.
@@ -265,7 +266,7 @@ def write_grounding(image: bytes, name: str, grounding: Grounding, out: Path) ->
         SeesayError: the picture cannot be written there.
     """
     check_output(out, FORMATS)
-    picture = draw_grounding(Image.fromarray(decode(image, name)), grounding)
+    picture = draw_grounding(Image.fromarray(EncodedImage(image, name).pixels()), grounding)
     with writing(out) as beside:
         picture.save(beside, FORMATS[out.suffix.lower()], quality=92)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import source_size
+from seesay.data.sources import source_size
 from seesay.device import default_device
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.regions.base import load_region_encoder, region_features

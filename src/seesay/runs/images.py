@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from seesay.data.images import FileSource
+from seesay.data.sources import FileSource
 from seesay.errors import SeesayError
 
 ImageInput: TypeAlias = str | Path | bytes | Image.Image | NDArray[np.uint8]

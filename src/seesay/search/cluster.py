@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import FileSource
+from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.cluster import fill_stores_on_cluster
 from seesay.errors import SeesayError

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import content_key, decode, upright_size
+from seesay.data.images import EncodedImage, content_key
 from seesay.encoders.detector import Detection, NamedDetector
 from seesay.errors import ImageError
 from seesay.runs.calibration import USUAL, Calibration
@@ -136,9 +136,10 @@ class Detecting:
 
     def _detected(self, content: bytes, name: str) -> tuple[NDArray[np.float32], list[Detection]]:
         """Return confidences of all classes, (classes,), and objects in pixels of the upright image."""
-        pixels = decode(content, name, min_side=_MIN_SIDE)
+        image = EncodedImage(content, name)
+        pixels = image.pixels(min_side=_MIN_SIDE)
         confidences, objects = self.detector.detect(pixels)
-        scale = upright_size(content, name)[0] / pixels.shape[1]  # a large JPEG is decoded at a fraction
+        scale = image.size[0] / pixels.shape[1]  # a large JPEG is decoded at a fraction
         return confidences, [each.scaled(scale) for each in objects]
 
 

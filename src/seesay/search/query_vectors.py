@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import FileSource
+from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.search.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import content_key, taken_at, upright_size
+from seesay.data.exif import facts_of
+from seesay.data.images import EncodedImage, content_key
 from seesay.data.remote import is_remote, path_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
 from seesay.search.embedder import Embedder, SeesObjects
@@ -150,7 +151,7 @@ class _Update:
         for start in range(0, len(todo), _TIMES_AT_ONCE):
             # Of a file that has gone nothing is said, so that it is looked at when it is back.
             found = [
-                (key, taken_at(self._seen.file(path)))
+                (key, facts_of(self._seen.file(path)).get("taken", ""))
                 for key, path in todo[start : start + _TIMES_AT_ONCE]
                 if path in self._files
             ]
@@ -199,7 +200,7 @@ class _Update:
             for key, (vector, size) in vectors.items():
                 writer.put_vector("image", key, vector, size)
                 path, data = contents[key]
-                writer.set_time(key, taken_at(self._seen.file(path), data))
+                writer.set_time(key, EncodedImage(data, path).taken)
             if isinstance(self._embedder, SeesObjects):
                 for key in vectors:
                     writer.put_objects(key, self._embedder.objects(contents[key][1]))
@@ -244,7 +245,7 @@ class _Update:
                     raise error
                 if not np.isfinite(vector).all() or not vector.any():
                     raise ImageError(f"{name}: the matcher gave no embedding of it.")
-                found[key] = vector, upright_size(image, name)
+                found[key] = vector, EncodedImage(image, name).size
             except ImageError as failure:
                 broken[key] = failure
         return found

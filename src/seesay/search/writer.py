@@ -96,7 +96,7 @@ class Writer:
         )
 
     def set_time(self, key: str, taken: str) -> None:
-        """Set when the photo of that content was taken, as `taken_at` tells."""
+        """Set when the photo of that content was taken, as `EncodedImage.taken` tells."""
         self._connection.execute(
             "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
         )

@@ -12,7 +12,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import FileSource, decode
+from seesay.data.images import decode
+from seesay.data.sources import FileSource
 from seesay.encoders import register_image_encoder, untuned
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder

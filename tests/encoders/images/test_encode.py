@@ -13,7 +13,8 @@ import pytest
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import FileSource, content_key
+from seesay.data.images import content_key
+from seesay.data.sources import FileSource
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images import encode
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
@@ -244,7 +245,7 @@ def test_a_reader_that_stops_stops_the_work() -> None:
 
 
 def test_flickr8k_features_are_those_of_the_squash(flickr8k: Path) -> None:
-    from seesay.data.images import tar_members
+    from seesay.data.sources import tar_members
 
     members = list(tar_members(flickr8k / "images.tar").values())[:40]
     encoder = load_image_encoder("efficientnet-lite0")

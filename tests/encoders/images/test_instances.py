@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import FileSource, decode
+from seesay.data.images import decode
+from seesay.data.sources import FileSource
 from seesay.encoders.images.base import load_image_encoder, resize
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.instances import CLASSES, COUNT

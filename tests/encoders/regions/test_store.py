@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import FileSource, decode
+from seesay.data.images import decode
+from seesay.data.sources import FileSource
 from seesay.encoders.regions import store as region_store
 from seesay.encoders.regions.base import Boxes, RegionEncoder, Rows
 from seesay.encoders.regions.proposals import propose

@@ -9,7 +9,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.data.images import outside_allowed
+from seesay.data.finder import outside_allowed
 from seesay.data.readers.base import PHRASE_READERS, READERS, choose_reader
 from seesay.data.remote import as_remote, path_of
 from seesay.errors import SeesayError

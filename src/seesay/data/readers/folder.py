@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import FileSource, walk_files
+from seesay.data.finder import walk_files
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
+from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
 from seesay.errors import SeesayError
 

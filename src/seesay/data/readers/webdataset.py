@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.images import TarMember, tar_members
 from seesay.data.readers.base import CorpusReader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import (
@@ -22,6 +21,7 @@ from seesay.data.readers.files import (
     parse_json,
     split_in_name,
 )
+from seesay.data.sources import TarMember, tar_members
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.errors import SeesayError
 

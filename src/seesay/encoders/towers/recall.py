@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.images import FileSource, walk_files
+from seesay.data.finder import walk_files
+from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.sentences.class_names import class_names

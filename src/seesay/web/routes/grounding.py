@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
-from seesay.data.images import FileSource
+from seesay.data.sources import FileSource
 from seesay.errors import ImageError
 from seesay.grounding.ground import Grounding
 from seesay.web.answers import GroundingAnswer

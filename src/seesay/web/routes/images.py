@@ -13,7 +13,8 @@ from PIL import Image
 from pydantic import Field
 
 from seesay.data.exif import facts_of
-from seesay.data.images import content_key, file_format
+from seesay.data.headers import file_format
+from seesay.data.images import content_key
 from seesay.data.remote import is_remote
 from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter

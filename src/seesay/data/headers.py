@@ -1,0 +1,179 @@
+"""Opening images to read what stands before their pixels, in bounded time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from seesay.data.raw import developed, is_raw
+from seesay.data.remote import as_remote
+from seesay.data.suffixes import CAN_READ_HEIC, RAW_SUFFIXES
+from seesay.errors import ImageError, UnavailableImageError
+
+MAX_PIXELS = 178_956_970  # width × height, where Pillow's decompression bomb guard raises too
+
+HEAD = 1 << 16
+"""Bytes that hold the header of nearly every JPEG, EXIF thumbnail included."""
+
+# Before the first frame. A JPEG takes four reads a segment, and may have hundreds: a panorama keeps another
+# photo in them. Pillow joins EXIF segments, and copies what it has at each of them.
+_MAX_READS = 4000
+_MAX_BYTES = 16 << 20
+
+# Pillow also knows formats that run other programs (EPS) or fetch things: these do neither.
+_FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "AVIF", "HEIF", "JPEG2000", "PPM")
+_HEIC_HEADS = (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypmsf1", b"ftyphevc")
+
+
+def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Open an encoded image, not a raw photo, without decoding it.
+
+    Args:
+        data: the encoded image.
+        name: what error messages call it.
+        max_pixels: width × height that is refused beyond.
+
+    Raises:
+        ImageError: not an image, damaged, of more than `max_pixels`, or with a header made to take long.
+        UnavailableImageError: the memory does not suffice now.
+    """
+    if not data:
+        raise ImageError(f"{name}: empty, 0 bytes.")
+    try:
+        image = open_bounded(data)
+    except Image.DecompressionBombError as error:
+        raise ImageError(f"{name}: more than {max_pixels} pixels; make it smaller first.") from error
+    except MemoryError as error:
+        raise UnavailableImageError(f"{name}: not enough memory to read it now.") from error
+    except Exception as error:
+        if is_of_system(error):
+            raise UnavailableImageError(f"{name}: cannot be read now ({error}).") from error
+        if isinstance(error, _TooLongError):
+            raise ImageError(f"{name}: its header is made to take long; save it anew.") from error
+        if not CAN_READ_HEIC and data[4:12] in _HEIC_HEADS:
+            raise ImageError(f"{name}: HEIC, which needs pip install 'seesay[heic]'.") from error
+        raise ImageError(f"{name}: no image that seesay reads, or damaged ({reason_of(error)}).") from error
+    if image.width * image.height > max_pixels:
+        raise ImageError(
+            f"{name}: {image.width}×{image.height}, more than {max_pixels} pixels; make it smaller first."
+        )
+    return image
+
+
+@contextmanager
+def opened_header(path: Path) -> Iterator[Image.Image]:
+    """Open an image file and read what stands before its pixels; raise anything if it is no image."""
+    remote = as_remote(path)
+    with _BoundedFile(remote.open(buffering=HEAD).detach() if remote else io.FileIO(path)) as file:
+        try:
+            image = _open(file)  # of a raw photo that is TIFF, too: its EXIF is the camera's
+        except Exception:  # Pillow's plugins raise nearly anything on damaged files
+            if path.suffix.lower() not in RAW_SUFFIXES:
+                raise
+            image = parse_header(developed(path.read_bytes(), path.name, MAX_PIXELS), path.name)
+        yield image
+
+
+def file_format(path: Path) -> str | None:
+    """Read the format of an image file from its first bytes, such as "PNG" or "RAW"; None if it is none."""
+    try:
+        if path.suffix.lower() in RAW_SUFFIXES and is_raw(read_range(path, 0, HEAD), path.name):
+            return "RAW"
+        with opened_header(path) as image:
+            return image.format
+    except Exception:  # Pillow's plugins raise nearly anything on damaged files
+        return None
+
+
+def read_range(path: Path, start: int, size: int) -> bytes:
+    """Read `size` bytes of a file, here or at a URL, or fewer if it ends before."""
+    if remote := as_remote(path):
+        return remote.read_range(start, start + size)
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(size)
+
+
+def open_bounded(data: bytes) -> Image.Image:
+    """Open an encoded image with Pillow, or raise anything; a header made to take long is refused."""
+    return _open(_BoundedBytes(data))
+
+
+def is_of_system(error: Exception) -> bool:
+    """Return whether the system failed, such as where no file can be opened, and not the image in memory.
+
+    Pillow loads its plugins when they are first needed.
+    """
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def reason_of(error: Exception) -> str:
+    """Return a decoder's complaint, without the address of a BytesIO in it."""
+    if isinstance(error, UnidentifiedImageError):
+        return "unknown format"
+    return str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+
+
+def _open(file: _BoundedBytes | _BoundedFile) -> Image.Image:
+    image = Image.open(file, formats=_formats())
+    file.allowance.is_spent_on_header = False
+    return image
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """The formats that this build of Pillow has; naming another makes it raise KeyError."""
+    Image.init()
+    if CAN_READ_HEIC:
+        import pillow_heif
+
+        pillow_heif.register_heif_opener(thumbnails=False)
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+class _TooLongError(Exception):
+    """More would be read before the first frame than is allowed."""
+
+
+class _Allowance:
+    """How often, and how much, may be read before the first frame of an image."""
+
+    def __init__(self) -> None:
+        self.is_spent_on_header = True
+        self._reads, self._bytes = _MAX_READS, _MAX_BYTES
+
+    def spend(self, size: int | None) -> None:
+        if not self.is_spent_on_header or size is None or size < 0:  # some read the whole file at once
+            return
+        self._reads, self._bytes = self._reads - 1, self._bytes - size
+        if min(self._reads, self._bytes) < 0:
+            raise _TooLongError
+
+
+class _BoundedBytes(io.BytesIO):
+    """Bytes of an image, as Pillow reads them."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(data)
+        self.allowance = _Allowance()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.allowance.spend(size)
+        return super().read(size)
+
+
+class _BoundedFile(io.BufferedReader):
+    """A file of an image, as Pillow reads it."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__(raw, HEAD)
+        self.allowance = _Allowance()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.allowance.spend(size)
+        return super().read(size)
