@@ -30,7 +30,7 @@ from seesay.web.observe import Metrics, Observed, log_line
 from seesay.web.problems import Problem, ProblemResponse, failures, problem
 from seesay.web.routes import grounding, images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
-from seesay.web.routes.probes import probe_routes
+from seesay.web.routes.probes import IndexMetrics, probe_routes
 from seesay.web.service import Lazy, Service
 
 _SHUTDOWN_SECONDS = 10  # for requests that are being answered
@@ -92,6 +92,7 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
     service = Service(by_name, options.limits, options.ground_run, reranker, options.photos)
     access = Access(options.token) if options.token is not None else None
     metrics = Metrics()
+    metrics.registry.register(IndexMetrics(service))
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from fastapi import APIRouter, Header, HTTPException, Query
 from fastapi.responses import FileResponse, Response, StreamingResponse
 from PIL import Image
 from pydantic import Field
+from zipstream import ZipStream
 
 from seesay.data.exif import facts_of
 from seesay.data.headers import file_format
@@ -20,7 +22,6 @@ from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
 from seesay.web import cursor as cursors
 from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month
-from seesay.web.archive import zipped
 from seesay.web.limits import API
 from seesay.web.problems import Responses, failures
 from seesay.web.routes.parameters import DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
@@ -227,6 +228,20 @@ def _archived(served: Served, ids: Iterable[int]) -> dict[str, Path]:
         size = f"{_MAX_ARCHIVED_BYTES / 2**30:g} GB"
         raise HTTPException(422, f"These images have more than {size} together; ask for fewer at once.")
     return images
+
+
+def zipped(files: Iterable[tuple[str, Path]]) -> Iterator[bytes]:
+    """Yield the bytes of a zip of files, uncompressed, since images are; those that have gone are left out.
+
+    Args:
+        files: the name of each in the zip, and where it is.
+    """
+    archive = ZipStream()
+    for name, path in files:
+        if os.access(path, os.R_OK):
+            archive.add_path(path, name, recurse=False)
+            yield from archive.all_files()
+    yield from archive.finalize()
 
 
 def _media_type(file: Path) -> str | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 
-from seesay import __version__
-from seesay.web.observe import Labels, Metrics, resident_bytes
+from seesay.web.observe import Metrics
 from seesay.web.problems import failures, problem
 from seesay.web.routes.parameters import TheService
 from seesay.web.service import Service
-
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def probe_routes(metrics: Metrics) -> APIRouter:
@@ -34,28 +36,32 @@ def probe_routes(metrics: Metrics) -> APIRouter:
     @router.get("/metrics")
     async def measured(service: TheService) -> PlainTextResponse:
         """Return counts and times in Prometheus' text format."""
-        gauges = await service.run(lambda: _gauges(service))
-        return PlainTextResponse(metrics.text(gauges), media_type=PROMETHEUS)
+        text = await service.run(lambda: generate_latest(metrics.registry))
+        return PlainTextResponse(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     return router
 
 
-def _gauges(service: Service) -> dict[str, tuple[str, dict[Labels, float]]]:
-    images: dict[Labels, float] = {}
-    updating: dict[Labels, float] = {}
-    batches: dict[Labels, float] = {}
-    for served in service.served.values():
-        label = (("index", served.name),)
-        images[label] = served.index.count("image")
-        updating[label] = served.updates.state().running
-        for size, count in sorted(served.vectors.sizes.items()):
-            batches[*label, ("queries", str(size))] = count
-    gauges: dict[str, tuple[str, dict[Labels, float]]] = {
-        "seesay_info": ("The version of seesay.", {(("version", __version__),): 1.0}),
-        "seesay_index_images": ("Images of an index.", images),
-        "seesay_index_updating": ("1 while an index is being updated.", updating),
-        "seesay_query_batches": ("Batches of queries that were embedded together, by their size.", batches),
-    }
-    if (resident := resident_bytes()) is not None:
-        gauges["process_resident_memory_bytes"] = ("Memory of the process in RAM.", {(): float(resident)})
-    return gauges
+class IndexMetrics(Collector):
+    """What is measured of each index when the metrics are asked for."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of all indexes."""
+        images = GaugeMetricFamily("seesay_index_images", "Images of an index.", labels=["index"])
+        updating = GaugeMetricFamily(
+            "seesay_index_updating", "1 while an index is being updated.", labels=["index"]
+        )
+        batches = CounterMetricFamily(
+            "seesay_query_batches",
+            "Batches of queries that were embedded together, by their size.",
+            labels=["index", "queries"],
+        )
+        for served in self._service.served.values():
+            images.add_metric([served.name], served.index.count("image"))
+            updating.add_metric([served.name], served.updates.state().running)
+            for size, count in sorted(served.vectors.sizes.items()):
+                batches.add_metric([served.name, str(size)], count)
+        yield from (images, updating, batches)
