@@ -6,7 +6,7 @@ import pytest
 
 from seesay.errors import SeesayError
 from seesay.registry import Registry
-from seesay.settings import Settings, SettingsRegistry
+from seesay.settings import Positive, Settings, SettingsRegistry
 
 
 def shape(registry: Registry[type]) -> type:
@@ -32,9 +32,26 @@ def test_another_class_cannot_take_the_name() -> None:
         class Other: ...
 
 
-def test_settings_need_a_kind() -> None:
-    class Nameless(Settings):
-        kind: str
+class Counted(Settings):
+    count: int = 1
 
-    with pytest.raises(SeesayError, match="Nameless: 'kind' needs a default"):
-        SettingsRegistry("shape", "seesay.shapes").register_with(Nameless)(type("Square", (), {}))
+
+class Box:
+    def __init__(self, width: int, side: Positive = 1.0, *, even: bool = False, **more: int) -> None:
+        self.width, self.side, self.even, self.more = width, side, even, more
+
+
+def test_settings_are_what_a_constructor_takes_but_for_inputs() -> None:
+    registry = SettingsRegistry("shape", "seesay.shapes", inputs=("width",))
+    box = registry.register_class("box", Counted)(Box)
+    settings = registry.parse({"kind": "box", "side": 2, "count": 3})
+    assert settings.model_dump() == {"count": 3, "kind": "box", "side": 2.0, "even": False}
+    assert settings.arguments_for(box) == {"side": 2.0, "even": False}  # the count is no argument
+    with pytest.raises(SeesayError, match="key 'side': input should be greater than 0"):
+        registry.parse({"kind": "box", "side": 0})
+    made = box(3, even=True, deep=4)
+    assert (made.width, made.side, made.even, made.more) == (3, 1.0, True, {"deep": 4})
+    with pytest.raises(SeesayError, match="Box: side: input should be greater than 0, got 0"):
+        box(3, side=0)
+    with pytest.raises(TypeError, match="width"):
+        box()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Integral
-from typing import get_args
 
 _SUGGESTED = 3
 
@@ -89,19 +88,6 @@ def first_line(failure: BaseException) -> str:
     ('no such file', 'TimeoutError')
     """
     return (str(failure).strip() or type(failure).__name__).splitlines()[0]
-
-
-def check_choice(**choices: tuple[object, object]) -> None:
-    """Raise a SeesayError unless each value is among its choices; an argument is a value and a Literal.
-
-    >>> from typing import Literal
-    >>> check_choice(fusion=("gat", Literal["gate", "sum"]))
-    Traceback (most recent call last):
-    seesay.errors.SeesayError: fusion: wanted 'gate' or 'sum', got 'gat'.
-    """
-    for name, (given, choice) in choices.items():
-        if given not in (known := get_args(choice)):
-            raise SeesayError(f"{name}: wanted {' or '.join(map(repr, known))}, got {given!r}.")
 
 
 def check_whole(least: int, **numbers: object) -> None:

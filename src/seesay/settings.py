@@ -1,27 +1,36 @@
-"""Settings of implementations that a recipe chooses, and their registries."""
+"""Settings that recipes choose, generated from the constructors of what they build, and their registries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, get_args
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from seesay.errors import MissingExtraError, SeesayError, did_you_mean
 from seesay.registry import Registry
 
 C = TypeVar("C", bound=type)
 
+# Annotations of hyperparameters, beside pydantic's `PositiveInt` and `NonNegativeInt`.
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]  # the share of numbers that is left out while training
+
 
 class Settings(BaseModel):
-    """Settings of one implementation in a recipe; unknown keys are errors.
-
-    A subclass stands beside its implementation and gives `kind` its default, a `Literal`.
-    """
+    """Settings of one implementation in a recipe; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def arguments_for(self, implementation: type) -> dict[str, Any]:
+        """Return those settings that the constructor of a class has arguments for."""
+        wanted = signature(implementation).parameters
+        return {name: getattr(self, name) for name in type(self).model_fields if name in wanted}
 
 
 class Registered(NamedTuple):
@@ -37,35 +46,63 @@ class SettingsRegistry(Registry[Registered]):
     Args:
         what: what is registered, for error messages, such as "loss".
         group: the entry-point group, such as "seesay.losses".
+        base: what all of these settings derive from.
+        inputs: constructor arguments that come from the data and not from the recipe.
         package: the package whose modules hold the shipped ones.
         unchecked: settings with any keys, which stand in where an extra that the package needs is missing.
     """
 
     def __init__(
-        self, what: str, group: str, package: str | None = None, unchecked: type[Settings] | None = None
+        self,
+        what: str,
+        group: str,
+        base: type[Settings] = Settings,
+        inputs: tuple[str, ...] = (),
+        package: str | None = None,
+        unchecked: type[Settings] | None = None,
     ) -> None:
         super().__init__(what, group, package)
-        self._unchecked = unchecked
+        self._base, self._inputs, self._unchecked = base, inputs, unchecked
 
-    def register_with(self, settings: type[Settings]) -> Callable[[C], C]:
-        """Return a decorator that registers a class under the `kind` of its settings.
+    def register_class(self, kind: str, settings: type[Settings] | None = None) -> Callable[[C], C]:
+        """Return a decorator that registers a class under the `kind` by which recipes name it.
+
+        Its settings are the arguments of its constructor, with their annotations and defaults, but for the
+        registry's inputs. The constructor then checks what it is given by the same annotations.
+
+        Args:
+            kind: the name in recipes.
+            settings: what the generated settings derive from instead of the registry's base, for keys that
+                the constructor does not take. Its own keys stay as they are.
 
         Example:
             >>> shapes = SettingsRegistry("shape", "seesay.shapes")
-            >>> class SquareSettings(Settings):
-            ...     kind: str = "square"
-            ...     side: int = 1
-            >>> @shapes.register_with(SquareSettings)
-            ... class Square: ...
+            >>> @shapes.register_class("square")
+            ... class Square:
+            ...     def __init__(self, side: Positive = 1.0) -> None:
+            ...         self.side = side
             >>> shapes.parse({"kind": "square", "side": 2})
-            SquareSettings(kind='square', side=2)
+            SquareSettings(kind='square', side=2.0)
+            >>> Square(side=-1)
+            Traceback (most recent call last):
+            seesay.errors.SeesayError: Square: side: input should be greater than 0, got -1.
         """
+        base = settings or self._base
 
         def add(implementation: C) -> C:
-            kind = settings.model_fields["kind"].default
-            if not isinstance(kind, str):
-                raise SeesayError(f"{settings.__name__}: 'kind' needs a default, the name in recipes.")
-            self.register(kind)(Registered(settings, implementation))
+            arguments = _annotated_arguments(implementation)
+            left_out = {*self._inputs, *base.model_fields}
+            fields = {name: field for name, field in arguments.items() if name not in left_out}
+            made = create_model(
+                f"{implementation.__name__}Settings",
+                __base__=base,
+                __doc__=f"Settings of `{implementation.__name__}`.",
+                __module__=implementation.__module__,
+                **{"kind": (Literal[kind], kind), **fields},
+            )
+            if arguments:
+                _check_arguments(implementation, arguments)
+            self.register(kind)(Registered(cast(type[Settings], made), implementation))
             return implementation
 
         return add
@@ -109,6 +146,41 @@ class SettingsRegistry(Registry[Registered]):
             raise PydanticCustomError("settings", "{problem}", {"problem": str(failure)}) from failure
 
 
+def _annotated_arguments(implementation: type) -> dict[str, Any]:
+    """The constructor's arguments as fields of a pydantic model: name to annotation and default."""
+    types = get_type_hints(implementation.__init__, include_extras=True)  # type: ignore[misc]
+    return {
+        name: (types.get(name, Any), ... if argument.default is Parameter.empty else argument.default)
+        for name, argument in signature(implementation).parameters.items()
+        if argument.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    }
+
+
+def _check_arguments(implementation: type, arguments: Mapping[str, Any]) -> None:
+    """Let a class's constructor check its arguments by their annotations."""
+    construct: Callable[..., None] = implementation.__init__  # type: ignore[misc]
+    config = ConfigDict(arbitrary_types_allowed=True)
+    model = create_model(implementation.__name__, __config__=config, **arguments)
+    its_signature = signature(construct)
+
+    @wraps(construct)
+    def checked(self: object, *args: Any, **options: Any) -> None:
+        bound = its_signature.bind(self, *args, **options)
+        given = {name: value for name, value in bound.arguments.items() if name in arguments}
+        try:
+            found = model.model_validate(given)
+        except ValidationError as failure:
+            error = failure.errors(include_url=False)[0]
+            got = "" if error["type"] == "value_error" else f", got {error['input']!r}"
+            raise SeesayError(
+                f"{implementation.__name__}: {error['loc'][0]}: {_text(error)}{got}."
+            ) from failure
+        bound.arguments.update({name: getattr(found, name) for name in given})
+        construct(*bound.args, **bound.kwargs)
+
+    implementation.__init__ = checked  # type: ignore[misc]
+
+
 def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     """Describe the first error of some settings: its key, what is wrong, and the nearest known key.
 
@@ -123,14 +195,19 @@ def describe(failure: ValidationError, model: type[BaseModel]) -> str:
     """
     first = failure.errors(include_url=False)[0]
     *parents, last = [str(part) for part in first["loc"]] or [""]
-    text = first["msg"].removeprefix("Value error, ").rstrip(".")
-    message = f"{text[:1].lower()}{text[1:]}."
+    message = f"{_text(first)}."
     if first["type"] == "settings" and first["msg"].startswith("key '"):
         inner = first["msg"].removeprefix("key '")
         return f"key '{'.'.join([*parents, last, inner])}"
     if first["type"] == "extra_forbidden":
         message = f"no such key{_known_keys(last, model, parents)}"
     return f"key '{'.'.join([*parents, last])}': {message}" if last else message
+
+
+def _text(error: ErrorDetails) -> str:
+    """What is wrong, as a part of a sentence."""
+    text = error["msg"].removeprefix("Value error, ").rstrip(".")
+    return text[:1].lower() + text[1:]
 
 
 def _known_keys(key: str, model: type[BaseModel], parents: list[str]) -> str:

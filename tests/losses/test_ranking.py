@@ -155,7 +155,7 @@ def test_a_slack_of_each_negative_keeps_its_largest_violations(
 
 
 def test_an_unknown_slack_is_refused() -> None:
-    with pytest.raises(SeesayError, match="slack: wanted 'query' or 'negative', got 'pair'"):
+    with pytest.raises(SeesayError, match="slack: input should be 'query' or 'negative', got 'pair'"):
         SoftMarginLoss(slack="pair")  # type: ignore[arg-type]
 
 

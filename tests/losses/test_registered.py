@@ -261,15 +261,15 @@ def test_a_loss_goes_with_words_as_with_vectors() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SoftMarginLoss(top_k=0), "top_k: wanted a whole number of at least 1, got 0"),
-        (lambda: SoftMarginLoss(reduction="max"), "reduction: wanted 'mean' or 'sum', got 'max'"),
-        (lambda: MarginLoss(-1), "margin: wanted a finite number of at least 0, got -1"),
-        (lambda: HingeRankLoss(math.nan), "margin: .* got nan"),
+        (lambda: SoftMarginLoss(top_k=0), "top_k: input should be greater than 0, got 0"),
+        (lambda: SoftMarginLoss(reduction="max"), "reduction: input should be 'mean' or 'sum', got 'max'"),
+        (lambda: MarginLoss(-1), "margin: input should be greater than 0, got -1"),
+        (lambda: HingeRankLoss(math.nan), "margin: .* finite number, got nan"),
         (lambda: ContrastiveLoss(math.inf), "scale: .* got inf"),
-        (lambda: PairMarginLoss(negatives="x"), "negatives: wanted 'random' or 'hardest', got 'x'"),
-        (lambda: PairMarginLoss(mean_over="x"), "mean_over: wanted 'pairs' or 'active', got 'x'"),
-        (lambda: TripletLoss(weights=(1, 2)), r"weights: wanted four numbers, got \(1, 2\)"),
-        (lambda: CorrelationLoss(()), "ridges: wanted at least one"),
+        (lambda: PairMarginLoss(negatives="x"), "negatives: input should be 'random' or 'hardest', got 'x'"),
+        (lambda: PairMarginLoss(mean_over="x"), "mean_over: input should be 'pairs' or 'active', got 'x'"),
+        (lambda: TripletLoss(weights=(1, 2)), r"weights: field required, got \(1, 2\)"),
+        (lambda: CorrelationLoss(()), "ridges: tuple should have at least 1 item"),
     ],
 )
 def test_wrong_scalars_are_named(make: Callable[[], Loss], message: str) -> None:

@@ -10,27 +10,25 @@ from hypothesis import strategies as st
 
 from seesay.errors import SeesayError
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.composed import Ensemble, EnsembleSettings, take_apart
-from seesay.matchers.dvsa import DVSASettings
-from seesay.matchers.mcnn import LEVELS, MatchingCNNSettings
-from seesay.matchers.order_embeddings import OrderEmbeddingsSettings
+from seesay.matchers.composed import Ensemble, take_apart
+from seesay.matchers.mcnn import LEVELS
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.settings import MatcherInputs, MatcherSettings
-from seesay.matchers.two_branch import SimilarityNetworkSettings
+from seesay.matchers.settings import MATCHERS, MatcherInputs, MatcherSettings
 from seesay.runs.all_pairs import score_all_pairs
 
 WORDS, IMAGE, VECTOR = 40, 24, 7
-NETWORK = SimilarityNetworkSettings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
-LEVEL = {
-    level: MatchingCNNSettings.model_validate({"level": level, "image": 6, "maps": (5, 7, 4), "hidden": 9})
-    for level in LEVELS
-}
+NETWORK = MATCHERS["similarity-network"].settings(image_hidden=12, sentence_hidden=12, dim=8, head=(6,))
+LEVEL = {level: MATCHERS["mcnn"].settings(level=level, image=6, maps=(5, 7, 4), hidden=9) for level in LEVELS}
 
 
 def ensemble(*matchers: MatcherSettings, seed: int = 0) -> Ensemble:
     torch.manual_seed(seed)
     names = tuple(f"member-{number}" for number in range(len(matchers)))
-    built = EnsembleSettings(members=names, matchers=matchers).build(MatcherInputs((20, 4), WORDS, VECTOR))
+    built = (
+        MATCHERS["ensemble"]
+        .settings(members=names, matchers=matchers)
+        .build(MatcherInputs((20, 4), WORDS, VECTOR))
+    )
     assert isinstance(built, Ensemble)
     return built
 
@@ -41,8 +39,8 @@ def sentences(lengths: list[int], seed: int = 0) -> Sentences:
     return Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR, generator=draw))
 
 
-ORDER = OrderEmbeddingsSettings(dim=6, word_dim=4)
-REGIONS = DVSASettings(instances=4, dim=5, hidden=3, max_length=9)
+ORDER = MATCHERS["order-embeddings"].settings(dim=6, word_dim=4)
+REGIONS = MATCHERS["dvsa"].settings(instances=4, dim=5, hidden=3, max_length=9)
 members = st.lists(st.sampled_from([*LEVEL.values(), NETWORK, ORDER, REGIONS]), min_size=2, max_size=5)
 
 
@@ -105,4 +103,4 @@ def test_its_weights_are_its_members() -> None:
 
 def test_settings_that_no_recipe_filled_in_are_told() -> None:
     with pytest.raises(SeesayError, match=r"a, b come with the settings of 0 matchers; `seesay train`"):
-        EnsembleSettings(members=("a", "b")).build(MatcherInputs((IMAGE,), WORDS))
+        MATCHERS["ensemble"].settings(members=("a", "b")).build(MatcherInputs((IMAGE,), WORDS))

@@ -123,7 +123,7 @@ def test_words_may_be_minilms() -> None:
     assert table.any(dim=1).tolist() == [False, True, True, True]
     torch.testing.assert_close(table[1:].mean(dim=0), torch.zeros(384), atol=1e-5, rtol=0)
     assert float(table[1:].std()) == pytest.approx(0.7, abs=1e-4)
-    with pytest.raises(SeesayError, match="word_vectors: wanted 'glove' or 'minilm', got 'glow'"):
+    with pytest.raises(SeesayError, match="word_vectors: input should be 'glove' or 'minilm', got 'glow'"):
         DVSA(COUNT * F, WORDS, COUNT, DIM, HIDDEN, word_vectors="glow")  # type: ignore[arg-type]
 
 

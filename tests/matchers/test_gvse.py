@@ -14,11 +14,9 @@ from torch.nn import functional
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, Gate, GateSettings, GVSESettings, UncommonVSE, absent, described
-from seesay.matchers.sco import SCOSettings
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, UncommonVSE, absent, described
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.settings import MatcherInputs
-from seesay.matchers.two_branch import TwoBranchEmbeddingSettings
+from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
@@ -234,15 +232,17 @@ def test_other_features_than_so_many_instances_name_the_way_out(
         train(recipe, read_corpus(tmp_path), tmp_path / "run")
 
 
-UNCOMMON = TwoBranchEmbeddingSettings(dim=6, image_hidden=9, sentence_hidden=9)
-COMMON = SCOSettings(dim=8, word_dim=5, fusion="context")
+UNCOMMON = MATCHERS["embedding-network"].settings(dim=6, image_hidden=9, sentence_hidden=9)
+COMMON = MATCHERS["sco"].settings(dim=8, word_dim=5, fusion="context")
 WORDS, VECTOR, N, M = 12, 7, 20, 30
 
 
 def fusion(gate: GateSettings | None) -> GVSE:
     """Of three arrays of an image the first member takes the last, the second the other two."""
     torch.manual_seed(0)
-    settings = GVSESettings(members=("u", "c"), gate=gate, matchers=(UNCOMMON, COMMON), parts=((2,), (0, 1)))
+    settings = MATCHERS["metric-fusion"].settings(
+        members=("u", "c"), gate=gate, matchers=(UNCOMMON, COMMON), parts=((2,), (0, 1))
+    )
     built = settings.build(MatcherInputs((4, 3, 5), WORDS, VECTOR))
     assert isinstance(built, GVSE)
     for each in (built.image_gate, built.sentence_gate):
@@ -365,7 +365,7 @@ def by_the_formula(t, queries, candidates):
 
 def test_settings_that_are_not_resolved():
     with pytest.raises(SeesayError, match="u, c come with the settings of 0 matchers"):
-        GVSESettings(members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))
+        MATCHERS["metric-fusion"].settings(members=("u", "c")).build(MatcherInputs((4,), WORDS, VECTOR))
 
 
 def test_regions_that_are_missing_are_zeros_in_half_precision_too() -> None:

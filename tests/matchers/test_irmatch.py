@@ -71,9 +71,11 @@ def test_scores_are_cosines() -> None:
 
 
 def test_outputs_that_do_not_divide_are_refused() -> None:
-    with pytest.raises(SeesayError, match=r"matcher\.dim"):
-        SentenceCNN(vocabulary_size=5, word_dim=2, dim=10, widths=(1, 2, 3))
-    with pytest.raises(SeesayError, match="widths: wanted at least one"):
+    with pytest.raises(SeesayError, match="dim must be a multiple of the number of widths, 3; it is 10"):
+        IRMatch(image_dim=4, vocabulary_size=5, dim=10, widths=(1, 2, 3))
+    with pytest.raises(SeesayError, match="dim must be a multiple of the number of widths, 6; it is 10"):
+        IRMatch(image_dim=4, vocabulary_size=5, dim=10)
+    with pytest.raises(SeesayError, match="widths: tuple should have at least 1 item"):
         IRMatch(image_dim=4, vocabulary_size=5, widths=())
-    with pytest.raises(SeesayError, match="dim: wanted a whole number of at least 1, got -6"):
+    with pytest.raises(SeesayError, match="dim: input should be greater than 0, got -6"):
         IRMatch(image_dim=4, vocabulary_size=5, dim=-6)

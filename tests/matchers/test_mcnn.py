@@ -13,8 +13,9 @@ from torch.nn import functional
 
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.matchers import mcnn
-from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
+from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MATCHERS
 from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.words import PretrainedVectors
@@ -276,7 +277,7 @@ def test_the_product_of_a_whole_sentence_is_that_of_the_equation() -> None:
 
 def test_a_product_needs_widths_in_four() -> None:
     with pytest.raises(ValidationError, match="divisible by four"):
-        MatchingCNNSettings(start="product", maps=(8, 10, 12))
+        MATCHERS["mcnn"].settings(start="product", maps=(8, 10, 12))
 
 
 def test_a_window_of_padding_does_not_see_the_image() -> None:

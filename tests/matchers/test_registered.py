@@ -186,7 +186,7 @@ def test_vectors_instead_of_words_are_named(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", READS_WORDS)
 def test_a_vocabulary_without_words_is_refused(kind: str) -> None:
-    with pytest.raises(SeesayError, match=r"vocabulary_size: wanted at least 1, .* got 0"):
+    with pytest.raises(SeesayError, match="vocabulary_size: input should be greater than 0, got 0"):
         settings_of(kind).build(replace(INPUTS, vocabulary_size=0))
 
 
@@ -309,8 +309,10 @@ def test_a_module_of_ones_own_is_named_when_its_run_is_built() -> None:
 
 
 def test_branches_of_one_layer_must_be_of_one_width() -> None:
-    with pytest.raises(SeesayError, match=r"matcher\.linear: .* got 12 and 10"):
-        settings_of("embedding-network", linear=True).build(INPUTS)
+    with pytest.raises(SeesayError, match=r"key 'linear': .* they are 12 and 10"):
+        settings_of("embedding-network", linear=True)
+    with pytest.raises(SeesayError, match=r"linear: .* they are 12 and 2048"):
+        TwoBranchEmbedding(IMAGES, VECTOR, image_hidden=12, linear=True)
 
 
 def test_as_matcher_takes_matchers_and_modules_that_embed() -> None:
@@ -334,7 +336,7 @@ def test_as_matcher_takes_matchers_and_modules_that_embed() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in CASES if not settings_of(kind).is_composed])
 def test_widths_that_are_no_whole_numbers_are_named(kind: str) -> None:
     for dims in ((0, 0), (-6, 0), (2.5, 0)):
-        with pytest.raises(SeesayError, match=r"(image_dims?|instances): wanted|image_dim.* wanted"):
+        with pytest.raises(SeesayError, match=r"image_dims?: input should be"):
             settings_of(kind).build(replace(INPUTS, image_dims=dims))
 
 
@@ -379,16 +381,19 @@ def _sentences(count: int) -> Sentences:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: SCO((6, 5), 10, fusion="gat"), "fusion: wanted 'gate' or 'sum'"),  # type: ignore[arg-type]
-        (lambda: SCO((6, 5), 10, generation_role="x"), "generation_role: wanted"),  # type: ignore[arg-type]
-        (lambda: MatchingCNN(6, 10, level="x"), "level: wanted 'wd'"),  # type: ignore[arg-type]
-        (lambda: MatchingCNN(6, 10, start="prod"), "start: wanted 'random'"),  # type: ignore[arg-type]
-        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: wanted"),  # type: ignore[arg-type]
-        (lambda: VSEPlusPlus(6, 10, standardise="root"), "standardise: wanted"),  # type: ignore[arg-type]
-        (lambda: MatchingCNN(6, 10, maps=(4, 4)), "maps: wanted one number"),  # type: ignore[arg-type]
+        (lambda: SCO((6, 5), 10, fusion="gat"), "fusion: input should be 'gate', 'sum'"),  # type: ignore[arg-type]
+        (
+            lambda: SCO((6, 5), 10, generation={"role": "x"}),
+            "generation: input should be 'supervision' or 'sentence'",
+        ),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, level="x"), "level: input should be 'wd'"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, start="prod"), "start: input should be 'random'"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, word_vectors="w2v"), "word_vectors: input should be"),  # type: ignore[arg-type]
+        (lambda: VSEPlusPlus(6, 10, standardise="root"), "standardise: input should be"),  # type: ignore[arg-type]
+        (lambda: MatchingCNN(6, 10, maps=(4, 4)), "maps: field required"),  # type: ignore[arg-type]
         (lambda: MatchingCNN(6, 10, maps=(4, 4, 6), start="product"), "divisible by four"),
-        (lambda: TwoBranchEmbedding(6), "sentence_dim: wanted a whole number of at least 1"),
-        (lambda: SimilarityNetwork(6, 5, head=(0,)), "head: wanted a whole number of at least 1"),
+        (lambda: TwoBranchEmbedding(6), "sentence_dim: without an LSTM"),
+        (lambda: SimilarityNetwork(6, 5, head=(0,)), "head: input should be greater than 0"),
     ],
 )
 def test_what_a_constructor_does_not_know_is_refused(make: Callable[[], object], told: str) -> None:

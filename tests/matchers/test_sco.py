@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.matchers.sco import SCO, SCOSettings
+from seesay.matchers.sco import SCO
 from seesay.matchers.sentences import Sentences
-from seesay.matchers.settings import MatcherInputs
+from seesay.matchers.settings import MATCHERS, MatcherInputs
 
 CONTEXT, CONCEPTS, DIM, WORDS = 7, 4, 6, 9
 Array = NDArray[np.float64]
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 def network(fusion: str = "gate", parts: tuple[int, ...] = (CONTEXT, CONCEPTS), **generation: object) -> SCO:
     torch.manual_seed(5)
-    settings = SCOSettings.model_validate(
+    settings = MATCHERS["sco"].settings.model_validate(
         {"dim": DIM, "word_dim": 5, "fusion": fusion, "max_length": 6, "generation": generation or None}
     )
     model = settings.build(MatcherInputs(parts, WORDS))
@@ -150,5 +150,5 @@ def test_figures_are_the_generation_loss_by_the_own_image_and_by_another() -> No
     for name, shown in (("generation loss", images), ("generation loss, another image", by_another)):
         wanted = model.auxiliary_loss(shown, sentences, 0.0)
         assert wanted is not None
-        assert found[name] == pytest.approx(wanted.item() / model.generation_weight, rel=1e-6)
+        assert found[name] == pytest.approx(wanted.item() / model.generation.weight, rel=1e-6)
     assert network("context", (CONTEXT + CONCEPTS,)).figures(images, sentences) == {}

@@ -10,17 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from seesay.errors import SeesayError
-from seesay.losses.ranking import (
-    ContrastiveSettings,
-    DistillationSettings,
-    MarginSettings,
-    SoftMarginSettings,
-)
-from seesay.matchers.composed import EnsembleSettings
-from seesay.matchers.irmatch import IRMatchSettings
-from seesay.matchers.mcnn import MatchingCNNSettings
-from seesay.matchers.projection import ProjectionSettings
-from seesay.matchers.vsepp import VSEPlusPlusSettings
+from seesay.losses import MarginLoss
+from seesay.losses.settings import LOSSES
+from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import dump_recipe, load_recipe, parse_recipe
 from seesay.recipes.schema import OptimizerSettings, Recipe, ScheduleSettings
 
@@ -28,24 +20,24 @@ counts = st.integers(1, 5000)
 positive = st.floats(1e-6, 1e3)
 text = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 mcnns = st.builds(
-    MatchingCNNSettings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
+    MATCHERS["mcnn"].settings, level=st.sampled_from(["wd", "phs", "phl", "st"]), image=counts, hidden=counts
 )
 matchers = st.one_of(
-    st.builds(IRMatchSettings, dim=counts, word_dim=counts, widths=st.lists(counts, min_size=1).map(tuple)),
-    st.builds(VSEPlusPlusSettings, dim=counts, word_dim=counts),
+    st.builds(MATCHERS["irmatch"].settings, dim=st.just(60), word_dim=counts, widths=st.just((1, 2, 3))),
+    st.builds(MATCHERS["vse++"].settings, dim=counts, word_dim=counts),
     mcnns,
     st.builds(
-        EnsembleSettings,
+        MATCHERS["ensemble"].settings,
         members=st.lists(text, min_size=2).map(tuple),
         matchers=st.lists(mcnns, max_size=3).map(tuple),
     ),
-    st.builds(ProjectionSettings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
+    st.builds(MATCHERS["projection"].settings, dim=counts, members=counts, image_dropout=st.floats(0, 0.99)),
 )
 losses = st.one_of(
-    st.builds(MarginSettings, margin=positive),
-    st.builds(SoftMarginSettings, margin=positive, top_k=counts),
-    st.builds(ContrastiveSettings, scale=positive),
-    st.builds(DistillationSettings, teacher=text, scale=positive, student_scale=positive),
+    st.builds(LOSSES["margin"].settings, margin=positive),
+    st.builds(LOSSES["soft-margin"].settings, margin=positive, top_k=counts),
+    st.builds(LOSSES["contrastive"].settings, scale=positive),
+    st.builds(LOSSES["distillation"].settings, teacher=text, scale=positive, student_scale=positive),
 )
 recipes = st.builds(
     Recipe,
@@ -73,15 +65,17 @@ def test_any_recipe_is_itself_after_a_round_trip(recipe: Recipe) -> None:
 
 
 def test_a_recipe_is_not_changed_after_it_was_read() -> None:
-    settings = MarginSettings()
+    settings = LOSSES["margin"].settings()
     with pytest.raises(ValidationError, match="frozen"):
         settings.margin = 1.0  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("margin", [0, -1, float("nan")])
-def test_values_outside_their_range_are_refused(margin: float) -> None:
-    with pytest.raises(ValidationError, match="greater than 0"):
-        MarginSettings(margin=margin)
+@pytest.mark.parametrize("margin", [0, -1, float("nan"), float("inf")])
+def test_values_outside_their_range_are_refused_by_recipe_and_constructor_alike(margin: float) -> None:
+    with pytest.raises(ValidationError, match=r"greater than 0|a finite number"):
+        LOSSES["margin"].settings(margin=margin)
+    with pytest.raises(SeesayError, match=r"margin: input should be (greater than 0|a finite number)"):
+        MarginLoss(margin=margin)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
-from seesay.matchers.composed import Ensemble, EnsembleSettings
-from seesay.matchers.mcnn import LEVELS, MatchingCNN, MatchingCNNSettings
+from seesay.matchers.composed import Ensemble
+from seesay.matchers.mcnn import LEVELS, MatchingCNN
 from seesay.matchers.sentences import Sentences
+from seesay.matchers.settings import MATCHERS
 from seesay.matchers.two_branch import SimilarityNetwork
 from seesay.protocols.evaluate import measure
 from seesay.protocols.subject import RunSubject
@@ -29,12 +30,12 @@ from seesay.runs.sentences import PreparedSentences
 from seesay.text.vocabulary import Vocabulary
 
 IMAGE, WORDS, VECTOR = 7, 40, 5
-MATCHERS = (*LEVELS, "similarity", "ensemble")
+TRAINED = (*LEVELS, "similarity", "ensemble")
 SMALL = {"image_hidden": 12, "sentence_hidden": 10, "dim": 8, "head": (6, 4)}
 
 
 def matcher_named(name: str) -> PairMatcher:
-    torch.manual_seed(MATCHERS.index(name))
+    torch.manual_seed(TRAINED.index(name))
     if name == "ensemble":
         return Ensemble([matcher_named(level) for level in LEVELS], IMAGE, VECTOR)
     if name == "similarity":
@@ -80,7 +81,7 @@ def one_by_one(matcher: PairMatcher, images: int, lengths: list[int]) -> Tensor:
     )
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", TRAINED)
 @pytest.mark.parametrize(
     ("images", "lengths"), [(1, [5]), (1, [1]), (1, [40]), (5, [1, 40, 2, 30, 31, 9, 9, 9, 14]), (9, [7])]
 )
@@ -96,7 +97,7 @@ def test_it_scores_the_pairs_one_by_one(name: str, images: int, lengths: list[in
 
 
 @given(
-    name=st.sampled_from(MATCHERS),
+    name=st.sampled_from(TRAINED),
     images=st.integers(1, 6),
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=7),
     block=st.integers(1, 60),
@@ -115,7 +116,7 @@ def test_neither_blocks_nor_pieces_change_a_score(
     assert torch.allclose(whole, pieces, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_gradients_go_through_pieces_as_through_pairs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "_NEAR", 500)
     matcher, features, texts = matcher_named(name), torch.randn(4, IMAGE), sentences([3, 9, 9, 1, 40])
@@ -133,7 +134,7 @@ def test_gradients_go_through_pieces_as_through_pairs(name: str, monkeypatch: py
         assert torch.allclose(one, other, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_no_images_or_no_sentences_are_an_empty_matrix(name: str) -> None:
     matcher = matcher_named(name)
     x, y = encoded(matcher, 3, [4, 5])
@@ -141,7 +142,7 @@ def test_no_images_or_no_sentences_are_an_empty_matrix(name: str) -> None:
     assert score_all_pairs(matcher, x[:0], y).shape == (0, 2)
 
 
-@pytest.mark.parametrize("name", MATCHERS)
+@pytest.mark.parametrize("name", TRAINED)
 def test_half_precision_is_close_and_does_not_tie(name: str) -> None:
     """bfloat16 has eight bits; what a score is summed from has them, the score itself does not."""
     matcher = matcher_named(name)
@@ -301,8 +302,8 @@ def test_an_ensemble_finds_what_its_members_have_scored(
 ) -> None:
     other = matcher_named("phl")
     assert isinstance(run.matcher, PairMatcher)
-    settings = [run.recipe.matcher, MatchingCNNSettings(level="phl")]
-    whole = EnsembleSettings(members=("a", "b"), matchers=tuple(settings))
+    settings = [run.recipe.matcher, MATCHERS["mcnn"].settings(level="phl")]
+    whole = MATCHERS["ensemble"].settings(members=("a", "b"), matchers=tuple(settings))
     members = Ensemble([run.matcher, other], IMAGE, 0)
     recipe = run.recipe.model_copy(update={"matcher": whole})
     both = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, members)

@@ -2,10 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seesay.matchers.composed import EnsembleSettings
-from seesay.matchers.mcnn import MatchingCNNSettings
-from seesay.matchers.sco import SCOSettings
-from seesay.matchers.two_branch import SimilarityNetworkSettings
+from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import load_recipe
 from seesay.runs.sentences import PreparedSentences, count_cut
 
@@ -34,12 +31,15 @@ def test_tensors_hold_the_same_sentences() -> None:
 
 def test_longer_sentences_are_counted() -> None:
     some = sentences(30, 31, 5, 60)
-    assert count_cut(MatchingCNNSettings().max_words, some) == {"cut_sentences": 2, "max_length": 30}
-    assert count_cut(SCOSettings(max_length=50).max_words, some) == {"cut_sentences": 1, "max_length": 50}
+    assert count_cut(MATCHERS["mcnn"].settings().max_words, some) == {"cut_sentences": 2, "max_length": 30}
+    assert count_cut(MATCHERS["sco"].settings(max_length=50).max_words, some) == {
+        "cut_sentences": 1,
+        "max_length": 50,
+    }
     assert count_cut(load_recipe("irmatch-s").matcher.max_words, some) == {}
 
 
 def test_an_ensemble_reads_what_all_its_members_read() -> None:
-    members = (SimilarityNetworkSettings(), MatchingCNNSettings())
-    assert EnsembleSettings(members=("a", "b"), matchers=members).max_words == 30
-    assert EnsembleSettings(members=("a", "b"), matchers=members[:1] * 2).max_words is None
+    members = (MATCHERS["similarity-network"].settings(), MATCHERS["mcnn"].settings())
+    assert MATCHERS["ensemble"].settings(members=("a", "b"), matchers=members).max_words == 30
+    assert MATCHERS["ensemble"].settings(members=("a", "b"), matchers=members[:1] * 2).max_words is None

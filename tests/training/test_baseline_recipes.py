@@ -12,9 +12,8 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.data.readers import read_corpus
-from seesay.losses.correlation import TotalCorrelationSettings
-from seesay.losses.ranking import HingeRankSettings, MarginSettings
-from seesay.matchers.vsepp import VSEPlusPlusSettings
+from seesay.losses.settings import LOSSES
+from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -91,10 +90,10 @@ def test_the_loss_of_deep_cca_is_less_the_more_correlates(corpus: Corpus, tmp_pa
 @pytest.mark.parametrize("corpus_name", CORPORA)
 def test_recipes_hold_the_papers_objectives(corpus_name: str) -> None:
     recipes = {name: load_recipe(f"{corpus_name}/{name}") for name in (*SMALL, "vse0", "mnlm")}
-    assert recipes["vse0"].loss == recipes["mnlm"].loss == MarginSettings(margin=0.2)
-    assert isinstance(recipes["vse0"].matcher, VSEPlusPlusSettings)
-    assert recipes["order-embeddings"].loss == MarginSettings(margin=0.05)
-    assert recipes["devise"].loss == HingeRankSettings(margin=0.1)
-    assert isinstance(recipes["dcca"].loss, TotalCorrelationSettings)
-    assert recipes["dvsa"].loss == MarginSettings(margin=1)
+    assert recipes["vse0"].loss == recipes["mnlm"].loss == LOSSES["margin"].settings(margin=0.2)
+    assert isinstance(recipes["vse0"].matcher, MATCHERS["vse++"].settings)
+    assert recipes["order-embeddings"].loss == LOSSES["margin"].settings(margin=0.05)
+    assert recipes["devise"].loss == LOSSES["hinge-rank"].settings(margin=0.1)
+    assert isinstance(recipes["dcca"].loss, LOSSES["total-correlation"].settings)
+    assert recipes["dvsa"].loss == LOSSES["margin"].settings(margin=1)
     assert all(recipe.departures for recipe in recipes.values())

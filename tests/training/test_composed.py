@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.matchers.composed import EnsembleSettings
+from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
 from seesay.recipes.table import load_table
 from seesay.runs.inputs import split_inputs
@@ -84,7 +84,7 @@ def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) ->
 
 def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
     recipe = load_recipe("mcnn-ens", changes=[*TWO, "seed=5"])
-    assert isinstance(recipe.matcher, EnsembleSettings)
+    assert isinstance(recipe.matcher, MATCHERS["ensemble"].settings)
     members = member_recipes(recipe)
     assert recipe.matcher.matchers == tuple(member.matcher for member in members)
     assert [member.matcher.level for member in members] == ["phs", "st"]

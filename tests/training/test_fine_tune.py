@@ -17,9 +17,8 @@ from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss
-from seesay.matchers.composed import FineTunedSettings
-from seesay.matchers.sco import ConceptClassifier, SCOSettings
-from seesay.matchers.settings import MatcherInputs
+from seesay.matchers.sco import ConceptClassifier
+from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe, read_recipe
@@ -429,8 +428,8 @@ def test_the_recipes_go_on_with_the_head_of_their_corpus(place: str) -> None:
 
 
 def test_settings_that_are_not_resolved() -> None:
-    settings = FineTunedSettings(members=("gvse-common",))
+    settings = MATCHERS["fine-tuned"].settings(members=("gvse-common",))
     with pytest.raises(SeesayError, match="gvse-common come with the settings of 0 matchers"):
         settings.build(MatcherInputs((4,), 10, 0))
     resolved = load_recipe(MATCHING).matcher
-    assert isinstance(resolved.matchers[0], SCOSettings)
+    assert isinstance(resolved.matchers[0], MATCHERS["sco"].settings)

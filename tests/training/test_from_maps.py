@@ -14,7 +14,7 @@ from seesay.encoders import untuned
 from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite
 from seesay.errors import SeesayError
 from seesay.losses.ranking import ContrastiveLoss
-from seesay.matchers.composed import FineTunedSettings
+from seesay.matchers.settings import MATCHERS
 from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
@@ -176,4 +176,4 @@ def test_what_cannot_be_tuned_from_maps(changes: list[str], said: str) -> None:
 
 def test_what_was_never_seen_cannot_be_kept() -> None:
     with pytest.raises(ValueError, match="set views"):
-        FineTunedSettings(members=("gvse-common",), keep_classes=1.0)
+        MATCHERS["fine-tuned"].settings(members=("gvse-common",), keep_classes=1.0)

@@ -10,7 +10,8 @@ import torch
 
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, GVSESettings
+from seesay.matchers.gvse import GVSE
+from seesay.matchers.settings import MATCHERS
 from seesay.metrics.ranks import Ranks, ranks
 from seesay.metrics.recall import metrics_of
 from seesay.protocols.evaluate import evaluate
@@ -137,7 +138,7 @@ def test_it_does_not_re_rank(corpus: Corpus, fused: Path) -> None:
 
 def test_the_sum_needs_no_gates(corpus: Corpus, recipes: Path, fused: Path, tmp_path: Path) -> None:
     recipe = load_recipe(str(recipes / "fused.yaml"), changes=["matcher.gate=null"])
-    assert isinstance(recipe.matcher, GVSESettings)
+    assert isinstance(recipe.matcher, MATCHERS["metric-fusion"].settings)
     assert recipe.matcher.gate is None
     assert recipe.matcher.parts == ((0,), (1,))
     assert [member.changes for member in member_recipes(recipe)] == [(), ()]

@@ -9,8 +9,8 @@ import pytest
 
 from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.word_vectors import word_vectors
-from seesay.losses.pairs import PairMarginSettings
-from seesay.matchers.mcnn import MatchingCNNSettings
+from seesay.losses.settings import LOSSES
+from seesay.matchers.settings import MATCHERS
 from seesay.recipes.load import load_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
@@ -34,10 +34,10 @@ SMALL = (
 @pytest.mark.parametrize("level", ["wd", "phs", "phl", "st"])
 def test_recipes_hold_the_settings_of_the_paper(corpus_name: str, level: str) -> None:
     recipe = load_recipe(f"{corpus_name}/mcnn-{level}")
-    assert isinstance(recipe.matcher, MatchingCNNSettings)
+    assert isinstance(recipe.matcher, MATCHERS["mcnn"].settings)
     assert (recipe.matcher.level, recipe.matcher.maps) == (level, (200, 300, 300))
     assert (recipe.matcher.image, recipe.matcher.hidden) == (256, 400)
-    assert isinstance(recipe.loss, PairMarginSettings)
+    assert isinstance(recipe.loss, LOSSES["pair-margin"].settings)
     assert (recipe.loss.margin, recipe.loss.negatives) == (0.5, "random")
     assert recipe.optimizer.kind == "sgd"
     assert 100 <= recipe.batch_size <= 150

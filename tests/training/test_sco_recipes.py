@@ -13,9 +13,9 @@ import torch
 from seesay.data.corpus import Corpus
 from seesay.encoders.images.base import load_image_encoder
 from seesay.errors import SeesayError
-from seesay.losses.ranking import MarginSettings, SoftMarginSettings
-from seesay.matchers.sco import GenerationSettings, SCOSettings
-from seesay.matchers.settings import MatcherInputs
+from seesay.losses.settings import LOSSES
+from seesay.matchers.sco import GenerationSettings
+from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.captioning import write_sentences
@@ -75,12 +75,12 @@ def test_recipes_are_the_rows_of_table_1(corpus_name: str, name: str) -> None:
     dim = 512 if small else 1024
     if small and generation is not None and generation.weight == 1 and generation.role == "supervision":
         generation = generation.model_copy(update={"weight": 0.02})  # by val
-    assert recipe.matcher == SCOSettings(dim=dim, fusion=fusion, generation=generation, **own)
+    assert recipe.matcher == MATCHERS["sco"].settings(dim=dim, fusion=fusion, generation=generation, **own)
     assert (recipe.matcher.word_dim, recipe.matcher.max_length) == (300, 50)
     regions = {} if small else {CONCEPTS: "concepts-regions"}  # of 50 regions, which take an hour to see
     assert recipe.encoders == tuple(regions.get(encoder, encoder) for encoder in encoders)
-    printed = MarginSettings(margin=0.2)
-    assert recipe.loss == (SoftMarginSettings(margin=0.2, top_k=10) if small else printed)
+    printed = LOSSES["margin"].settings(margin=0.2)
+    assert recipe.loss == (LOSSES["soft-margin"].settings(margin=0.2, top_k=10) if small else printed)
     assert recipe.batch_size == (512 if small else 129)  # a matched pair and 128 mismatched ones
     assert (recipe.sampler, recipe.departures != ()) == ("rounds", True)
     assert any("H = 512" in line for line in recipe.departures) == small

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -122,12 +121,6 @@ class ScoreLoss(Loss):
         """Return the loss of each score matrix that the matcher learns by."""
         all_scores = matcher.training_scores(batch.images, batch.sentences)
         return [self(scores.float(), batch.image_ids) for scores in all_scores]
-
-
-def check_number(name: str, value: float, least: float = 0) -> None:
-    """Raise `SeesayError` unless a number is finite and at least `least`."""
-    if not least <= value < math.inf:
-        raise SeesayError(f"{name}: wanted a finite number of at least {least:g}, got {value!r}.")
 
 
 def check_tensors(**tensors: Tensor) -> None:

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import torch
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 from torch import Tensor
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, check_number, check_tensors
-from seesay.losses.settings import LossSettings, register_loss
+from seesay.losses.base import Batch, Loss, check_tensors
+from seesay.losses.settings import register_loss
+from seesay.settings import Positive
 
 
-class CorrelationSettings(LossSettings):
-    """Settings of `CorrelationLoss`."""
-
-    kind: Literal["correlation"] = "correlation"
-    ridges: tuple[PositiveFloat, ...] = Field((0.01, 0.1, 1.0), min_length=1)
-
-
-class TotalCorrelationSettings(LossSettings):
-    """Settings of `TotalCorrelationLoss`."""
-
-    kind: Literal["total-correlation"] = "total-correlation"
-    ridge: float = Field(1e-4, gt=0)
-
-
-@register_loss(CorrelationSettings)
+@register_loss("correlation")
 class CorrelationLoss(Loss):
     """Minus the correlation of CCA, whose minimum over a whole split `CCA.solve` finds in closed form.
 
@@ -46,20 +33,18 @@ class CorrelationLoss(Loss):
     needs = ("solve",)
     closed_form = True
 
-    def __init__(self, ridges: Sequence[float] = (0.01, 0.1, 1.0)) -> None:
+    def __init__(
+        self, ridges: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.1, 1.0)
+    ) -> None:
         super().__init__()
-        self.ridges = tuple(ridges)
-        if not self.ridges:
-            raise SeesayError("ridges: wanted at least one, got none.")
-        for ridge in self.ridges:
-            check_number("ridges", ridge)
+        self.ridges = ridges
 
     def forward(self, correlations: Tensor) -> Tensor:
         """Return the loss of canonical correlations (k,)."""
         return -correlations.sum()
 
 
-@register_loss(TotalCorrelationSettings)
+@register_loss("total-correlation")
 class TotalCorrelationLoss(Loss):
     """Negative total correlation of two networks' outputs over a mini-batch (Andrew et al. 2013, eq. 10).
 
@@ -70,16 +55,15 @@ class TotalCorrelationLoss(Loss):
         >>> import torch
         >>> from seesay.losses import TotalCorrelationLoss
         >>> x = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
-        >>> TotalCorrelationLoss(ridge=0.0)(x, 2 * x)  # both directions correlate fully
+        >>> TotalCorrelationLoss(ridge=1e-9)(x, 2 * x)  # both directions correlate fully
         tensor(-2.0000, dtype=torch.float64)
     """
 
     needs = ("outputs", "fit_projections")
     full_batches = True  # the fewer pairs, the more of their correlation is chance
 
-    def __init__(self, ridge: float = 1e-4) -> None:
+    def __init__(self, ridge: Positive = 1e-4) -> None:
         super().__init__()
-        check_number("ridge", ridge)
         self.ridge = ridge
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:

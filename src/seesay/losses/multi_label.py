@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss, check_equal_shapes
-from seesay.losses.settings import LossSettings, register_loss
+from seesay.losses.settings import register_loss
 
 
-class MultiLabelSettings(LossSettings):
-    """Settings of `MultiLabelLoss`."""
-
-    kind: Literal["multi-label"] = "multi-label"
-
-
-@register_loss(MultiLabelSettings)
+@register_loss("multi-label")
 class MultiLabelLoss(Loss):
     """Logistic loss on each concept of each image, SCO's eq. 1.
 

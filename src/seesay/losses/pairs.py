@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.device import multiplies_bfloat16
-from seesay.errors import SeesayError, check_choice, check_whole
-from seesay.losses.base import Batch, Loss, check_equal_shapes, check_number, check_scores, different_images
-from seesay.losses.settings import LossSettings, register_loss
+from seesay.errors import SeesayError
+from seesay.losses.base import Batch, Loss, check_equal_shapes, check_scores, different_images
+from seesay.losses.settings import register_loss
+from seesay.settings import Positive
 
 Negatives = Literal["random", "hardest"]
 MeanOver = Literal["pairs", "active"]
@@ -23,23 +24,7 @@ _NEAR = 0.1  # of the margin: a pair that keeps it by less is scored again
 _FEW = 0.3  # of all pairs; more are scored faster as a matrix
 
 
-class PairMarginSettings(LossSettings):
-    """Settings of `PairMarginLoss`."""
-
-    kind: Literal["pair-margin"] = "pair-margin"
-    margin: float = Field(0.5, gt=0)
-    negatives: Negatives = "random"
-    count: int = Field(1, gt=0)
-    mean_over: MeanOver = "pairs"
-
-
-class LogisticSettings(LossSettings):
-    """Settings of `LogisticLoss`."""
-
-    kind: Literal["logistic"] = "logistic"
-
-
-@register_loss(PairMarginSettings)
+@register_loss("pair-margin")
 class PairMarginLoss(Loss):
     """Contrastive sampling of m-CNN, eq. 10: each pair against negatives of its batch, in both directions.
 
@@ -64,15 +49,12 @@ class PairMarginLoss(Loss):
 
     def __init__(
         self,
-        margin: float = 0.5,
+        margin: Positive = 0.5,
         negatives: Negatives = "random",
-        count: int = 1,
+        count: PositiveInt = 1,
         mean_over: MeanOver = "pairs",
     ) -> None:
         super().__init__()
-        check_number("margin", margin)
-        check_whole(1, count=count)
-        check_choice(negatives=(negatives, Negatives), mean_over=(mean_over, MeanOver))
         self.margin, self.negatives, self.count, self.mean_over = margin, negatives, count, mean_over
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
@@ -169,7 +151,7 @@ class Chosen:
         return cls(sentences, images, negative.gather(1, sentences))
 
 
-@register_loss(LogisticSettings)
+@register_loss("logistic")
 class LogisticLoss(Loss):
     """Logistic loss on pairs, eq. 7: the mean of log(1 + exp(-z·p)) over scores p and labels z.
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_choice, check_whole
+from seesay.errors import SeesayError
 from seesay.losses.base import (
     Batch,
     ScoreLoss,
     check_equal_shapes,
-    check_number,
     check_scores,
     different_images,
 )
 from seesay.losses.settings import LossSettings, register_loss
+from seesay.settings import Positive
 
 Reduction = Literal["mean", "sum"]
 Slack = Literal["query", "negative"]
@@ -26,56 +26,18 @@ Slack = Literal["query", "negative"]
 _NEVER = -1e4  # a score whose share of any batch is zero
 
 
-class MarginSettings(LossSettings):
-    """Settings of `MarginLoss`."""
-
-    kind: Literal["margin"] = "margin"
-    margin: float = Field(0.5, gt=0)
-
-
-class SoftMarginSettings(LossSettings):
-    """Settings of `SoftMarginLoss`."""
-
-    kind: Literal["soft-margin"] = "soft-margin"
-    margin: float = Field(0.5, gt=0)
-    top_k: int = Field(5, gt=0)
-    reduction: Reduction = "mean"
-    slack: Slack = "query"
-
-
-class HingeRankSettings(LossSettings):
-    """Settings of `HingeRankLoss`."""
-
-    kind: Literal["hinge-rank"] = "hinge-rank"
-    margin: float = Field(0.1, gt=0)
-
-
-class ContrastiveSettings(LossSettings):
-    """Settings of `ContrastiveLoss`."""
-
-    kind: Literal["contrastive"] = "contrastive"
-    scale: float = Field(20.0, gt=0)
-
-
 class DistillationSettings(LossSettings):
-    """Settings of `DistillationLoss`; `teacher` is an embedding matcher's run on the same corpus."""
+    """What a recipe sets beside the loss: `teacher`, an embedding matcher's run on the same corpus."""
 
-    kind: Literal["distillation"] = "distillation"
     teacher: str
-    scale: float = Field(30.0, gt=0)
-    student_scale: float = Field(1.0, gt=0)
 
     @property
     def teacher_run(self) -> str:
         """The run whose scores are learned from."""
         return self.teacher
 
-    def build(self) -> DistillationLoss:
-        """Return the loss."""
-        return DistillationLoss(self.scale, self.student_scale)
 
-
-@register_loss(MarginSettings)
+@register_loss("margin")
 class MarginLoss(ScoreLoss):
     """IRMatchH's hard margin, eq. 4-6: the sum over all negatives of the batch, in both directions.
 
@@ -90,9 +52,8 @@ class MarginLoss(ScoreLoss):
         tensor(0.3000)
     """
 
-    def __init__(self, margin: float = 0.5) -> None:
+    def __init__(self, margin: Positive = 0.5) -> None:
         super().__init__()
-        check_number("margin", margin)
         self.margin = margin
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
@@ -102,7 +63,7 @@ class MarginLoss(ScoreLoss):
         return (by_image.sum() + by_sentence.sum()) / max(len(scores), 1)
 
 
-@register_loss(SoftMarginSettings)
+@register_loss("soft-margin")
 class SoftMarginLoss(ScoreLoss):
     """IRMatchS's soft margin, eq. 7-9: the sum over the `top_k` largest violations of each query.
 
@@ -126,15 +87,12 @@ class SoftMarginLoss(ScoreLoss):
 
     def __init__(
         self,
-        margin: float = 0.5,
-        top_k: int = 5,
+        margin: Positive = 0.5,
+        top_k: PositiveInt = 5,
         reduction: Reduction = "mean",
         slack: Slack = "query",
     ) -> None:
         super().__init__()
-        check_number("margin", margin)
-        check_whole(1, top_k=top_k)
-        check_choice(reduction=(reduction, Reduction), slack=(slack, Slack))
         self.margin, self.top_k, self.reduction, self.slack = margin, top_k, reduction, slack
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
@@ -147,7 +105,7 @@ class SoftMarginLoss(ScoreLoss):
         return total if self.reduction == "sum" else total / max(len(scores), 1)
 
 
-@register_loss(HingeRankSettings)
+@register_loss("hinge-rank")
 class HingeRankLoss(ScoreLoss):
     """The hinge rank loss of DeViSE: the hard margin's violations of images as queries alone.
 
@@ -161,9 +119,8 @@ class HingeRankLoss(ScoreLoss):
         tensor(0.2000)
     """
 
-    def __init__(self, margin: float = 0.1) -> None:
+    def __init__(self, margin: Positive = 0.1) -> None:
         super().__init__()
-        check_number("margin", margin)
         self.margin = margin
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
@@ -173,7 +130,7 @@ class HingeRankLoss(ScoreLoss):
         return by_image.sum() / max(len(scores), 1)
 
 
-@register_loss(ContrastiveSettings)
+@register_loss("contrastive")
 class ContrastiveLoss(ScoreLoss):
     """Softmax cross-entropy of each matching pair against the batch, averaged over both directions.
 
@@ -187,9 +144,8 @@ class ContrastiveLoss(ScoreLoss):
         tensor(1.3863)
     """
 
-    def __init__(self, scale: float = 20.0) -> None:
+    def __init__(self, scale: Positive = 20.0) -> None:
         super().__init__()
-        check_number("scale", scale)
         self.scale = scale
 
     def forward(self, scores: Tensor, image_ids: Tensor) -> Tensor:
@@ -202,7 +158,7 @@ class ContrastiveLoss(ScoreLoss):
         return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
 
 
-@register_loss(DistillationSettings)
+@register_loss("distillation", DistillationSettings)
 class DistillationLoss(ScoreLoss):
     """KL(teacher || matcher) of their softmax over the batch, averaged over both directions.
 
@@ -221,10 +177,8 @@ class DistillationLoss(ScoreLoss):
         tensor(0.)
     """
 
-    def __init__(self, scale: float = 30.0, student_scale: float = 1.0) -> None:
+    def __init__(self, scale: Positive = 30.0, student_scale: Positive = 1.0) -> None:
         super().__init__()
-        check_number("scale", scale)
-        check_number("student_scale", student_scale)
         self.scale, self.student_scale = scale, student_scale
 
     def forward(self, scores: Tensor, image_ids: Tensor, teacher_scores: Tensor) -> Tensor:

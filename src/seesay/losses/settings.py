@@ -13,16 +13,12 @@ if TYPE_CHECKING:
 
 
 class LossSettings(Settings):
-    """Base of the settings of losses; the values but `kind` are the constructor's arguments.
+    """Base of the settings of losses, which `register_loss` generates from a loss's constructor.
 
     Example:
-        >>> from typing import Literal
-        >>> from seesay.losses import LossSettings
-        >>> class HalfMarginSettings(LossSettings):
-        ...     kind: Literal["half-margin"] = "half-margin"
-        ...     margin: float = 0.2
-        >>> HalfMarginSettings(margin=0.1)
-        HalfMarginSettings(kind='half-margin', margin=0.1)
+        >>> from seesay.losses.settings import LOSSES
+        >>> LOSSES.parse({"kind": "margin", "margin": 0.1})
+        MarginLossSettings(kind='margin', margin=0.1)
     """
 
     kind: str
@@ -39,8 +35,7 @@ class LossSettings(Settings):
 
     def build(self) -> Loss:
         """Return the loss."""
-        values = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
-        return self.loss_class(**values)
+        return self.loss_class(**self.arguments_for(self.loss_class))
 
 
 class UncheckedLoss(LossSettings):
@@ -49,8 +44,10 @@ class UncheckedLoss(LossSettings):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-LOSSES = SettingsRegistry("loss", "seesay.losses", package="seesay.losses", unchecked=UncheckedLoss)
-register_loss = LOSSES.register_with
+LOSSES = SettingsRegistry(
+    "loss", "seesay.losses", base=LossSettings, package="seesay.losses", unchecked=UncheckedLoss
+)
+register_loss = LOSSES.register_class
 
 
 def missing_methods(loss: type[Loss], matcher: type) -> list[str]:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, TypeAlias
 
 import torch
-from pydantic import Field, NonNegativeFloat
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
-from seesay.losses.base import Batch, Loss, check_number, check_tensors
-from seesay.losses.settings import LossSettings, register_loss
+from seesay.errors import SeesayError
+from seesay.losses.base import Batch, Loss, check_tensors
+from seesay.losses.settings import register_loss
+from seesay.settings import NonNegative, Positive
 
-
-class TripletSettings(LossSettings):
-    """Settings of `TripletLoss`."""
-
-    kind: Literal["triplet"] = "triplet"
-    margin: float = Field(0.05, gt=0)
-    top_k: int = Field(10, gt=0)
-    weights: tuple[NonNegativeFloat, NonNegativeFloat, NonNegativeFloat, NonNegativeFloat] = (1, 1.5, 0, 0)
+Weights: TypeAlias = tuple[NonNegative, NonNegative, NonNegative, NonNegative]  # λ1 to λ4 of eq. 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +48,7 @@ class Relations:
         return cls(matching, ~matching, ~matching)
 
 
-@register_loss(TripletSettings)
+@register_loss("triplet")
 class TripletLoss(Loss):
     """Ranking and neighbourhood constraints over the hardest triplets of each pair, eq. 6.
 
@@ -80,16 +73,10 @@ class TripletLoss(Loss):
     needs = ("embed_images", "embed_sentences")
 
     def __init__(
-        self, margin: float = 0.05, top_k: int = 10, weights: Sequence[float] = (1, 1.5, 0, 0)
+        self, margin: Positive = 0.05, top_k: PositiveInt = 10, weights: Weights = (1, 1.5, 0, 0)
     ) -> None:
         super().__init__()
-        check_number("margin", margin)
-        check_whole(1, top_k=top_k)
-        self.margin, self.top_k, self.weights = margin, top_k, tuple(weights)
-        if len(self.weights) != 4:
-            raise SeesayError(f"weights: wanted four numbers, got {self.weights}.")
-        for weight in self.weights:
-            check_number("weights", weight)
+        self.margin, self.top_k, self.weights = margin, top_k, weights
 
     def forward(
         self,
@@ -127,16 +114,16 @@ class TripletLoss(Loss):
         match, by_image, by_sentence = relations.matching, relations.other_sentences, relations.other_images
         across = distances(x, y)
         margin, keep = self.margin, self.top_k
-        one, two, three, four = self.weights
+        lambda1, lambda2, lambda3, lambda4 = self.weights
         hinges = [across.new_zeros(0)]
-        if one:
-            hinges.append(one * _hardest_violations(across, match, by_image, margin, keep))
-        if two:
-            hinges.append(two * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep))
-        if three:
-            hinges.append(three * _neighbourhood(x, match, by_sentence, margin, keep))
-        if four:
-            hinges.append(four * _neighbourhood(y, match.T, by_image.T, margin, keep))
+        if lambda1:  # eq. 1
+            hinges.append(lambda1 * _hardest_violations(across, match, by_image, margin, keep))
+        if lambda2:  # eq. 2
+            hinges.append(lambda2 * _hardest_violations(across.T, match.T, by_sentence.T, margin, keep))
+        if lambda3:  # eq. 4
+            hinges.append(lambda3 * _neighbourhood(x, match, by_sentence, margin, keep))
+        if lambda4:  # eq. 5
+            hinges.append(lambda4 * _neighbourhood(y, match.T, by_image.T, margin, keep))
         self.note_hinges(*hinges)
         return torch.stack([each.sum() for each in hinges]).sum() / match.sum().clamp_min(1)
 

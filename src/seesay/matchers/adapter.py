@@ -12,32 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.cosine import check_one_space
 from seesay.matchers.sentences import SentencesLike, read_vectors
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout
 
 ALPHAS = tuple(step / 10 for step in range(11))
-
-
-class AdapterSettings(MatcherSettings):
-    """Settings of `Adapter`."""
-
-    kind: Literal["adapter"] = "adapter"
-    hidden: int = Field(512, gt=0)
-    dropout: float = Field(0.3, ge=0, lt=1)
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True: sentences are compared by their encoder's vectors."""
-        return True
 
 
 class Residual(nn.Module):
@@ -58,7 +45,7 @@ class Residual(nn.Module):
         return added
 
 
-@register_matcher(AdapterSettings)
+@register_matcher("adapter")
 class Adapter(EmbeddingMatcher):
     """A residual perceptron on each of two towers of one space; the score is the cosine.
 
@@ -82,7 +69,13 @@ class Adapter(EmbeddingMatcher):
     reads_words = False
     reads_vectors = True
 
-    def __init__(self, image_dim: int, sentence_dim: int, hidden: int = 512, dropout: float = 0.3) -> None:
+    def __init__(
+        self,
+        image_dim: PositiveInt,
+        sentence_dim: PositiveInt,
+        hidden: PositiveInt = 512,
+        dropout: Dropout = 0.3,
+    ) -> None:
         super().__init__()
         check_one_space(image_dim, sentence_dim)
         self.dim = image_dim

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import torch
@@ -37,8 +37,8 @@ class Matcher(nn.Module):
     """Scores images against sentences.
 
     Attributes:
-        reads_words: True if it reads the words of sentences.
-        reads_vectors: True if it requires sentence-encoder vectors.
+        reads_words: whether it reads the words of sentences, or a static method of its settings that says so.
+        reads_vectors: whether it requires sentence-encoder vectors, or such a method.
         tunable: True if an image encoder can be fine-tuned together with it.
 
     Example:
@@ -51,8 +51,8 @@ class Matcher(nn.Module):
         torch.Size([2, 3])
     """
 
-    reads_words: ClassVar[bool] = True
-    reads_vectors: ClassVar[bool] = False
+    reads_words: ClassVar[Any] = True
+    reads_vectors: ClassVar[Any] = False
     tunable: ClassVar[bool] = False
 
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
@@ -261,13 +261,12 @@ def as_matcher(module: nn.Module) -> Matcher:
 class ExternalSettings(MatcherSettings):
     """Settings that name the module's class; `seesay.train(…, module=…)` writes them."""
 
-    kind: Literal["external"] = "external"
     class_name: str
 
     @classmethod
     def from_module(cls, module: nn.Module) -> ExternalSettings:
         """Name the class of a module."""
-        return cls(class_name=f"{type(module).__module__}.{type(module).__qualname__}")
+        return cls(kind="external", class_name=f"{type(module).__module__}.{type(module).__qualname__}")
 
     def build(self, inputs: MatcherInputs) -> nn.Module:
         """Raise an error that says how to load the run."""
@@ -279,7 +278,7 @@ class ExternalSettings(MatcherSettings):
         )
 
 
-register_matcher(ExternalSettings)(EmbeddingMatcher)
+register_matcher("external", ExternalSettings)(EmbeddingMatcher)
 
 
 def check_images(images: Tensor, dim: int, like: Tensor | None = None) -> None:

@@ -13,15 +13,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import PositiveInt
 from scipy import linalg
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import NonNegative
 
 _Matrix = NDArray[np.float64]
 
@@ -212,15 +213,7 @@ def _leading_singular(matrix: _Matrix, k: int) -> tuple[_Matrix, _Matrix, _Matri
     return left * (values > 0), np.minimum(values, 1.0), right
 
 
-class CCASettings(MatcherSettings):
-    """Settings of `CCA`."""
-
-    kind: Literal["cca"] = "cca"
-    dim: int = Field(512, gt=0)
-    power: float = Field(4.0, ge=0)
-
-
-@register_matcher(CCASettings)
+@register_matcher("cca")
 class CCA(EmbeddingMatcher):
     """Normalised CCA: the score is the cosine of projections scaled by eigenvalue**power.
 
@@ -247,9 +240,14 @@ class CCA(EmbeddingMatcher):
 
     reads_words, reads_vectors = False, True
 
-    def __init__(self, image_dim: int, sentence_dim: int, dim: int = 512, power: float = 4.0) -> None:
+    def __init__(
+        self,
+        image_dim: PositiveInt,
+        sentence_dim: PositiveInt,
+        dim: PositiveInt = 512,
+        power: NonNegative = 4.0,
+    ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, dim=dim)
         _check_dim(dim, image_dim, sentence_dim)
         self.power = power
         self.register_buffer("image_mean", torch.zeros(image_dim))

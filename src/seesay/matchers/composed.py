@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 from torch import Tensor, nn
 
-from seesay.errors import check_whole
 from seesay.matchers.base import Matcher, PairMatcher, check_images
 from seesay.matchers.sentences import Sentences, SentencesLike, as_sentences
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
+from seesay.settings import NonNegative
 
 
 class EnsembleSettings(ComposedSettings):
@@ -20,8 +20,6 @@ class EnsembleSettings(ComposedSettings):
 
     rule: ClassVar[str] = "an ensemble is of pair matchers (mcnn, similarity-network, order-embeddings, dvsa)"
     together: ClassVar[str] = "members of an ensemble"
-
-    kind: Literal["ensemble"] = "ensemble"
 
     def accepts(self, member: MatcherSettings) -> bool:
         """Return whether that matcher can be a member."""
@@ -57,11 +55,10 @@ class FineTunedSettings(ComposedSettings):
     rule: ClassVar[str] = "fine-tuning goes on with mcnn, sco, vse++, irmatch, projection or concepts"
     together: ClassVar[str] = "both steps"
 
-    kind: Literal["fine-tuned"] = "fine-tuned"
     members: tuple[str, ...] = Field(min_length=1, max_length=1)
-    at_once: int = Field(32, gt=0)
-    views: int | None = Field(None, gt=0)
-    keep_classes: float = Field(0.0, ge=0)
+    at_once: PositiveInt = 32
+    views: PositiveInt | None = None
+    keep_classes: NonNegative = 0.0
 
     @model_validator(mode="after")
     def _classes_have_been_seen(self) -> FineTunedSettings:
@@ -89,10 +86,10 @@ class FineTunedSettings(ComposedSettings):
         return self.matchers[0].concept_count if self.matchers else None
 
 
-register_matcher(FineTunedSettings)(Matcher)
+register_matcher("fine-tuned", FineTunedSettings)(Matcher)
 
 
-@register_matcher(EnsembleSettings)
+@register_matcher("ensemble", EnsembleSettings)
 class Ensemble(PairMatcher):
     """Sums the scores of pair matchers; their encodings lie side by side, each flattened to one row.
 
@@ -112,10 +109,10 @@ class Ensemble(PairMatcher):
         torch.Size([4, 2])
     """
 
-    def __init__(self, members: Sequence[PairMatcher], image_dim: int, sentence_dim: int = 0) -> None:
+    def __init__(
+        self, members: Sequence[PairMatcher], image_dim: PositiveInt, sentence_dim: NonNegativeInt = 0
+    ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim)
-        check_whole(0, sentence_dim=sentence_dim)
         self.image_dim, self.members = image_dim, nn.ModuleList(members)
         # What one image and one word become tells how to take encodings apart again.
         word = Sentences.of_one_word(sentence_dim)

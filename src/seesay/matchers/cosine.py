@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
 
 
-class CosineSettings(MatcherSettings):
-    """Settings of `Cosine`."""
-
-    kind: Literal["cosine"] = "cosine"
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True: sentences are compared by their encoder's vectors."""
-        return True
-
-
-@register_matcher(CosineSettings)
+@register_matcher("cosine")
 class Cosine(EmbeddingMatcher):
     """The cosine of an image's features and a sentence's vector, both from encoders of one space.
 
@@ -42,9 +30,8 @@ class Cosine(EmbeddingMatcher):
     reads_words = False
     reads_vectors = True
 
-    def __init__(self, image_dim: int, sentence_dim: int) -> None:
+    def __init__(self, image_dim: PositiveInt, sentence_dim: PositiveInt) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim)
         check_one_space(image_dim, sentence_dim)
         self.dim = image_dim
 

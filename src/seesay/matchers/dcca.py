@@ -15,32 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Literal
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.cca import CCA, Covariances, solve_cca
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout, NonNegative
 
 
-class DCCASettings(MatcherSettings):
-    """Settings of `DCCA`."""
-
-    kind: Literal["dcca"] = "dcca"
-    hidden: tuple[PositiveInt, ...] = (1024,)
-    dim: int = Field(128, gt=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    power: float = Field(0.0, ge=0)
-
-
-@register_matcher(DCCASettings)
+@register_matcher("dcca")
 class DCCA(EmbeddingMatcher):
     """Deep CCA: a perceptron a side; the score is the cosine of their outputs' canonical projections.
 
@@ -65,15 +54,14 @@ class DCCA(EmbeddingMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        sentence_dim: int,
-        hidden: Sequence[int] = (1024,),
-        dim: int = 128,
-        dropout: float = 0.0,
-        power: float = 0.0,
+        image_dim: PositiveInt,
+        sentence_dim: PositiveInt,
+        hidden: tuple[PositiveInt, ...] = (1024,),
+        dim: PositiveInt = 128,
+        dropout: Dropout = 0.0,
+        power: NonNegative = 0.0,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, dim=dim, hidden=hidden)
         self.image_dim, self.sentence_dim = image_dim, sentence_dim
         self.image_map = _perceptron((image_dim, *hidden), dim, dropout)
         self.sentence_map = _perceptron((sentence_dim, *hidden), dim, dropout)

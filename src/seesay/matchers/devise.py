@@ -14,24 +14,16 @@ open, since there an image asks and words answer:
 
 from __future__ import annotations
 
-from typing import Literal
-
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.sentences import SentencesLike, read_vectors
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
 
 
-class DeViSESettings(MatcherSettings):
-    """Settings of `DeViSE`."""
-
-    kind: Literal["devise"] = "devise"
-
-
-@register_matcher(DeViSESettings)
+@register_matcher("devise")
 class DeViSE(EmbeddingMatcher):
     """A linear map of images into the space of sentence vectors; the score is the cosine of M v and t.
 
@@ -50,9 +42,8 @@ class DeViSE(EmbeddingMatcher):
 
     reads_words, reads_vectors = False, True
 
-    def __init__(self, image_dim: int, sentence_dim: int) -> None:
+    def __init__(self, image_dim: PositiveInt, sentence_dim: PositiveInt) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim)
         self.image_map = nn.Linear(image_dim, sentence_dim, bias=False)
 
     def training_scores(self, images: Tensor, sentences: SentencesLike) -> list[Tensor]:

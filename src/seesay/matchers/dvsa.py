@@ -13,14 +13,11 @@ Bengio 2010 propose, biases at 0; a word without a vector is one of zeros; dropo
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
-from pydantic import Field
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_choice, check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images
 from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import pretrained_words, xavier
@@ -29,24 +26,12 @@ from seesay.matchers.sentences import (
     Sentences,
     SentencesLike,
     WordVectors,
-    check_vocabulary,
     read_words,
 )
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout
 
 _WORDS = 256  # that meet all regions at a time
-
-
-class DVSASettings(MatcherSettings):
-    """Settings of `DVSA`."""
-
-    kind: Literal["dvsa"] = "dvsa"
-    instances: int = Field(36, gt=0)
-    dim: int = Field(1000, gt=0)
-    hidden: int = Field(300, gt=0)
-    max_length: int = Field(30, gt=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    word_vectors: WordVectors = "glove"
 
 
 class BRNN(nn.Module):
@@ -56,7 +41,6 @@ class BRNN(nn.Module):
         self, vocabulary_size: int, dim: int, hidden: int, dropout: float, word_vectors: WordVectors
     ) -> None:
         super().__init__()
-        check_vocabulary(vocabulary_size)
         word_dim = WORD_VECTOR_DIMS[word_vectors]
         self.embedding = nn.Embedding(vocabulary_size, word_dim)
         nn.init.zeros_(self.embedding.weight)
@@ -86,7 +70,7 @@ class BRNN(nn.Module):
         return functional.pad(h, (0, 0, 0, max_length - h.shape[1]))
 
 
-@register_matcher(DVSASettings)
+@register_matcher("dvsa")
 class DVSA(PairMatcher):
     """The score is the sum over a sentence's words of their products with the regions that fit them best.
 
@@ -114,19 +98,16 @@ class DVSA(PairMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
-        instances: int = 36,
-        dim: int = 1000,
-        hidden: int = 300,
-        max_length: int = 30,
-        dropout: float = 0.0,
+        image_dim: PositiveInt,
+        vocabulary_size: PositiveInt,
+        instances: PositiveInt = 36,
+        dim: PositiveInt = 1000,
+        hidden: PositiveInt = 300,
+        max_length: PositiveInt = 30,
+        dropout: Dropout = 0.0,
         word_vectors: WordVectors = "glove",
     ) -> None:
         super().__init__()
-        check_choice(word_vectors=(word_vectors, WordVectors))
-        sizes = {"instances": instances, "dim": dim, "hidden": hidden, "max_length": max_length}
-        check_whole(1, image_dim=image_dim, **sizes)
         self.image_dim, self.instances, self.max_length = image_dim, instances, max_length
         self.image_map = xavier(split_instances(image_dim, instances), dim)
         self.dropout = nn.Dropout(dropout)

@@ -12,34 +12,22 @@ score is the inner product of [t·q₀ ; (1 - t)·q₁] with [g₀ ; g₁], and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.class_evidence import CLASSES
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
-from seesay.settings import Settings
+from seesay.settings import Dropout, Settings
 
 NAME_DIM = 384  # width of the vectors of the classes' names
-
-
-class UncommonVSESettings(MatcherSettings):
-    """Settings of `UncommonVSE`."""
-
-    kind: Literal["uncommon-vse"] = "uncommon-vse"
-    instances: int = Field(36, gt=0)
-    dim: int = Field(1024, gt=0)
-    steps: int = Field(3, ge=0)
-    attention: int = Field(512, gt=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    class_names: bool = False
 
 
 class GateSettings(Settings):
@@ -51,9 +39,9 @@ class GateSettings(Settings):
         hidden: width of the hidden layer of f (eq. 4).
     """
 
-    uncommon: int = Field(3, ge=0)
+    uncommon: NonNegativeInt = 3
     folds: int = Field(5, gt=1)
-    hidden: int = Field(512, gt=0)
+    hidden: PositiveInt = 512
 
 
 class GVSESettings(ComposedSettings):
@@ -67,7 +55,6 @@ class GVSESettings(ComposedSettings):
     rule: ClassVar[str] = "a fusion is of embedding matchers (sco, uncommon-vse, vse++)"
     together: ClassVar[str] = "members of a fusion"
 
-    kind: Literal["metric-fusion"] = "metric-fusion"
     members: tuple[str, ...] = Field(min_length=2, max_length=2)
     gate: GateSettings | None = None
     parts: tuple[tuple[int, ...], ...] = ()
@@ -90,8 +77,7 @@ class GVSESettings(ComposedSettings):
             settings.build(MatcherInputs(dims, inputs.vocabulary_size, inputs.sentence_dim))
             for settings, dims in zip(self.matchers, own, strict=True)
         ]
-        hidden = self.gate.hidden if self.gate else None
-        return GVSE(members, inputs.image_dims, self.parts, inputs.sentence_dim, hidden)
+        return GVSE(members, inputs.image_dims, self.parts, inputs.sentence_dim, self.gate)
 
 
 class AttentionalLSTM(nn.Module):
@@ -127,7 +113,7 @@ class AttentionalLSTM(nn.Module):
         return hidden, torch.stack(saliencies, dim=1)
 
 
-@register_matcher(UncommonVSESettings)
+@register_matcher("uncommon-vse")
 class UncommonVSE(EmbeddingMatcher):
     """The score is the cosine of image vector v and sentence vector s, both in R^H.
 
@@ -159,19 +145,16 @@ class UncommonVSE(EmbeddingMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        sentence_dim: int,
-        instances: int = 36,
-        dim: int = 1024,
-        steps: int = 3,
-        attention: int = 512,
-        dropout: float = 0.0,
+        image_dim: PositiveInt,
+        sentence_dim: PositiveInt,
+        instances: PositiveInt = 36,
+        dim: PositiveInt = 1024,
+        steps: NonNegativeInt = 3,
+        attention: PositiveInt = 512,
+        dropout: Dropout = 0.0,
         class_names: bool = False,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, sentence_dim=sentence_dim, instances=instances)
-        check_whole(1, dim=dim, attention=attention)
-        check_whole(0, steps=steps)
         self.image_dim, self.instances = image_dim, instances
         width = split_instances(image_dim, instances)
         self.names = ClassNames(width) if class_names else None
@@ -285,7 +268,7 @@ class Gate(nn.Module):
         return logits[:, 0]
 
 
-@register_matcher(GVSESettings)
+@register_matcher("metric-fusion", GVSESettings)
 class GVSE(EmbeddingMatcher):
     """The metrics of two embedding matchers, summed, or weighed by the gate of the query.
 
@@ -296,7 +279,7 @@ class GVSE(EmbeddingMatcher):
         image_dims: widths of the image's arrays.
         parts: for each member the positions of the arrays that it takes.
         sentence_dim: width of the sentence encoder's vectors.
-        gate_hidden: width of the gates' hidden layer; None for the sum.
+        gate: of the gates; None for the sum.
 
     Example:
         >>> import torch
@@ -312,23 +295,21 @@ class GVSE(EmbeddingMatcher):
     def __init__(
         self,
         members: Sequence[nn.Module],
-        image_dims: Sequence[int],
+        image_dims: Sequence[PositiveInt],
         parts: Sequence[Sequence[int]],
-        sentence_dim: int,
-        gate_hidden: int | None = None,
+        sentence_dim: NonNegativeInt,
+        gate: GateSettings | None = None,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dims=image_dims)
-        check_whole(0, sentence_dim=sentence_dim)
         self.members = nn.ModuleList(members)
-        self.asymmetric = gate_hidden is not None
+        self.asymmetric = gate is not None
         self.image_dims, self._parts = list(image_dims), [list(some) for some in parts]
         self.eval()
         with torch.no_grad():
             word = Sentences.of_one_word(sentence_dim)
             self.dims = [member.embed_sentences(word).shape[1] for member in self._matchers()]
         self.image_gate, self.sentence_gate = (
-            Gate(self.dims, gate_hidden) if gate_hidden is not None else None for _ in range(2)
+            Gate(self.dims, gate.hidden) if gate is not None else None for _ in range(2)
         )
 
     def embed_images(self, images: Tensor) -> Tensor:

@@ -6,29 +6,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated
 
 import torch
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator, Field, PositiveInt, ValidationInfo
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import Standardise, WordEmbedding, standardised
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words, word_places
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout
 
 
-class IRMatchSettings(MatcherSettings):
-    """Settings of `IRMatch`."""
+def _share_dim(widths: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+    dim = info.data.get("dim", 0)
+    if dim % len(widths):
+        raise ValueError(f"dim must be a multiple of the number of widths, {len(widths)}; it is {dim}")
+    return widths
 
-    kind: Literal["irmatch"] = "irmatch"
-    dim: int = Field(1200, gt=0)
-    word_dim: int = Field(300, gt=0)
-    widths: tuple[PositiveInt, ...] = Field((1, 2, 3, 4, 5, 6), min_length=1)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    standardise: Standardise = False
+
+Widths = Annotated[
+    tuple[PositiveInt, ...], Field(min_length=1, validate_default=True), AfterValidator(_share_dim)
+]
 
 
 class SentenceCNN(nn.Module):
@@ -40,10 +41,6 @@ class SentenceCNN(nn.Module):
 
     def __init__(self, vocabulary_size: int, word_dim: int, dim: int, widths: Sequence[int]) -> None:
         super().__init__()
-        if dim % len(widths):
-            raise SeesayError(
-                f"matcher.dim: dim must be a multiple of the number of widths ({len(widths)}), got {dim}."
-            )
         self.embedding = WordEmbedding(vocabulary_size, word_dim)
         self.widths = tuple(widths)
         self.kernels = nn.ModuleList(nn.Linear(width * word_dim, dim // len(widths)) for width in widths)
@@ -134,7 +131,7 @@ def max_over_time(values: Tensor, lengths: Tensor) -> Tensor:
     return torch.segment_reduce(values * share, "sum", lengths=lengths, axis=0)
 
 
-@register_matcher(IRMatchSettings)
+@register_matcher("irmatch")
 class IRMatch(EmbeddingMatcher):
     """IRMatch: a linear image map and a sentence CNN, scored by cosine.
 
@@ -161,18 +158,15 @@ class IRMatch(EmbeddingMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
-        dim: int = 1200,
-        word_dim: int = 300,
-        widths: Sequence[int] = (1, 2, 3, 4, 5, 6),
-        dropout: float = 0.0,
+        image_dim: PositiveInt,
+        vocabulary_size: PositiveInt,
+        dim: PositiveInt = 1200,
+        word_dim: PositiveInt = 300,
+        widths: Widths = (1, 2, 3, 4, 5, 6),
+        dropout: Dropout = 0.0,
         standardise: Standardise = False,
     ) -> None:
         super().__init__()
-        if not widths:
-            raise SeesayError("widths: wanted at least one, got none.")
-        check_whole(1, image_dim=image_dim, dim=dim, word_dim=word_dim, widths=widths)
         self.standard = standardised(image_dim, standardise)
         self.image_map = nn.Linear(image_dim, dim)
         self.sentence_cnn = SentenceCNN(vocabulary_size, word_dim, dim, widths)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_choice
 from seesay.matchers.base import Pretrained
 from seesay.matchers.recurrent import run_packed
 from seesay.matchers.sentences import (
@@ -134,7 +133,6 @@ class PowerNormalisation(nn.Module):
 
 def standardised(width: int, standardise: Standardise) -> nn.Module:
     """Return a layer that brings features (n, width) to mean 0 and variance 1, or one that leaves them."""
-    check_choice(standardise=(standardise, Standardise))
     if not standardise:
         return nn.Identity()
     normed = nn.BatchNorm1d(width, affine=False)

@@ -28,14 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, PositiveInt, ValidationInfo, field_validator
+from pydantic import AfterValidator, PositiveInt, ValidationInfo
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_choice, check_whole
 from seesay.matchers.base import PairMatcher, Pretrained, check_images, pairs_at_once
 from seesay.matchers.layers import ScoreLayer, Standardise, pretrained_words, standardised
 from seesay.matchers.sentences import (
@@ -45,13 +44,22 @@ from seesay.matchers.sentences import (
     Sentences,
     SentencesLike,
     WordVectors,
-    check_vocabulary,
     read_words,
 )
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout
 
 Level = Literal["wd", "phs", "phl", "st"]
-Start = Literal["random", "product"]
+
+
+def _in_four(start: str, info: ValidationInfo) -> str:
+    widths = (*info.data.get("maps", ()), info.data.get("hidden", 0))
+    if start == "product" and any(width % 4 for width in widths):
+        raise ValueError("product needs maps and hidden that are divisible by four")
+    return start
+
+
+Start = Annotated[Literal["random", "product"], AfterValidator(_in_four)]
 
 MAX_LENGTH = 30  # words; what stands behind them is cut off
 LEVELS = ("wd", "phs", "phl", "st")  # the number of layers in front of the one that sees the image
@@ -60,35 +68,7 @@ _PLACES = (30, 14, 6, 2, 1)  # places in front of each layer, and behind the las
 _ABOUT = 4  # words by which sentences that are encoded together may differ
 
 
-class MatchingCNNSettings(MatcherSettings):
-    """Settings of `MatchingCNN`."""
-
-    kind: Literal["mcnn"] = "mcnn"
-    level: Level = "wd"
-    image: int = Field(256, gt=0)
-    maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300)
-    hidden: int = Field(400, gt=0)
-    dropout: float = Field(0.1, ge=0, lt=1)
-    image_dropout: float = Field(0.0, ge=0, lt=1)
-    standardise: Standardise = False
-    word_vectors: WordVectors = "glove"
-    start: Start = "random"
-
-    @property
-    def max_words(self) -> int:
-        """How many words of a sentence it reads."""
-        return MAX_LENGTH
-
-    @field_validator("start")
-    @classmethod
-    def _in_four(cls, start: str, info: ValidationInfo) -> str:
-        widths = (*info.data.get("maps", ()), info.data.get("hidden", 0))
-        if start == "product" and any(width % 4 for width in widths):
-            raise ValueError("product needs maps and hidden that are divisible by four")
-        return start
-
-
-@register_matcher(MatchingCNNSettings)
+@register_matcher("mcnn")
 class MatchingCNN(PairMatcher):
     """m-CNN of one level; an encoded sentence is what its windows respond, -inf where there is none.
 
@@ -116,29 +96,25 @@ class MatchingCNN(PairMatcher):
     """
 
     tunable = True
+    max_words = MAX_LENGTH
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
+        image_dim: PositiveInt,
+        vocabulary_size: PositiveInt,
         level: Level = "wd",
-        image: int = 256,
-        maps: tuple[int, int, int] = (200, 300, 300),
-        hidden: int = 400,
-        dropout: float = 0.1,
-        image_dropout: float = 0.0,
+        image: PositiveInt = 256,
+        maps: tuple[PositiveInt, PositiveInt, PositiveInt] = (200, 300, 300),
+        hidden: PositiveInt = 400,
+        dropout: Dropout = 0.1,
+        image_dropout: Dropout = 0.0,
         standardise: Standardise = False,
         word_vectors: WordVectors = "glove",
         start: Start = "random",
     ) -> None:
         super().__init__()
-        check_choice(level=(level, Level), word_vectors=(word_vectors, WordVectors), start=(start, Start))
-        check_whole(1, image_dim=image_dim, image=image, maps=maps, hidden=hidden)
-        if len(maps) != len(LEVELS) - 1:
-            raise SeesayError(f"maps: wanted one number for each of three convolutions, got {maps!r}.")
         self.image_dim, self.meeting = image_dim, LEVELS.index(level)
         self.word_vectors = word_vectors
-        check_vocabulary(vocabulary_size)
         width = WORD_VECTOR_DIMS[word_vectors]
         self.words = nn.Embedding(vocabulary_size, width)
         nn.init.normal_(self.words.weight, std=WORD_DEVIATION)
@@ -153,8 +129,6 @@ class MatchingCNN(PairMatcher):
         self.standard = standardised(image_dim, standardise)
         self.image_dropout = nn.Dropout(image_dropout)
         if start == "product":
-            if any(each % 4 for each in (*maps, hidden)):
-                raise SeesayError("start: product needs maps and hidden that are divisible by four.")
             self._start_as_product()
 
     def prepare(self, pretrained: Pretrained) -> None:
@@ -237,11 +211,6 @@ class MatchingCNN(PairMatcher):
     def level(self) -> str:
         """The level at which the image meets the sentence."""
         return LEVELS[self.meeting]
-
-    @property
-    def max_words(self) -> int:
-        """How many words of a sentence are read."""
-        return MAX_LENGTH
 
     def windows(self, words: int) -> list[tuple[int, int]]:
         """Return the words that each window which meets the image spans, as ranges, of so many words.

@@ -11,32 +11,20 @@ free).
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
-from pydantic import Field
+from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, pairs_at_once
 from seesay.matchers.layers import Standardise
 from seesay.matchers.sentences import SentencesLike
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
 from seesay.matchers.vsepp import VSEPlusPlus
+from seesay.settings import Dropout
 
 
-class OrderEmbeddingsSettings(MatcherSettings):
-    """Settings of `OrderEmbeddings`."""
-
-    kind: Literal["order-embeddings"] = "order-embeddings"
-    dim: int = Field(1024, gt=0)
-    word_dim: int = Field(300, gt=0)
-    standardise: Standardise = False
-    image_dropout: float = Field(0.0, ge=0, lt=1)
-    sentence_dropout: float = Field(0.0, ge=0, lt=1)
-
-
-@register_matcher(OrderEmbeddingsSettings)
+@register_matcher("order-embeddings")
 class OrderEmbeddings(PairMatcher):
     """The score is 0 where the sentence is more general than the image in each component, else negative.
 
@@ -61,13 +49,13 @@ class OrderEmbeddings(PairMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
-        dim: int = 1024,
-        word_dim: int = 300,
+        image_dim: PositiveInt,
+        vocabulary_size: PositiveInt,
+        dim: PositiveInt = 1024,
+        word_dim: PositiveInt = 300,
         standardise: Standardise = False,
-        image_dropout: float = 0.0,
-        sentence_dropout: float = 0.0,
+        image_dropout: Dropout = 0.0,
+        sentence_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
         dropouts = (standardise, image_dropout, sentence_dropout)

@@ -10,41 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any
 
 import torch
-from pydantic import Field
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.class_evidence import CLASSES, ClassEvidence
-from seesay.matchers.sentences import Sentences, SentencesLike, check_vocabulary, read_vectors, read_words
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors, read_words
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout, NonNegative
 
 _OF_NAMES = 3.0
 """Power by which sentences of more words get less class evidence: that of one word counts twice, that of two
 an eighth more. Chosen on photographs of everyday things, so that captions lose nothing."""
-
-
-class ProjectionSettings(MatcherSettings):
-    """Settings of `Projection`."""
-
-    kind: Literal["projection"] = "projection"
-    dim: int = Field(512, gt=0)
-    hidden: int = Field(1024, gt=0)
-    word_dim: int = Field(300, ge=0)
-    members: int = Field(1, gt=0)
-    image_dropout: float = Field(0.3, ge=0, lt=1)
-    sentence_dropout: float = Field(0.1, ge=0, lt=1)
-    hidden_dropout: float = Field(0.3, ge=0, lt=1)
-    class_names: float = Field(0.0, ge=0)
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True if there is class evidence, which compares sentence vectors with those of classes."""
-        return self.class_names > 0
 
 
 class Member(nn.Module):
@@ -85,7 +66,7 @@ class Member(nn.Module):
         return functional.normalize(self.sentence_map(joined), dim=1)
 
 
-@register_matcher(ProjectionSettings)
+@register_matcher("projection")
 class Projection(EmbeddingMatcher):
     """An ensemble of perceptrons over packaged vectors, and class evidence.
 
@@ -116,25 +97,26 @@ class Projection(EmbeddingMatcher):
 
     tunable = True
 
+    @staticmethod
+    def reads_vectors(settings: Any) -> bool:
+        """Return whether there is class evidence, which compares sentence vectors with those of classes."""
+        return bool(settings.class_names > 0)
+
     def __init__(
         self,
-        image_dims: Sequence[int],
-        vocabulary_size: int,
-        sentence_dim: int,
-        dim: int = 512,
-        hidden: int = 1024,
-        word_dim: int = 300,
-        members: int = 1,
-        image_dropout: float = 0.3,
-        sentence_dropout: float = 0.1,
-        hidden_dropout: float = 0.3,
-        class_names: float = 0.0,
+        image_dims: Sequence[PositiveInt],
+        vocabulary_size: PositiveInt,
+        sentence_dim: NonNegativeInt,
+        dim: PositiveInt = 512,
+        hidden: PositiveInt = 1024,
+        word_dim: PositiveInt = 300,
+        members: PositiveInt = 1,
+        image_dropout: Dropout = 0.3,
+        sentence_dropout: Dropout = 0.1,
+        hidden_dropout: Dropout = 0.3,
+        class_names: NonNegative = 0.0,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dims=image_dims)
-        check_whole(0, sentence_dim=sentence_dim)
-        check_whole(1, dim=dim, hidden=hidden, word_dim=word_dim, members=members)
-        check_vocabulary(vocabulary_size)
         self.image_dims, self.vocabulary_size = tuple(image_dims), vocabulary_size
         self.sentence_dim = sentence_dim
         learned = sum(width for width in image_dims if width != CLASSES)

@@ -10,52 +10,38 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_choice, check_whole
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
 from seesay.matchers.gvse import absent, described, split_instances
 from seesay.matchers.layers import Standardise, WordEmbedding, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
-from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
-from seesay.settings import Settings
+from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.settings import Dropout, NonNegative, Settings
 
 Fusion = Literal["gate", "sum", "context", "concepts"]
-Role = Literal["supervision", "sentence"]
 
 
 class GenerationSettings(Settings):
-    """Settings of sentence generation, the last arguments of `SCO`."""
+    """How a decoder learns to write the matching sentence from the image vector (eq. 3).
 
-    weight: float = Field(1.0, ge=0)
-    role: Role = "supervision"
+    Attributes:
+        weight: λ of eq. 4.
+        role: "supervision" of the image vector (section 3.3.2), or a "sentence" that itself stands for the
+            image in matching (the ablation ctx + sen).
+        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
+            ones, growing from none in the first epoch to this in the last.
+        shared: whether LSTM and decoder have one word embedding.
+    """
+
+    weight: NonNegative = 1.0
+    role: Literal["supervision", "sentence"] = "supervision"
     sampling: float = Field(0.0, ge=0, le=1)
     shared: bool = False
-
-
-class SCOSettings(MatcherSettings):
-    """Settings of `SCO`."""
-
-    kind: Literal["sco"] = "sco"
-    dim: int = Field(1024, gt=0)
-    word_dim: int = Field(300, gt=0)
-    max_length: int = Field(50, gt=0)
-    fusion: Fusion = "gate"
-    generation: GenerationSettings | None = None
-    standardise: Standardise = False
-    image_dropout: float = Field(0.0, ge=0, lt=1)
-    sentence_dropout: float = Field(0.0, ge=0, lt=1)
-
-    def build(self, inputs: MatcherInputs) -> SCO:
-        """Return the matcher with its initial weights."""
-        of = self.generation or GenerationSettings()
-        generation = (self.generation is not None, of.weight, of.role, of.sampling, of.shared)
-        inner = (self.standardise, self.image_dropout, self.sentence_dropout)
-        dims, words = inputs.image_dims, inputs.vocabulary_size
-        return SCO(dims, words, self.dim, self.word_dim, self.max_length, self.fusion, *generation, *inner)
 
 
 class GatedFusion(nn.Module):
@@ -101,7 +87,7 @@ class GatedFusion(nn.Module):
         return gate * concepts + (1 - gate) * context
 
 
-@register_matcher(SCOSettings)
+@register_matcher("sco")
 class SCO(EmbeddingMatcher):
     """The score is the cosine of image vector v and sentence vector s, an LSTM's state after the last word.
 
@@ -113,13 +99,7 @@ class SCO(EmbeddingMatcher):
         max_length: words of a sentence that are read.
         fusion: what the image vector is made of: context and concepts by the gated fusion unit (eq. 2), their
             sum, or one of them.
-        generates: whether a decoder learns to write the matching sentence from the image vector (eq. 3).
-        generation_weight: λ of eq. 4.
-        generation_role: "supervision" of the image vector (section 3.3.2), or a "sentence" that itself stands
-            for the image in matching (the ablation ctx + sen).
-        sampling: scheduled sampling: the share of the decoder's own words that it reads instead of the true
-            ones, growing from none in the first epoch to this in the last.
-        shared_words: whether LSTM and decoder have one word embedding.
+        generation: of the decoder; None for none.
         standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
             take their signed square roots first.
         image_dropout: on the image features while training.
@@ -138,36 +118,28 @@ class SCO(EmbeddingMatcher):
 
     def __init__(
         self,
-        image_dims: Sequence[int],
-        vocabulary_size: int,
-        dim: int = 1024,
-        word_dim: int = 300,
-        max_length: int = 50,
+        image_dims: Sequence[PositiveInt],
+        vocabulary_size: PositiveInt,
+        dim: PositiveInt = 1024,
+        word_dim: PositiveInt = 300,
+        max_length: PositiveInt = 50,
         fusion: Fusion = "gate",
-        generates: bool = False,
-        generation_weight: float = 1.0,
-        generation_role: Role = "supervision",
-        sampling: float = 0.0,
-        shared_words: bool = False,
+        generation: GenerationSettings | None = None,
         standardise: Standardise = False,
-        image_dropout: float = 0.0,
-        sentence_dropout: float = 0.0,
+        image_dropout: Dropout = 0.0,
+        sentence_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
-        check_choice(fusion=(fusion, Fusion), generation_role=(generation_role, Role))
-        check_whole(1, image_dims=image_dims)
-        check_whole(1, dim=dim, word_dim=word_dim, max_length=max_length)
-        self.image_dim, self.max_length = sum(image_dims), max_length
-        self.generation_weight, self.sampling = generation_weight, sampling
+        self.image_dim, self.max_length, self.generation = sum(image_dims), max_length, generation
         self.image_input = image_input(self.image_dim, standardise, image_dropout)
         self.image_map = GatedFusion(fusion, image_dims, dim)
-        shared = generates and shared_words
+        shared = generation is not None and generation.shared
         words_read = vocabulary_size + 1 if shared else vocabulary_size
         self.reader = WordLSTM(words_read, word_dim, dim, sentence_dropout)
-        self.decoder = Decoder(vocabulary_size, word_dim, dim) if generates else None
-        own_words = generates and not shared
+        self.decoder = Decoder(vocabulary_size, word_dim, dim) if generation else None
+        own_words = generation is not None and not generation.shared
         self.written_words = WordEmbedding(vocabulary_size + 1, word_dim) if own_words else None
-        self.matches_by_sentence = generates and generation_role == "sentence"
+        self.matches_by_sentence = generation is not None and generation.role == "sentence"
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, H): of v, or of the sentence that v generates (ctx + sen)."""
@@ -183,12 +155,12 @@ class SCO(EmbeddingMatcher):
 
     def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
         """Return λ·L_gen of eq. 4, a mean over the pairs; scheduled sampling grows with progress."""
-        if self.decoder is None:
+        if self.generation is None:
             return None
         decoder, table = self._decoder()
-        sampling = self.sampling * progress
+        sampling = self.generation.sampling * progress
         loss = decoder.loss(self._image_vectors(images), self._read(sentences), table, sampling)
-        return self.generation_weight * loss
+        return self.generation.weight * loss
 
     @torch.no_grad()
     def figures(self, images: Tensor, sentences: SentencesLike) -> dict[str, float]:
@@ -231,28 +203,16 @@ _RARE = -4.0  # logit of a concept that one image in 55 shows
 
 
 class ConceptSettings(MatcherSettings):
-    """Settings of `ConceptClassifier`.
+    """What a recipe sets beside the classifier of concepts.
 
     Attributes:
         count: how many concepts are wanted at most.
-        hidden: width of a layer before the output layer; 0 for none.
-        dropout: before the output layer.
         folds: into how many the train images are dealt, each scored by a classifier that learned from the
             others: what a matcher of concepts then learns from. 0 to score them by the classifier itself.
-        instances: regions of the image whose features are laid end to end; None for one vector an image.
     """
 
-    kind: Literal["concepts"] = "concepts"
-    count: int = Field(256, gt=0)
-    hidden: int = Field(0, ge=0)
-    dropout: float = Field(0.0, ge=0, lt=1)
-    folds: int = Field(0, ge=0)
-    instances: int | None = Field(None, gt=0)
-
-    def build(self, inputs: MatcherInputs) -> ConceptClassifier:
-        """Return the classifier of the vocabulary's words, the unknown one left out."""
-        concepts = inputs.vocabulary_size - 1
-        return ConceptClassifier(inputs.image_dim, concepts, self.hidden, self.dropout, self.instances)
+    count: PositiveInt = 256
+    folds: NonNegativeInt = 0
 
     @property
     def concept_count(self) -> int:
@@ -260,7 +220,7 @@ class ConceptSettings(MatcherSettings):
         return self.count
 
 
-@register_matcher(ConceptSettings)
+@register_matcher("concepts", ConceptSettings)
 class ConceptClassifier(nn.Module):
     """The output layer of the multi-label CNN: image features to a logit a concept.
 
@@ -287,17 +247,13 @@ class ConceptClassifier(nn.Module):
 
     def __init__(
         self,
-        image_dim: int,
-        concepts: int,
-        hidden: int = 0,
-        dropout: float = 0.0,
-        instances: int | None = None,
+        image_dim: PositiveInt,
+        concepts: PositiveInt,
+        hidden: NonNegativeInt = 0,
+        dropout: Dropout = 0.0,
+        instances: PositiveInt | None = None,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, concepts=concepts)
-        check_whole(0, hidden=hidden)
-        if instances is not None:
-            check_whole(1, instances=instances)
         self.image_dim, self.concepts, self.instances = image_dim, concepts, instances
         width = split_instances(image_dim, instances) if instances else image_dim
         layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []

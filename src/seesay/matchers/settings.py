@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import BeforeValidator, ConfigDict, Field, SerializeAsAny
 
@@ -15,7 +15,7 @@ from seesay.settings import Settings, SettingsRegistry
 if TYPE_CHECKING:
     from torch import nn
 
-_INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim")
+_INPUTS = ("image_dim", "image_dims", "vocabulary_size", "sentence_dim", "concepts")
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,22 @@ class MatcherInputs:
         """Width of the joined image features."""
         return sum(self.image_dims)
 
+    @property
+    def concepts(self) -> int:
+        """How many concepts there are, where these are the vocabulary, the unknown word left out."""
+        return self.vocabulary_size - 1
+
 
 class MatcherSettings(Settings):
-    """Base of the settings of matchers: what a recipe says of one, and what others must know of it.
+    """Base of the settings of matchers, which `register_matcher` generates from a matcher's constructor.
+
+    What others must know of a matcher is asked here. Its class says it by an attribute, or, where it depends
+    on the settings, by a static method that takes them: see `Matcher`.
 
     Example:
-        >>> from typing import Literal
-        >>> from seesay.matchers import MatcherSettings
-        >>> class LinearSettings(MatcherSettings):
-        ...     kind: Literal["linear"] = "linear"
-        ...     dim: int = 256
-        >>> LinearSettings(dim=128)
-        LinearSettings(kind='linear', dim=128)
+        >>> from seesay.matchers.settings import MATCHERS
+        >>> MATCHERS.parse({"kind": "dcca", "dim": 64}).reads_words
+        False
     """
 
     kind: str
@@ -64,10 +68,10 @@ class MatcherSettings(Settings):
 
         Its constructor takes these settings by name, and of `inputs` what it has an argument for.
         """
-        wanted = signature(self.matcher_class).parameters
+        implementation = MATCHERS.implementation(self)
+        wanted = signature(implementation).parameters
         given = {name: getattr(inputs, name) for name in _INPUTS if name in wanted}
-        options = {name: getattr(self, name) for name in type(self).model_fields if name != "kind"}
-        return cast("nn.Module", self.matcher_class(**given, **options))
+        return cast("nn.Module", implementation(**given, **self.arguments_for(implementation)))
 
     @property
     def matcher_class(self) -> type:
@@ -87,17 +91,18 @@ class MatcherSettings(Settings):
     @property
     def reads_words(self) -> bool:
         """True if it reads the words of sentences."""
-        return bool(getattr(self.matcher_class, "reads_words", True))
+        return bool(self._said("reads_words", True))
 
     @property
     def reads_vectors(self) -> bool:
         """True if it requires sentence-encoder vectors."""
-        return bool(getattr(self.matcher_class, "reads_vectors", False))
+        return bool(self._said("reads_vectors", False))
 
     @property
     def max_words(self) -> int | None:
-        """How many words of a sentence it reads, a setting `max_length`; None for all."""
-        return getattr(self, "max_length", None)
+        """How many words of a sentence it reads, a setting `max_length` or fixed; None for all."""
+        most: int | None = getattr(self, "max_length", None) or self._said("max_words", None)
+        return most
 
     @property
     def instances_per_image(self) -> int | None:
@@ -114,6 +119,11 @@ class MatcherSettings(Settings):
         """True if it classifies images by concepts instead of matching them with sentences."""
         return self.concept_count is not None
 
+    def _said(self, name: str, default: Any) -> Any:
+        """What the matcher's class says by an attribute, or by a function of these settings."""
+        said = getattr(self.matcher_class, name, default)
+        return said(self) if callable(said) else said
+
 
 class UncheckedMatcher(MatcherSettings):
     """The settings of any matcher as a recipe has them, where PyTorch and so the matchers are missing."""
@@ -121,20 +131,20 @@ class UncheckedMatcher(MatcherSettings):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     @property
-    def reads_words(self) -> bool:
-        """True: a run's vocabulary is empty if its matcher reads none."""
-        return True
-
-    @property
-    def reads_vectors(self) -> bool:
-        """False: nothing can be checked."""
-        return False
+    def matcher_class(self) -> type:
+        """One that says nothing of itself: words are read, since a vocabulary is empty where none are."""
+        return object
 
 
 MATCHERS = SettingsRegistry(
-    "matcher", "seesay.matchers", package="seesay.matchers", unchecked=UncheckedMatcher
+    "matcher",
+    "seesay.matchers",
+    base=MatcherSettings,
+    inputs=_INPUTS,
+    package="seesay.matchers",
+    unchecked=UncheckedMatcher,
 )
-register_matcher = MATCHERS.register_with
+register_matcher = MATCHERS.register_class
 
 # Settings of any matcher, in a field of other settings.
 AnyMatcherSettings = Annotated[SerializeAsAny[MatcherSettings], BeforeValidator(MATCHERS.validate)]

@@ -7,93 +7,65 @@ the paper's TensorFlow: Xavier's, with zero biases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Any
 
-from pydantic import Field, PositiveInt
+from pydantic import AfterValidator, NonNegativeInt, PositiveInt, ValidationInfo
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import SeesayError, check_whole
+from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, check_images
 from seesay.matchers.layers import ScoreLayer, Standardise, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors, read_words
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout
 
 
-class BranchSettings(MatcherSettings):
-    """Settings that both networks share; `lstm` 0 takes the sentence encoder's vectors."""
-
-    image_hidden: int = Field(2048, gt=0)
-    sentence_hidden: int = Field(2048, gt=0)
-    dim: int = Field(512, gt=0)
-    linear: bool = False
-    dropout: float = Field(0.5, ge=0, lt=1)
-    lstm: int = Field(0, ge=0)
-    word_dim: int = Field(256, gt=0)
-    standardise: Standardise = False
-    image_dropout: float = Field(0.0, ge=0, lt=1)
-    sentence_dropout: float = Field(0.0, ge=0, lt=1)
-
-    @property
-    def reads_words(self) -> bool:
-        """True with an LSTM."""
-        return self.lstm > 0
-
-    @property
-    def reads_vectors(self) -> bool:
-        """True without an LSTM."""
-        return not self.lstm
+def _one_width(linear: bool, info: ValidationInfo) -> bool:
+    widths = info.data.get("image_hidden"), info.data.get("sentence_hidden")
+    if linear and widths[0] != widths[1]:
+        raise ValueError(
+            "the first layers are the embeddings, so image_hidden and sentence_hidden must be equal; "
+            f"they are {widths[0]} and {widths[1]}"
+        )
+    return linear
 
 
-class TwoBranchEmbeddingSettings(BranchSettings):
-    """Settings of `TwoBranchEmbedding`."""
-
-    kind: Literal["embedding-network"] = "embedding-network"
-
-
-class SimilarityNetworkSettings(BranchSettings):
-    """Settings of `SimilarityNetwork`."""
-
-    kind: Literal["similarity-network"] = "similarity-network"
-    head: tuple[PositiveInt, ...] = (512, 256)
+Linear = Annotated[bool, AfterValidator(_one_width)]
 
 
 class _TwoBranch(Matcher):
     """Both branches: images (n, d) and sentences to unit vectors."""
 
+    @staticmethod
+    def reads_words(settings: Any) -> bool:
+        """Return whether an LSTM reads them."""
+        return bool(settings.lstm)
+
+    @staticmethod
+    def reads_vectors(settings: Any) -> bool:
+        """Return whether a sentence encoder's vectors take the place of an LSTM."""
+        return not settings.lstm
+
     def __init__(
         self,
-        image_dim: int,
-        sentence_dim: int = 0,
-        vocabulary_size: int = 0,
-        image_hidden: int = 2048,
-        sentence_hidden: int = 2048,
-        dim: int = 512,
-        linear: bool = False,
-        dropout: float = 0.5,
-        lstm: int = 0,
-        word_dim: int = 256,
+        image_dim: PositiveInt,
+        sentence_dim: NonNegativeInt = 0,
+        vocabulary_size: NonNegativeInt = 0,
+        image_hidden: PositiveInt = 2048,
+        sentence_hidden: PositiveInt = 2048,
+        dim: PositiveInt = 512,
+        linear: Linear = False,
+        dropout: Dropout = 0.5,
+        lstm: NonNegativeInt = 0,
+        word_dim: PositiveInt = 256,
         standardise: Standardise = False,
-        image_dropout: float = 0.0,
-        sentence_dropout: float = 0.0,
+        image_dropout: Dropout = 0.0,
+        sentence_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
-        check_whole(
-            1,
-            image_dim=image_dim,
-            image_hidden=image_hidden,
-            sentence_hidden=sentence_hidden,
-            dim=dim,
-            word_dim=word_dim,
-        )
-        check_whole(0, vocabulary_size=vocabulary_size, lstm=lstm)
-        check_whole(0 if lstm else 1, sentence_dim=sentence_dim)
-        if linear and image_hidden != sentence_hidden:
-            raise SeesayError(
-                "matcher.linear: the first layers are the embeddings, so image_hidden and sentence_hidden "
-                f"must be equal, got {image_hidden} and {sentence_hidden}."
-            )
+        if not lstm and not sentence_dim:
+            raise SeesayError("sentence_dim: without an LSTM sentences are vectors; got a width of 0.")
         self.image_dim, self.sentence_dim, self.vocabulary_size = image_dim, sentence_dim, vocabulary_size
         reader = WordLSTM(vocabulary_size, word_dim, lstm, sentence_dropout) if lstm else None
         self.branches = nn.ModuleDict({"lstm": reader} if reader is not None else {})
@@ -117,7 +89,7 @@ class _TwoBranch(Matcher):
         return functional.normalize(self.branches["sentence_map"](read), dim=1)
 
 
-@register_matcher(TwoBranchEmbeddingSettings)
+@register_matcher("embedding-network")
 class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
     """The embedding network: the score is the cosine, which ranks as the Euclidean distance does.
 
@@ -155,7 +127,7 @@ class TwoBranchEmbedding(_TwoBranch, EmbeddingMatcher):
         return self.sentence_vectors(sentences)
 
 
-@register_matcher(SimilarityNetworkSettings)
+@register_matcher("similarity-network")
 class SimilarityNetwork(_TwoBranch, PairMatcher):
     """The similarity network: the branches' product goes through layers to one score (section 3.3).
 
@@ -173,25 +145,36 @@ class SimilarityNetwork(_TwoBranch, PairMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        sentence_dim: int = 0,
-        vocabulary_size: int = 0,
-        image_hidden: int = 2048,
-        sentence_hidden: int = 2048,
-        dim: int = 512,
-        linear: bool = False,
-        dropout: float = 0.5,
-        lstm: int = 0,
-        word_dim: int = 256,
+        image_dim: PositiveInt,
+        sentence_dim: NonNegativeInt = 0,
+        vocabulary_size: NonNegativeInt = 0,
+        image_hidden: PositiveInt = 2048,
+        sentence_hidden: PositiveInt = 2048,
+        dim: PositiveInt = 512,
+        linear: Linear = False,
+        dropout: Dropout = 0.5,
+        lstm: NonNegativeInt = 0,
+        word_dim: PositiveInt = 256,
         standardise: Standardise = False,
-        image_dropout: float = 0.0,
-        sentence_dropout: float = 0.0,
-        head: Sequence[int] = (512, 256),
+        image_dropout: Dropout = 0.0,
+        sentence_dropout: Dropout = 0.0,
+        head: tuple[PositiveInt, ...] = (512, 256),
     ) -> None:
-        sides, widths = (image_dim, sentence_dim, vocabulary_size), (image_hidden, sentence_hidden, dim)
-        inputs = (standardise, image_dropout, sentence_dropout)
-        super().__init__(*sides, *widths, linear, dropout, lstm, word_dim, *inputs)
-        check_whole(1, head=list(head))
+        super().__init__(
+            image_dim=image_dim,
+            sentence_dim=sentence_dim,
+            vocabulary_size=vocabulary_size,
+            image_hidden=image_hidden,
+            sentence_hidden=sentence_hidden,
+            dim=dim,
+            linear=linear,
+            dropout=dropout,
+            lstm=lstm,
+            word_dim=word_dim,
+            standardise=standardise,
+            image_dropout=image_dropout,
+            sentence_dropout=sentence_dropout,
+        )
         width = image_hidden if linear else dim
         layers: list[nn.Module] = []
         for out in head:

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from pydantic import Field
+from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.errors import check_whole
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.layers import Standardise, WordEmbedding, image_input, last_states, xavier
 from seesay.matchers.sentences import SentencesLike, read_words
-from seesay.matchers.settings import MatcherSettings, register_matcher
+from seesay.matchers.settings import register_matcher
+from seesay.settings import Dropout
 
 
-class VSEPlusPlusSettings(MatcherSettings):
-    """Settings of `VSEPlusPlus`."""
-
-    kind: Literal["vse++"] = "vse++"
-    dim: int = Field(1024, gt=0)
-    word_dim: int = Field(300, gt=0)
-    standardise: Standardise = False
-    image_dropout: float = Field(0.0, ge=0, lt=1)
-    sentence_dropout: float = Field(0.0, ge=0, lt=1)
-
-
-@register_matcher(VSEPlusPlusSettings)
+@register_matcher("vse++")
 class VSEPlusPlus(EmbeddingMatcher):
     """VSE++: a linear image map, and a GRU whose state after the last word is the sentence vector.
 
@@ -53,16 +40,15 @@ class VSEPlusPlus(EmbeddingMatcher):
 
     def __init__(
         self,
-        image_dim: int,
-        vocabulary_size: int,
-        dim: int = 1024,
-        word_dim: int = 300,
+        image_dim: PositiveInt,
+        vocabulary_size: PositiveInt,
+        dim: PositiveInt = 1024,
+        word_dim: PositiveInt = 300,
         standardise: Standardise = False,
-        image_dropout: float = 0.0,
-        sentence_dropout: float = 0.0,
+        image_dropout: Dropout = 0.0,
+        sentence_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
-        check_whole(1, image_dim=image_dim, dim=dim, word_dim=word_dim)
         self.image_input = image_input(image_dim, standardise, image_dropout)
         self.dropout = nn.Dropout(sentence_dropout)
         self.image_map = xavier(image_dim, dim)
