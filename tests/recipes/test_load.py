@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from seesay.errors import SeesayError
-from seesay.recipes import load
 from seesay.recipes.load import dump_recipe, is_same, list_recipes, load_recipe, parse_recipe, recipe_with
 
 SHIPPED = [f"{recipe.corpus}/{recipe.name}" for recipe in list_recipes()]
@@ -24,17 +23,6 @@ encoders: [efficientnet-lite0]
 matcher: {kind: irmatch, dim: 12, widths: [1, 2]}
 loss: {kind: margin}
 """
-
-
-@pytest.fixture
-def shipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Two recipes in place of the shipped ones."""
-    paths = {}
-    for name, corpora in (("mine", "{flickr8k: {}, coco: {}}"), ("only-coco", "{coco: {}}")):
-        paths[name] = tmp_path / f"{name}.yaml"
-        text = SMALL.replace("corpus: photos", f"corpora: {corpora}").replace("mine", name)
-        paths[name].write_text(text)
-    monkeypatch.setattr(load, "_shipped", lambda: paths)
 
 
 def test_recipes_are_shipped_and_lie_where_they_say() -> None:
@@ -73,26 +61,26 @@ def test_irmatch_is_the_papers() -> None:
     assert (hard.loss.kind, soft.loss.kind) == ("margin", "soft-margin")
 
 
-@pytest.mark.usefixtures("shipped")
 @pytest.mark.parametrize(
     ("name", "corpus", "found"),
     [
-        ("mine", None, "flickr8k"),
-        ("mine", "coco", "coco"),
-        ("mine", "flickr30k", "flickr8k"),
-        ("coco/mine", None, "coco"),
-        ("coco/mine", "flickr8k", "coco"),
-        ("only-coco", "coco", "coco"),
+        ("vse0", None, "flickr8k"),
+        ("vse0", "coco", "coco"),
+        ("vse0", "photos", "flickr8k"),
+        ("coco/vse0", None, "coco"),
+        ("coco/vse0", "flickr8k", "coco"),
+        ("adapter", "flickr8k", "flickr30k"),
     ],
 )
 def test_a_bare_name_means_the_corpus_at_hand(name: str, corpus: str | None, found: str) -> None:
     assert load_recipe(name, corpus).corpus == found
 
 
-@pytest.mark.usefixtures("shipped")
-@pytest.mark.parametrize("name", ["only", "", "flickr30k/mine", "../mine"])
+@pytest.mark.parametrize("name", ["only", "", "photos/vse0", "../vse0"])
 def test_an_unknown_name_is_answered_with_the_known_ones(name: str) -> None:
-    with pytest.raises(SeesayError, match=r"No recipe|Recipe 'mine' is for flickr8k, coco, not for"):
+    with pytest.raises(
+        SeesayError, match=r"No recipe|Recipe 'vse0' is for flickr8k, flickr30k, coco, not for"
+    ):
         load_recipe(name)
 
 
@@ -229,14 +217,10 @@ def test_a_wrong_change_is_one_line_that_says_where(change: str, said: str) -> N
         (SMALL + "seed: {a: 1}\n", "mine: key 'seed'"),
         (SMALL.replace("kind: margin", "margin: 0.2"), "mine: key 'loss'"),
         (SMALL + "departures: {a: 1}\n", "mine: key 'departures'"),
-        (SMALL + "departures: [{when: seed=1}]\n", "mine: key 'departures': write a text, or {when"),
-        (SMALL + "departures: [{when: seed, text: a}]\n", "mine: key 'departures': write a text, or {when"),
-        (SMALL + "departures: [{when: 'seed=[', text: a}]\n", "mine: when: seed=\\[: the value is not YAML"),
-        (
-            SMALL + "departures: [{when: los.kind=margin, text: a}]\n",
-            "mine: key 'departures': when: no key 'los'",
-        ),
-        (SMALL + "departures: [{when: seed=1, text: 3}]\n", "mine: key 'departures"),
+        (SMALL + "departures: [3]\n", "mine: key 'departures"),
+        (SMALL + "paper: 3\n", "mine: key 'paper'"),
+        (SMALL + "paper: {printed: {}}\n", "mine: key 'paper': key 'printed': no such key"),
+        (SMALL + "paper: {departures: {seed: 3}}\n", "mine: key 'paper': key 'departures"),
     ],
 )
 def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
@@ -245,46 +229,44 @@ def test_a_wrong_file_is_one_line_that_says_where(text: str, said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-WITH_A_TEACHER = """
-departures:
-  - always
-  - {when: loss.kind=margin, text: by a margin}
-  - {when: "encoders=[efficientnet-lite0]", text: one encoder}
-  - {when: "encoders=['*:ten']", text: ten crops}
-  - {when: loss.teacher=small, text: of a key that this loss does not have}
-  - {when: optimizer.lr=0.5, text: a large rate}
-  - {when: word_dropout=0, text: all words}
-  - {when: "encoders=['efficientnet-lite?']", text: "? stands for itself"}
-  - {when: "encoders=['efficientnet-lite[0-9]']", text: so do brackets}
-  - {when: "encoders=['*lite2*ten']", text: ten crops of Lite2}
-  - {when: "system=one? [two]*", text: a system of this name}
+WITH_A_PAPER = """
+paper:
+  settings: {loss: {margin: 0.2}, batch_size: 250}
+  departures: {loss.margin: "a margin of {value} instead of {printed}"}
 """
 
 
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ("seed=2", ("always", "by a margin", "one encoder", "all words")),
-        ("loss={kind: contrastive}", ("always", "one encoder", "all words")),
-        ("encoders=[efficientnet-lite2]", ("always", "by a margin", "all words")),
-        (
-            "encoders=['efficientnet-lite2:ten']",
-            ("always", "by a margin", "ten crops", "all words", "ten crops of Lite2"),
-        ),
-        ("encoders=['efficientnet-lite2:ten', efficientnet-lite0]", ("always", "by a margin", "all words")),
-        ("optimizer.lr=5e-1", ("always", "by a margin", "one encoder", "a large rate", "all words")),
-        (
-            "system='one? [two] three'",
-            ("always", "by a margin", "one encoder", "all words", "a system of this name"),
-        ),
+        ("seed=2", ("a margin of 0.5 instead of 0.2", "batch_size: 128 instead of 250")),
+        ("loss.margin=0.2", ("batch_size: 128 instead of 250",)),
+        ("batch_size=250", ("a margin of 0.5 instead of 0.2",)),
         ("departures=[mine]", ("mine",)),
     ],
 )
-def test_a_departure_of_a_setting_is_named_while_the_recipe_has_it(
-    tmp_path: Path, change: str, named: tuple[str, ...]
-) -> None:
-    (tmp_path / "mine.yaml").write_text(SMALL + WITH_A_TEACHER)
+def test_departures_follow_from_the_settings(tmp_path: Path, change: str, named: tuple[str, ...]) -> None:
+    (tmp_path / "mine.yaml").write_text(SMALL + WITH_A_PAPER)
     assert load_recipe(str(tmp_path / "mine.yaml"), changes=[change]).departures == named
+
+
+@pytest.mark.parametrize(("margin", "lines"), [(0.1, ["0.1"]), (0.3, ["0.3"]), (0.5, [])])
+def test_a_row_at_another_margin_names_its_own(margin: float, lines: list[str]) -> None:
+    named = load_recipe("irmatch-h", "flickr8k", [f"loss.margin={margin}"]).departures
+    assert [line.split()[3] for line in named if line.startswith("a margin of")] == lines
+
+
+def test_what_members_depart_in_is_named_once_or_with_their_names() -> None:
+    named = load_recipe("mcnn-ens", "flickr8k").departures
+    assert named.count("the CNN is not tuned") == 1
+    assert next(line for line in named if "20 epochs" in line).startswith("mcnn-wd: ")
+
+
+def test_a_corpus_that_a_variant_sets_to_null_is_none_of_its_own() -> None:
+    corpora = {recipe.corpus for recipe in list_recipes() if recipe.name == "two-branch-plus"}
+    assert corpora == {"flickr8k"}
+    with pytest.raises(SeesayError, match="for flickr8k, not for 'coco'"):
+        load_recipe("coco/two-branch-plus")
 
 
 def test_a_shipped_row_without_its_teacher_names_none() -> None:

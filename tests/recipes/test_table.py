@@ -165,7 +165,7 @@ def test_rows_are_chosen_in_the_tables_order() -> None:
             MINE.replace("[two-branch]", "[{name: both, combine: [vse++, vse0], changes: [batch_size=7]}]"),
             "a name of its own",
         ),
-        (MINE + "mesures: [mR]\n", "key 'mesures': no such key; did you mean 'measures'"),
+        (MINE + "metrices: [mR]\n", "key 'metrices': no such key; did you mean 'metrics'"),
         ("- a list\n", "not a mapping"),
         ("{", "not YAML"),
     ],

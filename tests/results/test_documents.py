@@ -164,7 +164,7 @@ def test_a_changed_recipe_has_the_name_that_a_table_gives_it():
 def test_a_block_holds_the_measured_rows_of_a_table(tmp_path, document):
     record_row(tmp_path, "flickr8k", row())
     document.write_text(
-        "<!-- table: flickr8k definition=flickr8k measures=R@1,mR -->\n<!-- /table -->\n", encoding="utf-8"
+        "<!-- table: flickr8k definition=flickr8k metrics=R@1,mR -->\n<!-- /table -->\n", encoding="utf-8"
     )
     assert refresh(document, tmp_path)
     lines = cells(document.read_text(encoding="utf-8"))

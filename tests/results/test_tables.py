@@ -214,8 +214,8 @@ def test_columns_are_those_wanted(results):
     def columns(**choice):
         return recorded_table(DEFINITION, results, **choice).columns
 
-    assert columns(measures=["R@1", "mR"]) == ["S R@1", "I R@1", "mR"]
-    assert columns(measures=["I R@1"]) == ["I R@1"]
+    assert columns(metrics=["R@1", "mR"]) == ["S R@1", "I R@1", "mR"]
+    assert columns(metrics=["I R@1"]) == ["I R@1"]
     assert not any("Med r" in column for column in columns())  # one of the papers prints none
 
 

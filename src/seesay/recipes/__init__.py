@@ -1,1 +1,1 @@
-"""One YAML file a row of a paper's table, and what such a file may say."""
+"""One YAML file a system, with its variants and how they depart from the paper, and what a recipe may say."""

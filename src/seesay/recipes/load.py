@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cache
 from hashlib import blake2b
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import yaml
@@ -19,12 +16,12 @@ from pydantic import BaseModel, ValidationError
 from seesay.encoders import untuned
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
+from seesay.recipes.departures import Paper
+from seesay.recipes.files import Values, find_recipe, parse_yaml, read_yaml, shipped_recipes, values_for
 from seesay.recipes.schema import Recipe
 from seesay.settings import describe
 
 M = TypeVar("M", bound=BaseModel)
-Values: TypeAlias = dict[str, Any]
-"""A mapping of YAML that has not been checked yet."""
 
 # The changes to a composed recipe that its members' recipes do not take.
 _OWN = (
@@ -38,32 +35,28 @@ _OWN = (
 _LABELS = ("name=", "about=", "system=", "departures=")
 _OF_RUNS = ("concepts", "concepts-regions")  # encoders that are followed by the folder of a run
 _INPUTS = ("encoders", "arrays", "sentence_encoder", "sentence_dim", "min_count", "lemmas", "regions")
-# Ten times what any recipe has; more would take seconds to parse.
-_MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
 
 
 def list_recipes() -> list[Recipe]:
     """Return every shipped recipe for each of its corpora, sorted by name."""
-    read = [(name, read_yaml(path, name)) for name, path in sorted(_shipped().items())]
     return [
-        _recipe(_for_corpus(values, corpus, name), name)
-        for name, values in read
+        _recipe(values_for(values, corpus, name), name)
+        for name, values in sorted(shipped_recipes().items())
         for corpus in values["corpora"]
     ]
 
 
 def is_shipped(name: str) -> bool:
     """Return whether a recipe of that name comes with seesay."""
-    return name in _shipped()
+    return name in shipped_recipes()
 
 
 def load_recipe(name: str, corpus: str | None = None, changes: Sequence[str] = ()) -> Recipe:
     """Load the recipe `name`: a shipped one, `corpus/name`, or the path of a YAML file.
 
-    A recipe file holds the values that its corpora share, and under `corpora` what differs. The values for
-    `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed. A departure
-    from the paper may hold for one value of a setting only: it is written `{when: key=value, text: …}`, and
-    recipes with another value do not list it. In the value, `*` stands for any text.
+    A recipe holds the values that its corpora share, and under `corpora` what differs. The values for
+    `corpus` are taken if the recipe lists it, and otherwise those for the first corpus listed. Departures
+    from the paper are derived from the settings that differ from the printed ones, which stand under `paper`.
 
     Args:
         name: a recipe's name, or the path of a YAML file.
@@ -203,7 +196,8 @@ def _resolved(recipe: Recipe) -> Recipe:
     places = [tuple(map(arrays.index, _arrays(member))) for member in members]
     matcher = recipe.matcher.with_members([member.matcher for member in members], places)
     # Validated again: only now is it known whether the loss fits the matcher.
-    values = recipe.model_copy(update={"matcher": matcher}).model_dump()
+    named = {"matcher": matcher, "departures": _members_departures(recipe, members)}
+    values = recipe.model_copy(update=named).model_dump()
     return validated(Recipe, values, f"Recipe '{recipe.name}'")
 
 
@@ -223,7 +217,7 @@ def _arrays(recipe: Recipe) -> list[tuple[str, str]]:
 
 def parse_recipe(text: str, where: str) -> Recipe:
     """Parse a recipe from YAML text; `where` names it in errors."""
-    return _recipe(_for_corpus(parse_yaml(text, where), None, where), where)
+    return _recipe(values_for(parse_yaml(text, where), None, where), where)
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -232,7 +226,7 @@ def read_recipe(path: Path) -> Recipe:
     Raises:
         SeesayError: the file is missing, not UTF-8, or no recipe.
     """
-    return _recipe(_for_corpus(read_yaml(path, str(path)), None, str(path)), str(path))
+    return _recipe(values_for(read_yaml(path, str(path)), None, str(path)), str(path))
 
 
 def dump_recipe(recipe: Recipe) -> str:
@@ -254,47 +248,6 @@ def settings_digest(recipe: Recipe) -> str:
     return blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=6).hexdigest()
 
 
-def read_yaml(path: Path, where: str) -> Values:
-    """Read a YAML file that holds a mapping.
-
-    Raises:
-        SeesayError: it cannot be read, or holds something else; the message begins with `where`.
-    """
-    try:
-        with path.open(encoding="utf-8") as file:
-            return parse_yaml(file.read(_MAX_CHARACTERS + 1), where)
-    except (OSError, UnicodeDecodeError) as failure:
-        raise SeesayError(f"{where}: cannot be read as UTF-8 text ({failure}).") from failure
-
-
-def parse_yaml(text: str, where: str) -> Values:
-    """Parse YAML text that holds a mapping; `where` names it in errors."""
-    if len(text) > _MAX_CHARACTERS:
-        raise SeesayError(f"{where}: more than {_MAX_CHARACTERS} characters; this is no recipe.")
-    try:
-        values = yaml.safe_load(text)
-        values_in_all = _count_values(values, {})
-    except yaml.YAMLError as failure:
-        raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
-    except RecursionError as failure:
-        raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
-    if values_in_all > _MAX_VALUES:
-        raise SeesayError(f"{where}: its aliases stand for {values_in_all} values; this is no recipe.")
-    if not isinstance(values, dict):
-        raise SeesayError(f"{where}: not a mapping of keys to values.")
-    return values
-
-
-def _count_values(value: Any, known: dict[int, int]) -> int:
-    """Count the values in YAML, each as often as aliases repeat it, which would fill the memory if copied."""
-    if not isinstance(value, dict | list):
-        return 1
-    if id(value) not in known:
-        inner = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_count_values(each, known) for each in inner)
-    return known[id(value)]
-
-
 def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
     """Return the values as a model; `where` names them in the SeesayError if one is not allowed."""
     try:
@@ -304,116 +257,55 @@ def validated(model: type[M], values: Mapping[str, Any], where: str) -> M:
 
 
 def _load(name: str, corpus: str | None, changes: Sequence[str]) -> Recipe:
-    values, where = _find(name, corpus), name
+    values, where = find_recipe(name, corpus), name
+    paper = values.pop("paper", None)
     matcher = values.get("matcher")
     kind = matcher.get("kind") if isinstance(matcher, dict) else None
     composed = kind in MATCHERS and issubclass(MATCHERS[str(kind)].settings, ComposedSettings)
     for change in changes:
         if not composed or not change.startswith("matcher.") or change.startswith(_OWN):
-            _apply(values, change)
+            values = _changed(values, change)
     if changes:
         values["changes"] = sorted(changes)
         where = f"{name} with {', '.join(changes)}"
-    return _recipe(values, where)
+    return _recipe(values | {"paper": paper}, where)
 
 
 def _recipe(values: Values, where: str) -> Recipe:
-    """The values as a recipe, with those departures that its settings bring about."""
-    departures = values.get("departures")
-    if not isinstance(departures, list):
-        return validated(Recipe, values, where)
-    settings = validated(Recipe, values | {"departures": ()}, where).model_dump(mode="json")
-    named = [
-        each["text"] if isinstance(each, dict) else each
-        for each in departures
-        if not isinstance(each, dict) or _holds(each, settings, where)
-    ]
-    return validated(Recipe, values | {"departures": named}, where)
+    """The values as a recipe, with the departures that its settings bring about."""
+    recipe = validated(Recipe, {key: value for key, value in values.items() if key != "paper"}, where)
+    if values.get("paper") is None or "departures" in values:
+        return recipe
+    paper = validated(Paper, values["paper"], f"{where}: key 'paper'")
+    departures = paper.departures_of(recipe.model_dump(mode="json"))
+    return recipe.model_copy(update={"departures": tuple(departures)})
 
 
-def _holds(departure: Values, settings: Values, where: str) -> bool:
-    """Return whether the settings fit the value that a departure `{when: key=value, text: …}` goes with."""
-    when, equals, wanted = str(departure.get("when", "")).partition("=")
-    if set(departure) != {"when", "text"} or not equals:
-        raise SeesayError(f"{where}: key 'departures': write a text, or {{when: key=value, text: …}}.")
-    first, *others = when.split(".")
-    if first not in settings:
-        raise SeesayError(f"{where}: key 'departures': when: no key '{first}'.")
-    value = settings[first]
-    for key in others:  # other kinds of matchers and losses may lack it
-        value = value.get(key) if isinstance(value, dict) else None
-    return _fits(value, _from_yaml(wanted, f"{where}: when: {when}={wanted}"))
+def _members_departures(recipe: Recipe, members: Sequence[Recipe]) -> tuple[str, ...]:
+    """The departures of a composed recipe and of its members, which are named where they do not agree."""
+    lines = list(recipe.departures)
+    for member in members:
+        for line in member.departures:
+            shared = len(members) > 1 and all(line in other.departures for other in members)
+            lines.append(line if shared or line in recipe.departures else f"{member.name}: {line}")
+    return tuple(dict.fromkeys(lines))
 
 
-def _fits(value: object, wanted: object) -> bool:
-    """Return whether a setting has the wanted value; in text, `*` stands for anything."""
-    if isinstance(value, str) and isinstance(wanted, str):
-        pattern = re.sub(r"[?\[]", r"[\g<0>]", wanted)  # these stand for themselves; only * does not
-        return fnmatchcase(value, pattern)
-    if isinstance(value, list) and isinstance(wanted, list):
-        return len(value) == len(wanted) and all(map(_fits, value, wanted))
-    return bool(value == wanted)
-
-
-def _shipped() -> dict[str, Path]:
-    root = Path(str(files("seesay.recipes")))
-    return {path.stem: path for path in root.glob("*.yaml")}
-
-
-def _find(name: str, corpus: str | None) -> Values:
-    """The values of the recipe for that corpus."""
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml"):
-        if not path.is_file():
-            raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the shipped ones.")
-        return _for_corpus(read_yaml(path, name), corpus, name)
-    named, slash, recipe = name.rpartition("/")
-    shipped = _shipped()
-    if recipe not in shipped:
-        near = did_you_mean(recipe, shipped) or "."
-        raise SeesayError(f"No recipe '{name}'{near} `seesay recipes` lists them.")
-    values = read_yaml(shipped[recipe], name)
-    if slash and named not in values["corpora"]:
-        raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
-    return _for_corpus(values, named or corpus, name)
-
-
-def _for_corpus(values: Values, corpus: str | None, where: str) -> Values:
-    """The values for one corpus: those of `corpora` laid over the shared ones; `departures` are added."""
-    shared = dict(values)
-    corpora = shared.pop("corpora", None)
-    if corpora is None:
-        return shared if corpus is None else {"corpus": corpus} | shared
-    if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
-        raise SeesayError(f"{where}: key 'corpora': a mapping from corpora to what differs for each.")
-    chosen = corpus if corpus in corpora else next(iter(corpora))
-    overrides = dict(corpora[chosen])
-    departures = [*shared.get("departures", ()), *overrides.pop("departures", ())]
-    return _laid_over(shared | {"corpus": chosen, "departures": departures}, overrides)
-
-
-def _laid_over(values: Values, overrides: Values) -> Values:
-    """Overrides replace values; mappings are merged key by key unless the override names another `kind`."""
-    merged = dict(values)
-    for key, value in overrides.items():
-        there: Any = merged.get(key)
-        both = isinstance(there, dict) and isinstance(value, dict)
-        merge = both and value.get("kind") in (None, there.get("kind"))
-        merged[key] = _laid_over(there, value) if merge else value
-    return merged
-
-
-def _apply(values: Values, change: str) -> None:
+def _changed(values: Values, change: str) -> Values:
+    """The values with a change; what `values` shares with others is not touched."""
     key, equals, value = change.partition("=")
     if not equals:
         raise SeesayError(f"{change}: write key=value, such as schedule.epochs=5.")
+    parsed = _from_yaml(value, change)
     *parents, last = key.split(".")
-    at: Any = values
+    changed = at = dict(values)
     for parent in parents:
-        at = at.setdefault(parent, {})
-        if not isinstance(at, dict):
+        there = at.get(parent, {})
+        if not isinstance(there, dict):
             raise SeesayError(f"{change}: '{parent}' holds a value, not further keys.")
-    at[last] = _from_yaml(value, change)
+        at[parent] = at = dict(there)
+    at[last] = parsed
+    return changed
 
 
 def _from_yaml(value: str, where: str) -> Any:

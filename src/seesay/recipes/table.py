@@ -1,6 +1,6 @@
 """Tables as data: the recipes of their rows, and the published rows beside them.
 
-Each paper has one YAML file in `tables/`, and so has the table of several papers that the README shows.
+Each paper has one YAML file in `tables/`, and so have the tables of several papers that the README shows.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from seesay.errors import SeesayError, did_you_mean
-from seesay.recipes.load import Values, load_recipe, read_yaml, validated
+from seesay.recipes.files import SUFFIXES, Values, read_yaml
+from seesay.recipes.load import load_recipe, validated
 from seesay.recipes.schema import Recipe
 from seesay.settings import Settings
-
-_YAML = (".yaml", ".yml")
 
 
 class TableRow(Settings):
@@ -64,7 +63,7 @@ class TableDefinition(Settings):
         corpus: the paper's corpus; its published rows are shown if there are none for the corpus measured.
         beside: further corpora to look for published rows in.
         protocol: the protocol of rows without their own.
-        measures: the columns to show, such as `R@1`; all if empty.
+        metrics: those to show, such as `R@1`; all if empty.
     """
 
     name: str
@@ -74,7 +73,7 @@ class TableDefinition(Settings):
     corpus: str
     beside: tuple[str, ...] = ()
     protocol: str
-    measures: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
     rows: tuple[TableRow, ...] = Field(min_length=1)
 
     @field_validator("rows", mode="before")
@@ -132,7 +131,7 @@ class TableDefinition(Settings):
 
 def is_table(name: str) -> bool:
     """Return True for the name of a shipped table, and for the path of a YAML file."""
-    return name in _shipped() or Path(name).suffix in _YAML
+    return name in _shipped() or Path(name).suffix in SUFFIXES
 
 
 def list_tables() -> list[TableDefinition]:
@@ -148,7 +147,7 @@ def load_table(name: str) -> TableDefinition:
     """
     if name in _shipped():
         return _shipped()[name]
-    if Path(name).suffix not in _YAML:
+    if Path(name).suffix not in SUFFIXES:
         near = did_you_mean(name, _shipped()) or "."
         raise SeesayError(f"No table '{name}'{near} There are: {', '.join(sorted(_shipped()))}.")
     definition = _definition(read_yaml(Path(name), f"Table {name}"), name)
@@ -183,19 +182,18 @@ def corpus_title(name: str) -> str:
 def _shipped() -> dict[str, TableDefinition]:
     found = {}
     for path in Path(str(files("seesay.recipes"))).glob("tables/*.yaml"):
-        content = read_yaml(path, path.name)
-        for table in _of_paper(content) if "tables" in content else [content]:
+        for table in _tables(read_yaml(path, path.name)):
             found[table["name"]] = _definition(table, table["name"])
     return found
 
 
-def _of_paper(content: Values) -> list[Values]:
-    """The tables of a paper: one for each corpus of `corpora`, which maps these to their protocols."""
+def _tables(content: Values) -> list[Values]:
+    """The tables of a file: one for each corpus of `corpora`, which maps these to their protocols."""
     found = []
     for shared in content["tables"]:
         table = dict(shared)
         for number, (corpus, protocol) in enumerate(table.pop("corpora").items()):
-            own = {"source": content["source"], "corpus": corpus, "protocol": protocol}
+            own = {"source": content.get("source"), "corpus": corpus, "protocol": protocol}
             own["name"] = f"{table['name']}-{corpus}" if number else table["name"]
             own["title"] = table["title"].format(corpus=corpus_title(corpus))
             found.append(table | own)

@@ -8,7 +8,7 @@ A document holds blocks that this module fills:
 The first word names a file of the results folder. `split`, `protocol` and `recipes` choose rows, `beside`
 names the corpus whose published rows are shown below them, and `benchmark` a benchmark of `benchmarks.jsonl`.
 `definition` names a table of `seesay table`, whose measured rows are shown, or some of them (`rows`), and
-`measures` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
+`metrics` its columns. `orders=a<b,b<c:batch_size=250` shows by how much recipes are above others, over runs
 of the same seeds; changed ones have their name in a shipped table, or a change behind their own, in which
 there is no comma. With `beside` it also shows the difference that a paper prints. `published of=...` shows
 what papers print: all rows of a paper, named by its file, a `summary` of how many have a recipe, or those
@@ -43,7 +43,7 @@ from seesay.results.tables import conventions, markdown, number, recorded_table,
 from seesay.results.variants import row_name
 
 _OPTIONS = (
-    "split", "protocol", "recipes", "beside", "benchmark", "definition", "rows", "measures", "of", "orders",
+    "split", "protocol", "recipes", "beside", "benchmark", "definition", "rows", "metrics", "of", "orders",
 )  # fmt: skip
 _BLOCK = re.compile(r"(<!-- table: (?P<spec>[^\n]*?) -->\n)(?P<body>.*?)(<!-- /table -->)", re.DOTALL)
 
@@ -128,9 +128,9 @@ def _table(spec: str, results: Path, document: Path) -> str:
     if "benchmark" in chosen:
         return benchmark_table(path, chosen["benchmark"])
     if "definition" in chosen:
-        measures = tuple(filter(None, chosen.get("measures", "").split(",")))
+        metrics = tuple(filter(None, chosen.get("metrics", "").split(",")))
         definition = load_table(chosen["definition"]).only([*filter(None, chosen.get("rows", "").split(","))])
-        table = recorded_table(definition, path, chosen.get("split", "test"), measures)
+        table = recorded_table(definition, path, chosen.get("split", "test"), metrics)
         return markdown_table(table.only_measured(), names=False)
     if "orders" in chosen:
         claims = read_claims(chosen.pop("orders"))

@@ -90,7 +90,7 @@ def orders_table(
     claims: Sequence[tuple[str, str]],
     split: str = "test",
     protocol: str = "standard",
-    measures: str = "mR",
+    metrics: str = "mR",
     beside: str | None = None,
 ) -> str:
     """Return claims of order, each a lower and a higher recipe, with their differences as a Markdown table.
@@ -104,7 +104,7 @@ def orders_table(
     chosen = [row for row in rows if (row.result.split, row.result.protocol) == (split, protocol)]
     lines = []
     for lower, higher in claims:
-        found = paired_order(chosen, lower, higher, measures)
+        found = paired_order(chosen, lower, higher, metrics)
         above = sum(difference > 0 for difference in found.differences)
         interval = f"{found.interval[0]:+.1f} to {found.interval[1]:+.1f}"
         p = "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"
@@ -112,9 +112,9 @@ def orders_table(
         line = [f"`{lower}` < `{higher}`", f"{found.mean:+.1f}", interval, p, seeds]
         if beside is not None:
             printed = [_published(chosen, name, beside, protocol) for name in (lower, higher)]
-            line.append(_printed_difference(printed[0], printed[1], measures))
+            line.append(_printed_difference(printed[0], printed[1], metrics))
         lines.append(line)
-    headings = ["claim", f"{measures}, difference", "95 %", "p", "seeds"]
+    headings = ["claim", f"{metrics}, difference", "95 %", "p", "seeds"]
     return markdown([*headings, "printed"] if beside is not None else headings, lines, left=("claim",))
 
 

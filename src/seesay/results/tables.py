@@ -113,17 +113,17 @@ class Cell:
 class PaperTable:
     """The lines of a table on a split of a corpus; outcomes are added to them.
 
-    `measures` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
+    `metrics` are the columns to show: `S R@1`, or `R@1` for both directions; the definition's by default.
 
     Raises:
         SeesayError: a row names a published row that the paper does not have.
     """
 
     def __init__(
-        self, definition: TableDefinition, corpus: str, split: str, measures: Sequence[str] = ()
+        self, definition: TableDefinition, corpus: str, split: str, metrics: Sequence[str] = ()
     ) -> None:
         self.definition, self.corpus, self.split = definition, corpus, split
-        self.measures = tuple(measures) or definition.measures
+        self.metrics = tuple(metrics) or definition.metrics
         self.lines = [Line(row, self._published(row)) for row in definition.rows]
 
     def add(self, outcome: Outcome) -> None:
@@ -144,7 +144,7 @@ class PaperTable:
         if not kept:
             raise SeesayError(f"Table {self.definition.name}: no row is measured on {self.corpus}.")
         definition = self.definition.model_copy(update={"rows": tuple(line.row for line in kept)})
-        table = PaperTable(definition, self.corpus, self.split, self.measures)
+        table = PaperTable(definition, self.corpus, self.split, self.metrics)
         table.lines = kept
         return table
 
@@ -161,8 +161,8 @@ class PaperTable:
 
     @property
     def columns(self) -> list[str]:
-        """The columns to show; Med r only if every paper prints it, unless `measures` names it."""
-        if wanted := set(self.measures):
+        """The columns to show; Med r only if every paper prints it, unless `metrics` names it."""
+        if wanted := set(self.metrics):
             return [c for c in self.all_columns if c in wanted or c.partition(" ")[2] in wanted]
         papers = [line.printed for line in self.lines if line.printed]
         return [
@@ -308,7 +308,7 @@ class PaperTable:
 
 
 def recorded_table(
-    definition: TableDefinition, path: Path | None = None, split: str = "test", measures: Sequence[str] = ()
+    definition: TableDefinition, path: Path | None = None, split: str = "test", metrics: Sequence[str] = ()
 ) -> PaperTable:
     """Return a table of recorded rows; by default those of the definition's corpus, see `recorded_rows`.
 
@@ -322,7 +322,7 @@ def recorded_table(
             f"{path}: no recorded rows; name a corpus with --data to train and measure the rows of the "
             f"table, or see those of another corpus: --results {SHIPPED}."
         )
-    table = PaperTable(definition, path.stem, split, measures)
+    table = PaperTable(definition, path.stem, split, metrics)
     for row in definition.rows:
         for found in _recorded(row, definition.protocol_of(row), rows, split):
             table.add(Outcome(row.name, found.provenance.seed, found))

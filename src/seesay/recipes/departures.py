@@ -1,0 +1,126 @@
+"""Departures from a paper, derived from the settings that differ from the printed ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+from pydantic import Field
+
+from seesay.settings import Settings
+
+Sentence: TypeAlias = str | Mapping[str, str]
+
+_PLACE = re.compile(r"\{([\w.]+)\}")
+
+
+class Paper(Settings):
+    """What a paper prints, and the sentence that tells how a setting departs from it.
+
+    Attributes:
+        settings: the printed settings, nested as in a recipe. Values that seesay lacks, such as an encoder,
+            only have to differ from its own. What a paper does not mention counts as not done.
+        departures: for keys such as `loss.margin` a sentence, or one for each value (a pattern; of a list,
+            for each item that is not printed). In it `{value}` and `{printed}` stand for the two values, and
+            `{schedule.epochs}` for another setting. Null: the sentence of another key tells it. A key that is
+            not among the printed settings is a choice that the paper leaves open.
+    """
+
+    settings: Mapping[str, Any] = Field(default_factory=dict)
+    departures: Mapping[str, Sentence | None] = Field(default_factory=dict)
+
+    def departures_of(self, settings: Mapping[str, Any]) -> list[str]:
+        """Return a sentence for each of a recipe's settings that differs from the printed one.
+
+        Example:
+            >>> paper = Paper(
+            ...     settings={"loss": {"margin": 0.5}, "batch_size": 250},
+            ...     departures={"loss.margin": "a margin of {value} instead of {printed}"},
+            ... )
+            >>> paper.departures_of({"loss": {"margin": 0.2}, "batch_size": 100})
+            ['a margin of 0.2 instead of 0.5', 'batch_size: 100 instead of 250']
+        """
+        found: list[str] = []
+        for key in dict.fromkeys([*self.departures, *_leaves(self.settings)]):
+            if key in self.departures and self.departures[key] is None:
+                continue
+            found += self._sentences(key, settings)
+        return list(dict.fromkeys(found))
+
+    def _sentences(self, key: str, settings: Mapping[str, Any]) -> Iterator[str]:
+        try:
+            value = _look_up(settings, key)
+        except KeyError:  # a setting of another kind of matcher or loss
+            return
+        try:
+            printed, is_printed = _look_up(self.settings, key), True
+        except KeyError:
+            printed, is_printed = None, False
+        if value == printed or (is_printed and self._is_of_another_kind(key, settings)):
+            return
+        sentence = self.departures.get(key) or {}
+        texts: list[tuple[Any, str]] = [(value, sentence)] if isinstance(sentence, str) else []
+        if not isinstance(sentence, str):
+            items = [item for item in _items(value) if item not in _items(printed)]
+            matching = ((item, text) for item in items for text in _matching(sentence, item))
+            texts = list(matching)
+            if is_printed and len(texts) < max(len(items), 1):
+                texts.append((value, f"{key}: {{value}} instead of {{printed}}"))
+        for each, text in texts:
+            yield _filled(text, {"value": each, "printed": printed}, settings)
+
+    def _is_of_another_kind(self, key: str, settings: Mapping[str, Any]) -> bool:
+        """Whether the setting belongs to another kind of loss or optimizer than the printed one."""
+        owner, _, last = key.rpartition(".")
+        if not owner or last == "kind":
+            return False
+        printed = _look_up(self.settings, owner).get("kind")
+        return printed is not None and printed != _look_up(settings, owner).get("kind")
+
+
+def _leaves(settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key
+
+
+def _look_up(settings: Mapping[str, Any], key: str) -> Any:
+    """The setting of that dotted name; a KeyError if there is none."""
+    value: Any = settings
+    for part in key.split("."):
+        if not isinstance(value, Mapping):
+            raise KeyError(key)
+        value = value[part]
+    return value
+
+
+def _items(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _matching(sentences: Mapping[str, str], item: Any) -> list[str]:
+    """The first sentence whose pattern fits the item, if any."""
+    return [text for pattern, text in sentences.items() if fnmatchcase(_text(item), pattern)][:1]
+
+
+def _filled(sentence: str, values: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    def text(place: re.Match[str]) -> str:
+        name = place.group(1)
+        return _text(values[name] if name in values else _look_up(settings, name))
+
+    return _PLACE.sub(text, sentence)
+
+
+def _text(value: Any) -> str:
+    """A setting as a sentence has it: 0.0001, 2,000, true, [1, 4, 0, 0]."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else format(value, "g")
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]" if len(value) != 1 else _text(value[0])
+    return str(value)

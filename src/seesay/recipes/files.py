@@ -1,0 +1,133 @@
+"""Recipe files: one a system, its variants inside, and under `corpora` what differs between corpora.
+
+A variant is laid over the settings of its file, or over those of an earlier variant, which `like` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import yaml
+
+from seesay.errors import SeesayError, did_you_mean
+
+Values: TypeAlias = dict[str, Any]
+"""A mapping of YAML that has not been checked yet."""
+
+SUFFIXES = (".yaml", ".yml")
+
+# Twice what any file has; more would take seconds to parse.
+_MAX_CHARACTERS, _MAX_VALUES = 20_000, 10_000
+
+
+@cache
+def shipped_recipes() -> Mapping[str, Values]:
+    """Return the values of every shipped recipe by its name, with what differs between its corpora."""
+    found: dict[str, Values] = {}
+    for path in sorted(Path(str(files("seesay.recipes"))).glob("*.yaml")):
+        found |= _variants(read_yaml(path, path.name))
+    return found
+
+
+def find_recipe(name: str, corpus: str | None) -> Values:
+    """Return the values of the recipe `name`, `corpus/name`, or in a YAML file, for that corpus.
+
+    Raises:
+        SeesayError: there is no such recipe, or it is not for the corpus that its name begins with.
+    """
+    path = Path(name)
+    if path.suffix in SUFFIXES:
+        if not path.is_file():
+            raise SeesayError(f"{name}: no such recipe file; `seesay recipes` lists the shipped ones.")
+        return values_for(read_yaml(path, name), corpus, name)
+    named, slash, recipe = name.rpartition("/")
+    shipped = shipped_recipes()
+    if recipe not in shipped:
+        near = did_you_mean(recipe, shipped) or "."
+        raise SeesayError(f"No recipe '{name}'{near} `seesay recipes` lists them.")
+    values = shipped[recipe]
+    if slash and named not in values["corpora"]:
+        raise SeesayError(f"Recipe '{recipe}' is for {', '.join(values['corpora'])}, not for '{named}'.")
+    return values_for(values, named or corpus, name)
+
+
+def values_for(values: Values, corpus: str | None, where: str) -> Values:
+    """Return a recipe's values for one corpus, or for its first one if it lists no such corpus."""
+    shared = dict(values)
+    corpora = shared.pop("corpora", None)
+    if corpora is None:
+        return shared if corpus is None else {"corpus": corpus} | shared
+    if not isinstance(corpora, dict) or not corpora or not all(isinstance(o, dict) for o in corpora.values()):
+        raise SeesayError(f"{where}: key 'corpora': a mapping from corpora to what differs for each.")
+    chosen = corpus if corpus in corpora else next(iter(corpora))
+    return lay_over(shared | {"corpus": chosen}, corpora[chosen])
+
+
+def lay_over(values: Values, overrides: Values) -> Values:
+    """Return the values with overrides; mappings are merged unless the override names another `kind`."""
+    merged = dict(values)
+    for key, value in overrides.items():
+        there: Any = merged.get(key)
+        both = isinstance(there, dict) and isinstance(value, dict)
+        merge = both and value.get("kind") in (None, there.get("kind"))
+        merged[key] = lay_over(there, value) if merge else value
+    return merged
+
+
+def read_yaml(path: Path, where: str) -> Values:
+    """Read a YAML file that holds a mapping.
+
+    Raises:
+        SeesayError: it cannot be read, or holds something else; the message begins with `where`.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            return parse_yaml(file.read(_MAX_CHARACTERS + 1), where)
+    except (OSError, UnicodeDecodeError) as failure:
+        raise SeesayError(f"{where}: cannot be read as UTF-8 text ({failure}).") from failure
+
+
+def parse_yaml(text: str, where: str) -> Values:
+    """Parse YAML text that holds a mapping; `where` names it in errors."""
+    if len(text) > _MAX_CHARACTERS:
+        raise SeesayError(f"{where}: more than {_MAX_CHARACTERS} characters; this is no recipe.")
+    try:
+        values = yaml.safe_load(text)
+        values_in_all = _count_values(values, {})
+    except yaml.YAMLError as failure:
+        raise SeesayError(f"{where}: not YAML: {' '.join(str(failure).split())}") from failure
+    except RecursionError as failure:
+        raise SeesayError(f"{where}: nested too deeply for a recipe.") from failure
+    if values_in_all > _MAX_VALUES:
+        raise SeesayError(f"{where}: its aliases stand for {values_in_all} values; this is no recipe.")
+    if not isinstance(values, dict):
+        raise SeesayError(f"{where}: not a mapping of keys to values.")
+    return values
+
+
+def _variants(content: Values) -> dict[str, Values]:
+    """The recipes of a shipped file by name; a corpus that a variant sets to null is none of its own."""
+    shared = dict(content)
+    variants = shared.pop("variants", {content.get("name", ""): {}})
+    found: dict[str, Values] = {}
+    for name, own in variants.items():
+        overrides = dict(own)
+        like = overrides.pop("like", None)
+        values = lay_over(shared if like is None else found[like], overrides)
+        corpora = {corpus: other for corpus, other in values["corpora"].items() if other is not None}
+        found[name] = values | {"name": name, "corpora": corpora}
+    return found
+
+
+def _count_values(value: Any, known: dict[int, int]) -> int:
+    """Count the values in YAML, each as often as aliases repeat it, which would fill the memory if copied."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        inner = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_count_values(each, known) for each in inner)
+    return known[id(value)]

@@ -1,0 +1,80 @@
+"""Departures follow from the settings: a recipe as its paper prints it has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from seesay.recipes.departures import Paper
+from seesay.recipes.files import lay_over, shipped_recipes, values_for
+from seesay.recipes.load import load_recipe, parse_recipe
+
+PRINTED = {
+    "encoders": ["vgg19", "concepts"],
+    "loss": {"kind": "margin", "margin": 0.5},
+    "optimizer": {"kind": "sgd", "momentum": 0.9},
+    "batch_size": 2500,
+}
+PAPER = Paper(
+    settings=PRINTED,
+    departures={
+        "encoders": {"lite?": "a small network, {value}", "stages": "maps of a network"},
+        "loss.margin": "a margin of {value} instead of {printed}",
+        "optimizer.kind": {"adam": "Adam for {schedule.epochs} epochs"},
+        "matcher.power": "the power {value}; the paper names none",
+        "batch_size": None,
+    },
+)
+OURS: dict[str, Any] = {**PRINTED, "schedule": {"epochs": 5}, "matcher": {"kind": "irmatch", "power": None}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, []),
+        ({"encoders": ["lite0", "concepts"]}, ["a small network, lite0"]),
+        ({"encoders": ["lite0", "stages"]}, ["a small network, lite0", "maps of a network"]),
+        ({"encoders": ["large", "concepts"]}, ["encoders: [large, concepts] instead of [vgg19, concepts]"]),
+        ({"encoders": ["vgg19"]}, ["encoders: vgg19 instead of [vgg19, concepts]"]),
+        ({"loss": {"margin": 0.05}}, ["a margin of 0.05 instead of 0.5"]),
+        ({"loss": {"kind": "contrastive"}}, ["loss.kind: contrastive instead of margin"]),
+        ({"optimizer": {"momentum": 0.5}}, ["optimizer.momentum: 0.5 instead of 0.9"]),
+        # What belongs to another kind of optimizer is not compared.
+        ({"optimizer": {"kind": "adam", "momentum": 0.0}}, ["Adam for 5 epochs"]),
+        ({"matcher": {"power": 2}}, ["the power 2; the paper names none"]),
+        ({"batch_size": 100}, []),  # told elsewhere
+    ],
+)
+def test_what_differs_from_the_printed_settings_is_named(changes: dict[str, Any], named: list[str]) -> None:
+    assert PAPER.departures_of(lay_over(OURS, changes)) == named
+
+
+CASES = [(name, corpus) for name, values in shipped_recipes().items() for corpus in values["corpora"]]
+
+
+@pytest.mark.parametrize(("name", "corpus"), CASES, ids="/".join)
+def test_a_recipe_as_printed_has_no_departures(name: str, corpus: str) -> None:
+    values = values_for(shipped_recipes()[name], corpus, name)
+    recipe = load_recipe(name, corpus)
+    if not values.get("paper"):
+        assert not recipe.departures
+        return
+    paper = Paper.model_validate(values["paper"])
+    printed = lay_over(recipe.model_dump(mode="json"), dict(paper.settings))
+    for key in paper.departures:  # what the paper leaves open is left out
+        *parents, last = key.split(".")
+        at, there = printed, paper.settings
+        for parent in parents:
+            at, there = (each.get(parent) if isinstance(each, dict) else None for each in (at, there))
+        if isinstance(at, dict) and (not isinstance(there, dict) or last not in there):
+            at.pop(last, None)
+    assert paper.departures_of(printed) == []
+
+
+@pytest.mark.parametrize("name", {name: None for name, _ in CASES})
+def test_the_keys_of_a_paper_are_a_recipes(name: str) -> None:
+    paper = Paper.model_validate(shipped_recipes()[name].get("paper") or {})
+    text = "name: x\nencoders: [efficientnet-lite0]\nmatcher: {kind: irmatch}\nloss: {kind: margin}\n"
+    known = set(type(parse_recipe(f"corpus: y\n{text}", "x")).model_fields)
+    assert {key.partition(".")[0] for key in (*paper.departures, *paper.settings)} <= known
