@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks._harness import arguments, report, seconds
-from seesay.losses.triplet import Relations, TripletLoss, distances
+from seesay.losses import Relations, TripletLoss
+from seesay.losses.triplet import distances
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.two_branch import TwoBranchEmbedding
 

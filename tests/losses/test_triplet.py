@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
+from seesay.losses import Relations, TripletLoss
 from seesay.losses.pairs import LogisticLoss
-from seesay.losses.triplet import Relations, TripletLoss
 
 
 def units(rows: int, seed: int, dim: int = 6) -> Tensor:

@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
-from seesay.matchers.gvse import GVSE, Gate, GateSettings, UncommonVSE, absent, described
+from seesay.matchers.gvse import GVSE, Gate, GateSettings, UncommonVSE
+from seesay.matchers.instances import missing_instances, normalised_instances
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe
@@ -343,8 +344,8 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     index.add_sentences([str(i) for i in range(M)])
     with index.store.write() as writer:
         for row, vector in enumerate(embedder.embed_image_files(range(N), range(N))[0]):
-            writer.put_vector("image", str(row), vector)
-            writer.put_image(f"{row}.jpg", str(row), 0, 1)
+            writer.put_vector("image", f"{row:032x}", vector)  # content keys are hexadecimal
+            writer.put_image(f"{row}.jpg", f"{row:032x}", 0, 1)
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]
     by_sentence = gate_by_hand(matcher.sentence_gate, y)[:, None]
     for row, expected in enumerate(by_the_formula(by_image, x, y)):
@@ -371,6 +372,6 @@ def test_settings_that_are_not_resolved():
 def test_regions_that_are_missing_are_zeros_in_half_precision_too() -> None:
     images = torch.zeros(2, 6, dtype=torch.float16)
     images[0, :3] = torch.tensor([0.2, 0.3, 0.5])
-    found = described(images, 2, torch.float16)
+    found = normalised_instances(images, 2, torch.float16)
     assert found.isfinite().all()
-    assert absent(found).tolist() == [[False, True], [False, False]]
+    assert missing_instances(found).tolist() == [[False, True], [False, False]]

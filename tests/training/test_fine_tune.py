@@ -17,9 +17,9 @@ from seesay.encoders.images.encode import encode_images
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss
+from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
-from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.evaluate import default_protocol, evaluate
 from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe, read_recipe
 from seesay.recipes.schema import Recipe

@@ -14,8 +14,8 @@ from seesay.encoders import untuned
 from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite
 from seesay.errors import SeesayError
 from seesay.losses.ranking import ContrastiveLoss
+from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.settings import MATCHERS
-from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run

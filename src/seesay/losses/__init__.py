@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from seesay.losses.base import Batch, Loss, ScoreLoss
+    from seesay.losses.base import Batch, LabelledPairs, Loss, Relations, ScoreLoss
     from seesay.losses.correlation import CorrelationLoss, TotalCorrelationLoss
     from seesay.losses.multi_label import MultiLabelLoss
     from seesay.losses.pairs import LogisticLoss, PairMarginLoss
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         SoftMarginLoss,
     )
     from seesay.losses.settings import LossSettings, register_loss
-    from seesay.losses.triplet import Relations, TripletLoss
+    from seesay.losses.triplet import TripletLoss
 
 __all__ = [
     "Batch",
@@ -27,6 +27,7 @@ __all__ = [
     "CorrelationLoss",
     "DistillationLoss",
     "HingeRankLoss",
+    "LabelledPairs",
     "LogisticLoss",
     "Loss",
     "LossSettings",

@@ -4,12 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from seesay.errors import SeesayError
+
+
+@dataclass(frozen=True, eq=False)
+class Relations:
+    """Who matches whom in a mini-batch of images (or regions) and sentences (or phrases).
+
+    Attributes:
+        matching: whether image i and sentence j are a positive pair, (n, m) boolean.
+        other_sentences: whether sentence j is a negative of image i. For sentences both that and
+            `other_images` are what does not match; for phrases they differ (Algorithm 1).
+        other_images: whether image i is a negative of sentence j.
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import Relations, TripletLoss
+        >>> matching = torch.eye(3, dtype=torch.bool)
+        >>> relations = Relations(matching, ~matching, ~matching)
+        >>> TripletLoss(margin=0.05)(torch.eye(3), torch.eye(3), relations=relations)
+        tensor(0.)
+    """
+
+    matching: Tensor
+    other_sentences: Tensor
+    other_images: Tensor
+
+    @classmethod
+    def from_owners(cls, images: Tensor, owners: Tensor) -> Relations:
+        """Return relations of images (n,) by distinct numbers and the images (m,) of the sentences."""
+        matching = images[:, None] == owners[None, :]
+        return cls(matching, ~matching, ~matching)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPairs:
+    """Pairs of a mini-batch's images (or regions) and sentences (or phrases).
+
+    Attributes:
+        images: a row of the batch's images for each pair, (k,).
+        sentences: a row of its sentences, (k,).
+        labels: +1 where they match and -1 where they do not, (k,).
+    """
+
+    images: Tensor
+    sentences: Tensor
+    labels: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +68,9 @@ class Batch:
             of each other.
         teacher_scores: a teacher's scores, (n, n), for a loss that asks for them.
         targets: concepts of each image, (n, K), 0 or 1, where these are learned.
+        relations: of regions and phrases, where phrases are learned by triplets. `images` are regions then,
+            `sentences` m phrases, and a row of one does not belong to a row of the other.
+        pairs: of regions and phrases, where phrases are learned by pairs.
 
     Example:
         >>> import torch
@@ -40,6 +88,8 @@ class Batch:
     image_ids: Tensor
     teacher_scores: Tensor | None = None
     targets: Tensor | None = None
+    relations: Relations | None = None
+    pairs: LabelledPairs | None = None
 
 
 class Loss(nn.Module):
@@ -47,6 +97,9 @@ class Loss(nn.Module):
 
     Attributes:
         needs: the methods of a matcher that it calls.
+        phrases: what it learns phrases of regions by, the `relations` ("triplets") or the `pairs` of a batch;
+            None if it does not learn them by mini-batches.
+        learns_odds: True if a score is the logarithm of the odds that a pair matches.
         learns_concepts: True if it compares images with concept labels rather than image-sentence pairs.
         closed_form: True if `solve` finds the minimum without steps.
         full_batches: True if incomplete mini-batches are skipped.
@@ -66,6 +119,8 @@ class Loss(nn.Module):
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
+    phrases: ClassVar[Literal["triplets", "pairs"] | None] = None
+    learns_odds: ClassVar[bool] = False
     learns_concepts: ClassVar[bool] = False
     closed_form: ClassVar[bool] = False
     full_batches: ClassVar[bool] = False

@@ -163,6 +163,8 @@ class LogisticLoss(Loss):
     """
 
     needs = ("encode_images", "encode_sentences", "score_pairs")
+    phrases = "pairs"
+    learns_odds = True
 
     def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
         """Return the loss of scores (n,) with labels (n,) of +1 and -1."""
@@ -172,8 +174,14 @@ class LogisticLoss(Loss):
         return functional.softplus(-labels * scores).mean() if len(scores) else scores.sum()
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
-        """Return the loss on each pair (x, y) and on (x, y') with a random y' that does not describe x."""
+        """Return the loss on the batch's labelled pairs.
+
+        Without labels: on each pair (x, y) and on (x, y') with a random y' that does not describe x.
+        """
         images, texts = matcher.encode_images(batch.images), matcher.encode_sentences(batch.sentences)
+        if (pairs := batch.pairs) is not None:
+            scores = matcher.score_pairs(images[pairs.images], texts[pairs.sentences])
+            return [self(scores.float(), pairs.labels)]
         negative = different_images(batch.image_ids)
         drawn = torch.rand(negative.shape, device=images.device).masked_fill(~negative, -1).argmax(dim=1)
         usable = negative.any(dim=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -11,41 +10,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.errors import SeesayError
-from seesay.losses.base import Batch, Loss, check_tensors
+from seesay.losses.base import Batch, Loss, Relations, check_tensors
 from seesay.losses.settings import register_loss
 from seesay.settings import NonNegative, Positive
 
 Weights: TypeAlias = tuple[NonNegative, NonNegative, NonNegative, NonNegative]  # λ1 to λ4 of eq. 6
-
-
-@dataclass(frozen=True, eq=False)
-class Relations:
-    """Who matches whom in a mini-batch of images (or regions) and sentences (or phrases).
-
-    Attributes:
-        matching: whether image i and sentence j are a positive pair, (n, m) boolean.
-        other_sentences: whether sentence j is a negative of image i. For sentences both that and
-            `other_images` are what does not match; for phrases they differ (Algorithm 1).
-        other_images: whether image i is a negative of sentence j.
-
-    Example:
-        >>> import torch
-        >>> from seesay.losses import Relations, TripletLoss
-        >>> matching = torch.eye(3, dtype=torch.bool)
-        >>> relations = Relations(matching, ~matching, ~matching)
-        >>> TripletLoss(margin=0.05)(torch.eye(3), torch.eye(3), relations=relations)
-        tensor(0.)
-    """
-
-    matching: Tensor
-    other_sentences: Tensor
-    other_images: Tensor
-
-    @classmethod
-    def from_owners(cls, images: Tensor, owners: Tensor) -> Relations:
-        """Return relations of images (n,) by distinct numbers and the images (m,) of the sentences."""
-        matching = images[:, None] == owners[None, :]
-        return cls(matching, ~matching, ~matching)
 
 
 @register_loss("triplet")
@@ -71,6 +40,7 @@ class TripletLoss(Loss):
     """
 
     needs = ("embed_images", "embed_sentences")
+    phrases = "triplets"
 
     def __init__(
         self, margin: Positive = 0.05, top_k: PositiveInt = 10, weights: Weights = (1, 1.5, 0, 0)
@@ -129,9 +99,11 @@ class TripletLoss(Loss):
 
     def batch_losses(self, matcher: Any, batch: Batch) -> list[Tensor]:
         """Return the loss of an embedding matcher, which embeds each image of the batch once."""
-        images, first = _distinct(batch.image_ids)
-        vectors = matcher.embed_images(batch.images[first]).float()
-        relations = Relations.from_owners(images, batch.image_ids)
+        features, relations = batch.images, batch.relations
+        if relations is None:
+            images, first = _distinct(batch.image_ids)
+            features, relations = features[first], Relations.from_owners(images, batch.image_ids)
+        vectors = matcher.embed_images(features).float()
         return [self(vectors, matcher.embed_sentences(batch.sentences).float(), relations=relations)]
 
 

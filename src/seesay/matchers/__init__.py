@@ -13,22 +13,22 @@ from seesay.lazy import lazy_names
 if TYPE_CHECKING:
     from seesay.matchers.adapter import Adapter
     from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher, as_matcher
-    from seesay.matchers.cca import CCA
+    from seesay.matchers.baselines.cca import CCA
+    from seesay.matchers.baselines.dcca import DCCA
+    from seesay.matchers.baselines.devise import DeViSE
+    from seesay.matchers.baselines.dvsa import DVSA
+    from seesay.matchers.baselines.order_embeddings import OrderEmbeddings
+    from seesay.matchers.baselines.vsepp import VSEPlusPlus
     from seesay.matchers.composed import Ensemble
     from seesay.matchers.cosine import Cosine
-    from seesay.matchers.dcca import DCCA
-    from seesay.matchers.devise import DeViSE
-    from seesay.matchers.dvsa import DVSA
     from seesay.matchers.gvse import GVSE, UncommonVSE
     from seesay.matchers.irmatch import IRMatch
     from seesay.matchers.mcnn import MatchingCNN
-    from seesay.matchers.order_embeddings import OrderEmbeddings
     from seesay.matchers.projection import Projection
     from seesay.matchers.sco import SCO, ConceptClassifier
     from seesay.matchers.sentences import Sentences, read_words
     from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
     from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
-    from seesay.matchers.vsepp import VSEPlusPlus
 
 __all__ = [
     "CCA",

@@ -22,6 +22,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Pretrained, check_images
 from seesay.matchers.class_evidence import CLASSES
+from seesay.matchers.instances import instance_width, missing_instances, normalised_instances
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_vectors
 from seesay.matchers.settings import ComposedSettings, MatcherInputs, MatcherSettings, register_matcher
@@ -156,7 +157,7 @@ class UncommonVSE(EmbeddingMatcher):
     ) -> None:
         super().__init__()
         self.image_dim, self.instances = image_dim, instances
-        width = split_instances(image_dim, instances)
+        width = instance_width(image_dim, instances)
         self.names = ClassNames(width) if class_names else None
         width += NAME_DIM if class_names else 0
         self.dropout = nn.Dropout(dropout)
@@ -167,7 +168,7 @@ class UncommonVSE(EmbeddingMatcher):
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit image vectors, (n, H), from instances laid end to end, (n, I·F)."""
         instances = self._instances(images)
-        missing = absent(instances)
+        missing = missing_instances(instances)
         if self.relation is not None:
             return functional.normalize(self.relation(self.dropout(instances), missing)[0], dim=1)
         assert self.image_map is not None
@@ -186,7 +187,7 @@ class UncommonVSE(EmbeddingMatcher):
             raise SeesayError("this matcher averages instances; one with matcher.steps attends to them.")
         with torch.inference_mode():
             instances = self._instances(images)
-            found: Tensor = self.relation(instances, absent(instances))[1]
+            found: Tensor = self.relation(instances, missing_instances(instances))[1]
         return found
 
     def prepare(self, pretrained: Pretrained) -> None:
@@ -198,7 +199,7 @@ class UncommonVSE(EmbeddingMatcher):
     def _instances(self, images: Tensor) -> Tensor:
         check_images(images, self.image_dim)
         dtype = self.sentence_map.weight.dtype
-        instances = described(images, self.instances, dtype)
+        instances = normalised_instances(images, self.instances, dtype)
         if self.names is None:
             return instances
         named: Tensor = self.names(images.view(instances.shape).to(dtype), instances)
@@ -349,30 +350,6 @@ class GVSE(EmbeddingMatcher):
 
     def _matchers(self) -> list[EmbeddingMatcher]:
         return cast(list[EmbeddingMatcher], list(self.members))
-
-
-def split_instances(image_dim: int, instances: int) -> int:
-    """Return the width of one of so many instances laid end to end; raise `SeesayError` if they are not."""
-    if image_dim % instances:
-        raise SeesayError(
-            f"matcher.instances: features of {image_dim} numbers are not {instances} instances."
-        )
-    return image_dim // instances
-
-
-def described(images: Tensor, instances: int, dtype: torch.dtype) -> Tensor:
-    """Return instances (n, I, F) of joined ones (n, I·F): square roots of their numbers, in unit length.
-
-    Computed in single precision: in half, the epsilon of `normalize` is zero, which makes padding NaN.
-    """
-    rows = images.view(images.shape[0], instances, images.shape[1] // instances).float()
-    return functional.normalize(rows.sign() * rows.abs().sqrt(), dim=2).to(dtype)
-
-
-def absent(instances: Tensor) -> Tensor:
-    """Return which of the instances (n, I, F) are padding, (n, I); where all are zeros, none is."""
-    empty = (instances == 0).all(dim=2)
-    return empty & ~empty.all(dim=1, keepdim=True)
 
 
 def _weights(vectors: Tensor, gate: Gate | None) -> Tensor:

@@ -17,7 +17,7 @@ from torch.nn import functional
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, check_images
 from seesay.matchers.decoder import Decoder, Written
-from seesay.matchers.gvse import absent, described, split_instances
+from seesay.matchers.instances import instance_width, missing_instances, normalised_instances
 from seesay.matchers.layers import Standardise, WordEmbedding, WordLSTM, image_input, xavier
 from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
@@ -255,7 +255,7 @@ class ConceptClassifier(nn.Module):
     ) -> None:
         super().__init__()
         self.image_dim, self.concepts, self.instances = image_dim, concepts, instances
-        width = split_instances(image_dim, instances) if instances else image_dim
+        width = instance_width(image_dim, instances) if instances else image_dim
         layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden else []
         output = nn.Linear(hidden or width, concepts)
         if instances:  # the highest of many logits around zero would say that every image shows everything
@@ -269,6 +269,6 @@ class ConceptClassifier(nn.Module):
         if not self.instances:
             logits: Tensor = self.layers(images)
             return logits
-        regions = described(images, self.instances, weights.dtype)
+        regions = normalised_instances(images, self.instances, weights.dtype)
         of_regions: Tensor = self.layers(regions * regions.shape[2] ** 0.5)
-        return of_regions.masked_fill(absent(regions)[:, :, None], -torch.inf).amax(dim=1)
+        return of_regions.masked_fill(missing_instances(regions)[:, :, None], -torch.inf).amax(dim=1)

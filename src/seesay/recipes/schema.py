@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
@@ -14,10 +14,10 @@ from seesay.matchers.settings import AnyMatcherSettings
 from seesay.samplers import SAMPLERS
 from seesay.settings import Settings
 
+if TYPE_CHECKING:
+    from seesay.losses.base import Loss
+
 AnyLossSettings = Annotated[SerializeAsAny[LossSettings], BeforeValidator(LOSSES.validate)]
-
-
-_LOSSES_OF_PHRASES = ("triplet", "logistic", "correlation")
 
 
 class OptimizerSettings(Settings):
@@ -223,11 +223,12 @@ class Recipe(Settings):
         loss = info.data.get("loss")
         if regions is None or loss is None or isinstance(loss, UncheckedLoss):
             return regions
-        if loss.kind not in _LOSSES_OF_PHRASES:
-            raise ValueError(
-                f"phrases are learned with the losses {', '.join(_LOSSES_OF_PHRASES)}, not with {loss.kind}"
-            )
-        if regions.box_voting is not None and loss.kind != "logistic":
+        if not _learns_phrases(loss.loss_class):
+            known = [
+                kind for kind in LOSSES if _learns_phrases(cast("type[Loss]", LOSSES[kind].implementation))
+            ]
+            raise ValueError(f"phrases are learned with the losses {', '.join(known)}, not with {loss.kind}")
+        if regions.box_voting is not None and not loss.loss_class.learns_odds:
             raise ValueError(
                 f"box_voting takes odds, which the logistic loss learns; {loss.kind} does not: leave it out"
             )
@@ -252,3 +253,8 @@ class Recipe(Settings):
                 "key 'val_images': concepts and phrases are measured on all of val; leave it out"
             )
         return self
+
+
+def _learns_phrases(loss: type[Loss]) -> bool:
+    """Whether a loss learns phrases of regions: by mini-batches, or from all pairs at once."""
+    return loss.phrases is not None or loss.closed_form

@@ -7,7 +7,7 @@ import time
 from torch import Tensor
 
 from seesay.losses.correlation import CorrelationLoss
-from seesay.matchers.cca import CCA, Covariances
+from seesay.matchers.baselines.cca import CCA, Covariances
 from seesay.progress import progress
 from seesay.runs.run import Run
 from seesay.training.callbacks import Tell
@@ -23,7 +23,7 @@ def solve(task: Task, run: Run, tell: Tell) -> tuple[dict[str, Tensor], list[Epo
     epoch is minus the sum of the correlations, and `tell` is called after each.
 
     Raises:
-        SeesayError: see `seesay.matchers.cca.solve_cca`.
+        SeesayError: see `seesay.matchers.baselines.cca.solve_cca`.
     """
     matcher, loss = run.matcher, run.recipe.loss.build()
     assert isinstance(matcher, CCA)

@@ -68,24 +68,32 @@ class PhraseSampler:
             self.far.append(start + np.flatnonzero(overlap < FAR))
 
     def triplets(self, phrases: Numbers, neighbours: bool, generator: np.random.Generator) -> Triplets:
-        """Steps 2 and 3 of the triplet sampling for one set of ground-truth pairs."""
+        """Steps 2 and 3 of the triplet sampling for one set of ground-truth pairs.
+
+        The loss keeps the K hardest triplets of those that steps 3a and 3b enumerate.
+        """
         regions = self.true[phrases]
-        if self.settings.positives == "augmented":
+        if self.settings.positives == "augmented":  # step 2
             regions = np.array([generator.choice(self.near[phrase]) for phrase in phrases])
-        if neighbours:
+        if neighbours:  # step 3c
             regions, phrases = self._with_neighbours(regions, phrases, generator)
         present, column = np.unique(phrases, return_inverse=True)
         far = [self._some_far(phrase, generator) for phrase in present]
         used, row = np.unique(np.concatenate([regions, *far]), return_inverse=True)
         matching = np.zeros((len(used), len(present)), bool)
         matching[row[: len(regions)], column] = True
-        negative = np.zeros_like(matching)
-        negative[row[len(regions) :], np.repeat(np.arange(len(present)), [len(f) for f in far])] = True
-        chain = self.chains[present]
-        same = chain[:, None] == chain[None, :]
-        covered = np.asarray(matching.astype(np.float32) @ same.astype(np.float32)) > 0
-        queries = np.asarray(matching.any(axis=1))[:, None]
-        return Triplets(used, present, matching, queries & ~covered, negative)
+        # Step 3b: x' lies far from the true region of y, in the same image.
+        other_regions = np.zeros_like(matching)
+        other_regions[row[len(regions) :], np.repeat(np.arange(len(present)), [len(f) for f in far])] = True
+        return Triplets(used, present, matching, self._other_phrases(matching, present), other_regions)
+
+    def _other_phrases(self, matching: NDArray[np.bool_], phrases: Numbers) -> NDArray[np.bool_]:
+        """Step 3a: y' is of another coreference chain than every phrase y that matches x, (n, m)."""
+        chain = self.chains[phrases]
+        same_chain = chain[:, None] == chain[None, :]
+        in_chain_of_match = matching.astype(np.float32) @ same_chain.astype(np.float32) > 0
+        others: NDArray[np.bool_] = np.asarray(matching.any(axis=1))[:, None] & ~in_chain_of_match
+        return others
 
     def pairs(self, phrases: Numbers, generator: np.random.Generator) -> Pairs:
         """The pair sampling: every positive with one negative region of the same image."""

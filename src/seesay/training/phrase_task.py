@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,9 +14,8 @@ from torch import Tensor
 from seesay.data.corpus import PhraseCorpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
-from seesay.losses.pairs import LogisticLoss
-from seesay.losses.triplet import Relations, TripletLoss
-from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
+from seesay.losses.base import Batch, LabelledPairs, Relations
+from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.protocols.evaluate import measure_inputs
@@ -32,7 +32,7 @@ _KEPT_ON_CPU = 1 << 28  # bytes of region features that stay in memory
 
 
 @dataclass(frozen=True)
-class Batch:
+class PhraseSet:
     """Ground-truth pairs by their phrases, and the random numbers that the rest is drawn with."""
 
     phrases: NDArray[np.int64]
@@ -70,7 +70,7 @@ class PhraseTask:
         """Width of the region features."""
         return (self._read(np.zeros(1, np.int64)).shape[1],)
 
-    def batches(self, epoch: int) -> Sequence[Batch]:
+    def batches(self, epoch: int) -> Sequence[PhraseSet]:
         """Return the shuffled phrases in sets; a set with fewer than two phrases to learn from is left out.
 
         Raises:
@@ -79,11 +79,11 @@ class PhraseTask:
         seed, size = self.recipe.seed, self.recipe.batch_size
         shuffled = np.random.default_rng([seed, epoch]).permutation(self._usable)
         sets = [
-            Batch(shuffled[start : start + size], (seed, epoch, start))
+            PhraseSet(shuffled[start : start + size], (seed, epoch, start))
             for start in range(0, len(shuffled), size)
         ]
         # Batch normalisation takes two; a pair takes a proposal far from the true region.
-        paired = isinstance(self.loss, LogisticLoss)
+        paired = self.loss.phrases == "pairs"
         far = self.sampler.far
         kept = [each for each in sets if sum(not paired or len(far[p]) > 0 for p in each.phrases) > 1]
         if not kept:
@@ -93,55 +93,31 @@ class PhraseTask:
             )
         return kept
 
-    def losses(self, matcher: Matcher, batch: Batch, device: str) -> list[Tensor]:
-        """Return the loss of a mini-batch.
-
-        Raises:
-            SeesayError: the recipe's loss is not one for phrases.
-        """
+    def losses(self, matcher: Matcher, batch: PhraseSet, device: str) -> list[Tensor]:
+        """Return the loss of a mini-batch, whose regions and negatives are drawn now."""
         generator = np.random.default_rng(batch.seed)
-        if isinstance(self.loss, TripletLoss) and isinstance(matcher, EmbeddingMatcher):
-            return [self._triplet_loss(self.loss, matcher, batch, generator, device)]
-        if isinstance(self.loss, LogisticLoss) and isinstance(matcher, PairMatcher):
-            return [self._pair_loss(self.loss, matcher, batch, generator, device)]
-        raise SeesayError(
-            f"Recipe '{self.recipe.name}': phrases are learned with the triplet loss and an embedding "
-            "network, or the logistic loss and a similarity network."
-        )
+        draw = self._pairs if self.loss.phrases == "pairs" else self._triplets
+        return self.loss.batch_losses(matcher, draw(batch.phrases, generator, device))
 
-    def _triplet_loss(
-        self,
-        loss: TripletLoss,
-        matcher: EmbeddingMatcher,
-        batch: Batch,
-        generator: np.random.Generator,
-        device: str,
-    ) -> Tensor:
-        neighbours = self.recipe.sampler == "neighbourhood"
-        drawn = self.sampler.triplets(batch.phrases, neighbours, generator)
-        regions = matcher.embed_images(self._features(drawn.regions, device))
-        phrases = matcher.embed_sentences(self._phrases(drawn.phrases).to(device))
+    def _triplets(self, phrases: NDArray[np.int64], generator: np.random.Generator, device: str) -> Batch:
+        drawn = self.sampler.triplets(phrases, self.recipe.sampler == "neighbourhood", generator)
         who = (drawn.matching, drawn.other_phrases, drawn.other_regions)
         relations = Relations(*(torch.from_numpy(each).to(device) for each in who))
-        value: Tensor = loss(regions.float(), phrases.float(), relations=relations)
-        return value
+        return self._batch(drawn.regions, drawn.phrases, device, relations=relations)
 
-    def _pair_loss(
-        self,
-        loss: LogisticLoss,
-        matcher: PairMatcher,
-        batch: Batch,
-        generator: np.random.Generator,
-        device: str,
-    ) -> Tensor:
-        pairs = self.sampler.pairs(batch.phrases, generator)
-        used, row = np.unique(pairs.regions, return_inverse=True)
-        present, column = np.unique(pairs.phrases, return_inverse=True)
-        left = matcher.encode_images(self._features(used, device))[row]
-        right = matcher.encode_sentences(self._phrases(present).to(device))[column]
-        labels = torch.from_numpy(pairs.labels).to(device)
-        value: Tensor = loss(matcher.score_pairs(left, right).float(), labels)
-        return value
+    def _pairs(self, phrases: NDArray[np.int64], generator: np.random.Generator, device: str) -> Batch:
+        drawn = self.sampler.pairs(phrases, generator)
+        regions, row = np.unique(drawn.regions, return_inverse=True)
+        present, column = np.unique(drawn.phrases, return_inverse=True)
+        places = (torch.from_numpy(each).to(device) for each in (row, column, drawn.labels))
+        return self._batch(regions, present, device, pairs=LabelledPairs(*places))
+
+    def _batch(
+        self, regions: NDArray[np.int64], phrases: NDArray[np.int64], device: str, **who: Any
+    ) -> Batch:
+        """The regions and phrases of those numbers, each encoded once."""
+        numbers = torch.from_numpy(regions).to(device)
+        return Batch(self._features(regions, device), self._phrases(phrases).to(device), numbers, **who)
 
     def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
         """Iterate over all phrases with the features of their true regions, in batches."""

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, pairs_at_once
+from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.layers import Standardise
 from seesay.matchers.sentences import SentencesLike
 from seesay.matchers.settings import register_matcher
-from seesay.matchers.vsepp import VSEPlusPlus
 from seesay.settings import Dropout
 
 

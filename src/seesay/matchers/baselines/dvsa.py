@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import PairMatcher, Pretrained, check_images
-from seesay.matchers.gvse import absent, described, split_instances
+from seesay.matchers.instances import instance_width, missing_instances, normalised_instances
 from seesay.matchers.layers import pretrained_words, xavier
 from seesay.matchers.sentences import (
     WORD_VECTOR_DIMS,
@@ -109,7 +109,7 @@ class DVSA(PairMatcher):
     ) -> None:
         super().__init__()
         self.image_dim, self.instances, self.max_length = image_dim, instances, max_length
-        self.image_map = xavier(split_instances(image_dim, instances), dim)
+        self.image_map = xavier(instance_width(image_dim, instances), dim)
         self.dropout = nn.Dropout(dropout)
         self.word_vectors: WordVectors = word_vectors
         self.reader = BRNN(vocabulary_size, dim, hidden, dropout, word_vectors)
@@ -121,10 +121,10 @@ class DVSA(PairMatcher):
     def encode_images(self, images: Tensor) -> Tensor:
         """Return the regions v_i, (n, instances, dim); one that an image lacks is its first again."""
         check_images(images, self.image_dim)
-        regions = described(images, self.instances, self.image_map.weight.dtype)
+        regions = normalised_instances(images, self.instances, self.image_map.weight.dtype)
         first = regions[:, :1].expand_as(regions)
         vectors: Tensor = self.image_map(
-            self.dropout(torch.where(absent(regions)[:, :, None], first, regions))
+            self.dropout(torch.where(missing_instances(regions)[:, :, None], first, regions))
         )
         return vectors
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seesay.encoders.sentences.word_vectors import word_vectors
 from seesay.errors import SeesayError
-from seesay.matchers.dvsa import DVSA
+from seesay.matchers.baselines.dvsa import DVSA
 from seesay.matchers.sentences import Sentences
 from seesay.runs.all_pairs import score_all_pairs
 from seesay.text.vocabulary import Vocabulary

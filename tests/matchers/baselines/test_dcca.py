@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seesay.losses.correlation import TotalCorrelationLoss
-from seesay.matchers.dcca import DCCA
+from seesay.matchers.baselines.dcca import DCCA
 
 N, P, Q, K = 200, 6, 5, 3
 

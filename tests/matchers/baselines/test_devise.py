@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seesay.losses.ranking import HingeRankLoss
-from seesay.matchers.devise import DeViSE
+from seesay.matchers.baselines.devise import DeViSE
 
 MARGIN, N, D, Q = 0.1, 6, 5, 4
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from seesay.matchers.base import EmbeddingMatcher, check_images
-from seesay.matchers.cca import CCA, Covariances, solve_cca
+from seesay.matchers.baselines.cca import CCA, Covariances, solve_cca
 from seesay.matchers.layers import xavier
 from seesay.matchers.sentences import SentencesLike, read_vectors
 from seesay.matchers.settings import register_matcher
