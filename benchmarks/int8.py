@@ -159,7 +159,7 @@ class Encoded:
 
     def recall(self, run: Run, corpus: Corpus) -> float:
         """Return mR with the run's matcher."""
-        images = run.embed_features(join_features(run.recipe, list(self.features.values())))
+        images = run.embed_features(join_features(run.recipe.arrays, list(self.features.values())))
         sentences = number_words(corpus.texts(), run.vocabulary, self.vectors)
         ranks = embedding_ranks(images, run.embed_prepared(sentences), corpus.image_of_sentence())
         return metrics_of(ranks).mean_recall

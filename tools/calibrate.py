@@ -32,7 +32,8 @@ def calibrate(folder: Path, splits: Sequence[str], images: Path | None) -> Calib
         found = fit_calibration([subject for subject in subjects if isinstance(subject, RunSubject)])
     else:
         found = fit_boxes(*[subject for subject in subjects if isinstance(subject, PhraseSubject)])
-    found.save(folder)
+    found = found.rounded()
+    run.update(calibration=found)
     return found
 
 

@@ -9,33 +9,30 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file
 
 from seesay.encoders import untuned
 from seesay.encoders.images.efficientnet import EIGHT_BITS
-from seesay.recipes.load import dump_recipe, read_recipe
+from seesay.runs.config import VOCABULARY, WEIGHTS
 from seesay.runs.export import export_run
-from seesay.runs.run import Run
+from seesay.runs.run import Run, run_config
+from seesay.runs.trained import save_weights
 
 MAX_BYTES = 20_000_000
 
 
 def ship(run: Path, target: Path) -> int:
-    """Copy recipe and vocabulary, convert the weights to half precision and export them; return the bytes."""
+    """Copy a run's description and vocabulary, convert its weights and export them; return the bytes."""
     target.mkdir(parents=True, exist_ok=True)
-    with safe_open(run / "weights.safetensors", "pt") as file:
-        weights = {key: file.get_tensor(key).half() for key in file.keys()}  # noqa: SIM118
-        save_file(weights, target / "weights.safetensors", file.metadata())
-    shutil.copyfile(run / "vocabulary.json", target / "vocabulary.json")
-    recipe = read_recipe(run / "recipe.yaml")
-    encoders = tuple(
-        each if untuned(each) == each else untuned(each) + EIGHT_BITS for each in recipe.encoders
-    )
-    text = dump_recipe(recipe.model_copy(update={"encoders": encoders}))
-    (target / "recipe.yaml").write_text(text, encoding="utf-8")
+    save_weights(target, {key: tensor.half() for key, tensor in load_file(run / WEIGHTS).items()})
+    shutil.copyfile(run / VOCABULARY, target / VOCABULARY)
+    config = run_config(run)
+    for name in filter(lambda name: untuned(name) != name, config.encoders):
+        config = config.renamed(name, untuned(name) + EIGHT_BITS)
+    replace(config, graphs={}, weights=None).save(target)
     export_run(Run.load(str(target), "cpu"))
     for path in target.iterdir():
         path.chmod(0o644)

@@ -237,7 +237,7 @@ def test_a_run_brings_the_towers_of_another_library(
     seesay("train", "adapter", "--data", scenes, "--out", trained, *options)
     written = json.loads(seesay("export", trained, "--out", out, "--json").stdout)
     assert written["extra"] is None
-    for file in ("recipe.yaml", "export.json", "README.md", "config.json"):
+    for file in ("run.json", "README.md", "config.json"):
         assert str(clip) not in (out / file).read_text()
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
     run(core, "index", scenes, "--out", index, "--run", out, "--json", cache=cache)
@@ -251,7 +251,7 @@ def test_a_run_brings_the_towers_of_another_library(
 def test_an_exported_model_of_a_library(core: Path, scenes: Path, clip: Path, tmp_path: Path) -> None:
     seesay("export", f"transformers:{clip}", "--out", tmp_path / "clip")
     cache, index = tmp_path / "cache", tmp_path / "photos.seesay"
-    towers = ("--run", f"onnx:{tmp_path / 'clip'}")
+    towers = ("--run", tmp_path / "clip")
     made = json.loads(run(core, "index", scenes, "--out", index, *towers, "--json", cache=cache))
     assert made["images"] == 12
     found = json.loads(run(core, "search", index, "a red circle", "-k", "3", "--json", cache=cache))[

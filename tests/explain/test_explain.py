@@ -77,7 +77,7 @@ def features(run: Run) -> np.ndarray:
 
 def score(run: Run, text: str) -> float:
     """Of the image and a sentence, as search and evaluation compute it."""
-    return float(run.scores(features(run), run.prepare([text]))[0, 0])
+    return float(run.score_prepared(features(run), run.prepare([text]))[0, 0])
 
 
 @pytest.mark.parametrize("level", LEVELS[:3])

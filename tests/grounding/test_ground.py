@@ -24,7 +24,7 @@ from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
 from seesay.encoders.regions.proposals import propose
 from seesay.errors import ImageError, SeesayError
 from seesay.grounding.ground import Grounder, Grounding, Place, best_places, can_ground
-from seesay.runs.calibration import CALIBRATION, FITS, Calibration
+from seesay.runs.calibration import FITS, Calibration
 from seesay.runs.run import Run
 
 OBJECTS = [SceneObject("large", "red", "circle", 40, 40), SceneObject("large", "blue", "square", 115, 85)]
@@ -70,7 +70,7 @@ def test_the_best_place_is_the_best_proposal(grounder: Grounder, scene: bytes) -
     boxes = propose(pixels, 60).boxes
     features = load_region_encoder(run.recipe.encoders[0]).encode(pixels, boxes)
     sentences = run.prepare(["a red circle"])
-    scores = run.scores(features, sentences)[:, 0]
+    scores = run.score_prepared(features, sentences)[:, 0]
     (phrase,) = grounder.ground(scene, "scene", "a red circle", best=500).phrases
     first = phrase.places[0]
     assert first.box == tuple(boxes[scores.argmax()])
@@ -235,8 +235,7 @@ def test_boxes_are_as_probable_as_their_scores_stand_out(
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(grounding_run, folder)
-    calibration = Calibration(-2.0, 0.5)
-    calibration.save(folder)
+    Run.load(str(folder)).update(calibration=Calibration(-2.0, 0.5))
     (phrase,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle", best=500).phrases
     chances = [place.probability for place in phrase.places]
     assert chances == sorted(chances, reverse=True)
@@ -249,7 +248,7 @@ def test_boxes_are_as_probable_as_their_scores_stand_out(
     assert Grounding(160, 128, (phrase,)).to_dict()["phrases"][0]["boxes"][0]["probability"] == round(
         chances[0], 4
     )
-    (folder / CALIBRATION).unlink()
+    Run.load(str(folder)).update(calibration=None)
     (plain,) = Grounder(Run.load(str(folder))).ground(scene, "scene", "a red circle").phrases
     assert plain.places[0].probability is None
     assert plain.places[0].fits

@@ -69,7 +69,7 @@ def test_figures_against_loops(tmp_path: Path, matcher) -> None:
     if run.embeds:
         reached = run.embed_features(about.inputs.features) @ run.embed_prepared(unrelated, query=True).T
     else:
-        reached = run.scores(about.inputs.features, unrelated)
+        reached = run.score_prepared(about.inputs.features, unrelated)
     best = [column.max() - column.mean() for column in reached.T]
     median, spread = np.median(best), (np.quantile(best, 0.75) - np.quantile(best, 0.25)) / 1.349
     present, absent, chances, outcomes = [], [], [], []

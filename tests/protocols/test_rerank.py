@@ -128,7 +128,7 @@ def test_runs_are_measured_as_by_their_score_matrices(
     matrices = []
     for run in runs:
         inputs = split_inputs(run.recipe, corpus, "train", run.vocabulary, run.sentence_encoder)
-        matrices.append(run.scores(np.asarray(inputs.features), inputs.sentences))
+        matrices.append(run.score_prepared(np.asarray(inputs.features), inputs.sentences))
     owners = inputs.image_of_sentence
     expected = reranked_ranks(matrices[0], owners, pairs_of(matrices[1]), shortlist)
     found = reranked(*runs, corpus, "train", shortlist)

@@ -8,11 +8,10 @@ from pathlib import Path
 import torch
 
 from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import load_sentence_encoder
-from seesay.recipes.load import dump_recipe, load_recipe
-from seesay.runs.run import RECIPE, VOCABULARY, Run, array_dims
-from seesay.runs.trained import new_matcher, save_weights
+from seesay.recipes.load import load_recipe
+from seesay.runs.run import Run, array_dims
+from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE, ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.task import task_for
@@ -53,7 +52,6 @@ def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: 
     if recipe.matcher.predicts_concepts:
         concepts = ConceptVocabulary.from_texts(texts, min_count=2)
         concepts.save(folder / FILE)
-        save_head_inputs(folder, recipe.encoders[0], recipe.arrays)
         vocabulary = concepts.vocabulary()
     encoder = load_sentence_encoder("minilm") if recipe.sentence_encoder == "minilm" else None
     grounds = recipe.regions is not None
@@ -63,9 +61,8 @@ def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: 
     if name.endswith("fused.yaml"):
         for gate in (matcher.image_gate, matcher.sentence_gate):  # which begin alike for all queries
             torch.nn.init.normal_(gate.score.weight)
-    (folder / RECIPE).write_text(dump_recipe(recipe))
-    vocabulary.save(folder / VOCABULARY)
-    save_weights(folder, matcher.state_dict(), dims)
+    save_inputs(Run.from_matcher(folder, recipe, vocabulary, encoder, matcher, dims))
+    save_weights(folder, matcher.state_dict())
     return Run.load(str(folder))
 
 

@@ -15,6 +15,7 @@ from seesay.data.readers import read_phrases
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
+from seesay.recipes.load import dump_recipe
 from seesay.report.internals import concept_scores
 from seesay.report.queries import answer_queries, sample
 from seesay.report.retrieval import measure_all
@@ -139,7 +140,7 @@ def test_where_it_comes_from(page: Elements, runs: dict[str, Run], corpus: Corpu
     assert any(value.startswith(data_digest(corpus, "test")) for value in values)
     assert "0123456789" in values
     recipes = [pre["text"] for pre in page.of("pre")]
-    assert recipes == [(run.folder / "recipe.yaml").read_text() for run in runs.values()]
+    assert recipes == [dump_recipe(run.recipe) for run in runs.values()]
 
 
 def test_training_is_drawn_where_it_was_kept(page: Elements) -> None:

@@ -53,13 +53,14 @@ def drawn_run(name: str, folder: Path, half: bool = False) -> Run:
             tensor.copy_(tensor.half() if half else tensor)
     recipe = load_recipe("vse++").model_copy(update={"matcher": settings})
     vocabulary = Vocabulary(f"word{number}" for number in range(WORDS - 1))
-    run = Run.from_matcher(folder, recipe, vocabulary, Encoder(), matcher)  # type: ignore[arg-type]
-    save(run, dims, half)
+    run = Run.from_matcher(folder, recipe, vocabulary, Encoder(), matcher, dims)  # type: ignore[arg-type]
+    save(run, half)
     return run
 
 
-def save(run: Run, dims: tuple[int, ...] = DIMS, half: bool = False) -> None:
-    """Write the run's weights."""
+def save(run: Run, half: bool = False) -> None:
+    """Write the run's description and weights."""
     run.folder.mkdir(parents=True, exist_ok=True)
+    run.config.save(run.folder)
     weights = run.matcher.state_dict().items()
-    save_weights(run.folder, {key: value.half() if half else value for key, value in weights}, dims)
+    save_weights(run.folder, {key: value.half() if half else value for key, value in weights})

@@ -289,11 +289,13 @@ def test_a_run_keeps_a_long_scoring_only_with_keep(
     assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
     (kept,) = (tmp_path / "cache" / "scores").iterdir()
     assert (kept / "rows.f32").stat().st_size == 200 * (700 + 1) * 4
-    assert np.array_equal(run.scores(features, texts, keep=True), run.scores(features, texts))
+    assert np.array_equal(run.score_prepared(features, texts, keep=True), run.score_prepared(features, texts))
     assert capsys.readouterr().err == ""
     with torch.no_grad():
         run.matcher.state_dict()["score_map.weight"] *= 1.001
-    assert np.allclose(run.scores(features, texts, keep=True), run.scores(features, texts), atol=1e-6)
+    assert np.allclose(
+        run.score_prepared(features, texts, keep=True), run.score_prepared(features, texts), atol=1e-6
+    )
     assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
 
 
@@ -309,11 +311,11 @@ def test_an_ensemble_finds_what_its_members_have_scored(
     both = Run.from_matcher(tmp_path, recipe, run.vocabulary, None, members)
     texts = prepared([1 + i % 20 for i in range(700)])
     features = np.random.default_rng(1).normal(size=(200, IMAGE)).astype(np.float32)
-    run.scores(features, texts, keep=True)
+    run.score_prepared(features, texts, keep=True)
     capsys.readouterr()
-    scores = both.scores(features, texts, keep=True)
+    scores = both.score_prepared(features, texts, keep=True)
     assert capsys.readouterr().err.count("140000/140000 pairs") == 1  # the other's
-    assert np.allclose(scores, both.scores(features, texts), atol=1e-5)
+    assert np.allclose(scores, both.score_prepared(features, texts), atol=1e-5)
     assert len(list((tmp_path / "cache" / "scores").iterdir())) == 2
 
 
@@ -321,5 +323,5 @@ def test_a_run_scores_no_images_or_no_sentences(run: Run) -> None:
     features = np.zeros((3, IMAGE), np.float32)
     none = prepared([])
     for keep in (False, True):
-        assert run.scores(features, none, keep).shape == (3, 0)
-        assert run.scores(features[:0], prepared([3, 4]), keep).shape == (0, 2)
+        assert run.score_prepared(features, none, keep).shape == (3, 0)
+        assert run.score_prepared(features[:0], prepared([3, 4]), keep).shape == (0, 2)

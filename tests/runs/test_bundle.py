@@ -14,7 +14,8 @@ from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.runs.bundle import export_in_place, write_bundle
-from seesay.runs.exported import read_export
+from seesay.runs.config import RunConfig
+from seesay.runs.export import remove_export
 from seesay.runs.run import Run, run_folder
 from seesay.training.train import train
 
@@ -43,11 +44,9 @@ def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
     assert set(bundle.files) == {
         "README.md",
         "config.json",
-        "recipe.yaml",
         "vocabulary.json",
         "weights.safetensors",
-        "export.json",
-        "calibration.json",
+        "run.json",
         "images.onnx",
         "sentences.onnx",
         *(f"encoders/{path.name}" for path in (bundle.folder / "encoders").iterdir()),
@@ -58,7 +57,7 @@ def test_a_bundle_holds_all_that_the_run_needs_and_nothing_of_the_machine(
     ]
     assert bundle.extra is None
     assert bundle.size > 50e6
-    for name in ("README.md", "config.json", "recipe.yaml", "export.json"):
+    for name in ("README.md", "config.json", "run.json"):
         assert str(scenes.parent) not in (bundle.folder / name).read_text()
     ours, theirs = Run.load(str(run)), Run.load(str(bundle.folder))
     assert ours.fingerprint == theirs.fingerprint
@@ -81,12 +80,12 @@ def test_the_card_says_what_the_run_is(run: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_exported_is(run: Path, tmp_path: Path) -> None:
-    export = export_in_place(str(run))
-    assert read_export(run) == export
-    (run / "export.json").unlink()
+    exported = export_in_place(str(run))
+    assert RunConfig.load(run) == exported.config
+    remove_export(exported)
     folder = write_bundle(str(run), tmp_path / "mine").folder
-    assert read_export(folder) is not None
-    assert read_export(run) is None
+    assert RunConfig.load(folder).graphs
+    assert not RunConfig.load(run).graphs
     export_in_place(str(run))
 
 
@@ -107,8 +106,8 @@ def test_what_cannot_be_written_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(SeesayError, match="cannot be written"):
         write_bundle(str(run), tmp_path / "file" / "below")
-    with pytest.raises(SeesayError, match=r"a model of another library.*`seesay export open_clip:\S+ --out"):
-        write_bundle("open_clip:ViT-B-32/laion2b_s34b_b79k", tmp_path / "clip")
+    with pytest.raises(SeesayError, match="name a folder with --out to write it to"):
+        export_in_place("open_clip:ViT-B-32/laion2b_s34b_b79k")
     (run / "weights.safetensors").rename(run / "away")
     try:
         with pytest.raises(SeesayError):
@@ -121,11 +120,8 @@ def test_what_cannot_be_written_is_refused(run: Path, tmp_path: Path) -> None:
 def test_a_detector_of_ones_own_is_not_brought(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(run_folder("seesay-ground"), folder)
-    for file in ("recipe.yaml", "export.json"):
-        text = (folder / file).read_text(encoding="utf-8")
-        (folder / file).write_text(
-            text.replace("efficientnet-lite0-int8:roi", "detector:mine.onnx"), encoding="utf-8"
-        )
+    config = RunConfig.load(folder)
+    config.renamed("efficientnet-lite0-int8:roi", "detector:mine.onnx").save(folder)
     with pytest.raises(SeesayError, match=r"detector:mine\.onnx reads a file of yours"):
         write_bundle(str(folder), tmp_path / "given")
     assert not (tmp_path / "given").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from seesay.errors import SeesayError
-from seesay.runs.calibration import CALIBRATION, Background, Calibration, known_share, unrelated_sentences
+from seesay.runs.calibration import Background, Calibration, known_share, unrelated_sentences
 from seesay.runs.run import Run
 
 
@@ -69,20 +67,16 @@ def test_equal_scores_of_all_unrelated_sentences_divide_by_no_zero() -> None:
     assert np.isfinite(background.standardised([0.0, 0.5])).all()
 
 
-def test_a_calibration_is_stored_with_its_run(tmp_path: Path) -> None:
-    assert Calibration.load(tmp_path) is None
-    Calibration(-1.25, 0.5).save(tmp_path)
-    assert Calibration.load(tmp_path) == Calibration(-1.25, 0.5)
-    for damage in ("", "[]", '{"intercept": 1}', '{"intercept": NaN, "slope": 1}', '{"slope": "x"}'):
-        (tmp_path / CALIBRATION).write_text(damage)
-        with pytest.raises(SeesayError, match=r"calibration\.json: damaged"):
-            Calibration.load(tmp_path)
+def test_a_calibration_is_finite_numbers() -> None:
+    assert Calibration.from_dict({"intercept": -1, "slope": "0.5"}) == Calibration(-1.0, 0.5)
+    assert Calibration(-1.23456, 0.54321).rounded() == Calibration(-1.2346, 0.5432)
+    with pytest.raises(ValueError, match="not finite"):
+        Calibration.from_dict({"intercept": float("nan"), "slope": 1})
 
 
 def test_the_shipped_run_has_one() -> None:
     run = Run.load("seesay-small")
-    assert run.calibration == Calibration.load(run.folder)
-    assert run.calibration.slope > 0
+    assert run.calibration == run.config.calibration == Calibration(-1.9534, 0.8457)
 
 
 def test_unknown_words_are_a_share() -> None:

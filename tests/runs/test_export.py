@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier, EmbeddingMatcher, PairMatcher, Sentences, as_matcher
+from seesay.runs.config import RunConfig
 from seesay.runs.export import TOLERANCE, export_run, remove_export, try_export
-from seesay.runs.exported import ExportedMatcher, read_export
+from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.run import Run, shipped_runs
 from seesay.runs.sentences import PreparedSentences
 from tests.matchers.test_registered import CASES, DIMS, VECTOR, WORDS
@@ -35,29 +36,25 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def drawn(run: Run, n: int, lengths: list[int], seed: int) -> tuple[Tensor, Sentences]:
-    export = read_export(run.folder)
-    assert export is not None
     torch.manual_seed(seed)
     words = torch.randint(WORDS, (sum(lengths),))
     sentences = Sentences(words, torch.tensor(lengths), torch.randn(len(lengths), VECTOR))
-    return torch.randn(n, sum(export.image_dims)), sentences
+    return torch.randn(n, sum(run.config.image_dims)), sentences
 
 
 @torch.no_grad()
 def outputs(run: Run, images: Tensor, sentences: Sentences) -> Iterator[tuple[np.ndarray, Tensor]]:
     """What the exported matcher computes, and what PyTorch does."""
-    export = read_export(run.folder)
-    assert export is not None
-    exported, matcher = ExportedMatcher(export), run.matcher
+    exported, matcher = OnnxBackend(run.folder, run.config), run.matcher
     texts = PreparedSentences(
         *(part.numpy() for part in (sentences.words, sentences.lengths, sentences.vectors))
     )
     features = images.numpy()
     if isinstance(matcher, EmbeddingMatcher):
-        yield exported.embed_images(features), matcher.embed_images(images)
-        yield exported.embed_sentences(texts), matcher.embed_sentences(sentences)
-        yield exported.embed_images(features, query=True), matcher.query_images(images)
-        yield exported.embed_sentences(texts, query=True), matcher.query_sentences(sentences)
+        yield exported.encode_images(features), matcher.embed_images(images)
+        yield exported.encode_sentences(texts), matcher.embed_sentences(sentences)
+        yield exported.encode_images(features, query=True), matcher.query_images(images)
+        yield exported.encode_sentences(texts, query=True), matcher.query_sentences(sentences)
     else:
         assert isinstance(matcher, PairMatcher)
         yield exported.encode_images(features), matcher.encode_images(images)
@@ -82,8 +79,8 @@ def test_any_batch_gives_what_pytorch_gives(run: Run, n: int, lengths: list[int]
 
 
 def test_the_export_describes_the_run(run: Run) -> None:
-    export = read_export(run.folder)
-    assert export is not None
+    export = RunConfig.load(run.folder)
+    assert export == run.config
     matcher = run.matcher
     assert export.kind == run.recipe.matcher.kind
     assert export.embeds == isinstance(matcher, EmbeddingMatcher)
@@ -92,7 +89,7 @@ def test_the_export_describes_the_run(run: Run) -> None:
     assert export.dim == (run.embed_prepared(one).shape[1] if export.embeds else None)
     graphs = FOR_QUERIES if export.asymmetric else FOR_EMBEDDING if export.embeds else FOR_PAIRS
     assert {f"{name}.onnx" for name in export.graphs} == graphs
-    assert {path.name for path in run.folder.iterdir()} == {"weights.safetensors", "export.json", *graphs}
+    assert {path.name for path in run.folder.iterdir()} == {"weights.safetensors", "run.json", *graphs}
     assert all(graph.error <= TOLERANCE for graph in export.graphs.values())
 
 
@@ -109,32 +106,30 @@ def test_weights_in_half_precision_are_read_as_they_are(name: str, tmp_path: Pat
 def test_graphs_hold_no_weights(name: str, half: bool, tmp_path: Path) -> None:
     """Other weights in their place, of the same sizes, change what the same graphs compute."""
     run = drawn_run(name, tmp_path, half)
-    export = export_run(run)
+    export_run(run)
     with torch.no_grad():
         for tensor in run.matcher.state_dict().values():
             tensor.zero_()
-    save(run, half=half)
+    save(run, half)
     features = np.ones((3, sum(DIMS)), np.float32)
     texts = PreparedSentences(np.arange(7), np.array([2, 1, 4]), np.zeros((3, VECTOR), np.float32))
-    exported = ExportedMatcher(export)
+    exported = OnnxBackend(run.folder, run.config)
     for rows in (exported.encode_images(features), exported.encode_sentences(texts)):
         assert not rows[np.isfinite(rows)].any()
 
 
 def test_exports_of_shipped_runs_are_current_and_small() -> None:
     for folder in shipped_runs():
-        export = read_export(folder)
-        assert export is not None, f"{folder}: export it again with tools/ship.py"
-        assert sum((folder / f"{name}.onnx").stat().st_size for name in export.graphs) < 40_000
+        graphs = RunConfig.load(folder).graphs
+        assert graphs, f"{folder}: export it again with tools/ship.py"
+        assert sum((folder / f"{name}.onnx").stat().st_size for name in graphs) < 40_000
 
 
 def test_a_shipped_run_embeds_as_with_pytorch() -> None:
     run = Run.load("seesay-small", "cpu")
-    export = read_export(run.folder)
-    assert export is not None
     texts = run.prepare(["a dog", "two men play chess in a park while children watch", "xylophone"])
-    found = ExportedMatcher(export).embed_sentences(texts)
-    assert found.shape[1] == export.dim == run.dim
+    found = run.embed_prepared(texts)
+    assert found.shape[1] == run.config.dim == run.dim
     with torch.no_grad():
         wanted = run.matcher.embed_sentences(texts.to_tensors())  # type: ignore[operator]
     np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
@@ -166,14 +161,16 @@ class Odd(Own):
 
 def own_run(module: nn.Module, folder: Path) -> Run:
     base = drawn_run("vse++", folder)
-    run = Run.from_matcher(folder, base.recipe, base.vocabulary, base.sentence_encoder, as_matcher(module))
+    matcher = as_matcher(module)
+    run = Run.from_matcher(folder, base.recipe, base.vocabulary, base.sentence_encoder, matcher, DIMS)
     save(run)
     return run
 
 
 def test_a_module_of_ones_own_is_exported(tmp_path: Path) -> None:
     run = own_run(Own(), tmp_path)
-    assert try_export(run) is not None
+    try_export(run)
+    assert run.config.graphs
     for found, wanted in outputs(run, *drawn(run, 3, [1, 5, 2], 0)):
         np.testing.assert_allclose(found, wanted.numpy(), atol=TOLERANCE)
 
@@ -185,15 +182,15 @@ def test_what_cannot_be_exported_says_so_in_a_line(
     run = own_run(module(), tmp_path)
     with pytest.raises(SeesayError, match=r": its matcher cannot be exported to ONNX \(.+\); it is used wi"):
         export_run(run)
-    assert try_export(run) is None
+    try_export(run)
     assert capsys.readouterr().err.count("\n") == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["weights.safetensors"]
+    assert {path.name for path in tmp_path.iterdir()} == {"weights.safetensors", "run.json"}
 
 
 def test_a_classifier_of_concepts_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = drawn_run("vse++", tmp_path)
-    run.matcher = ConceptClassifier(6, 5)
-    assert try_export(run) is None
+    base = drawn_run("vse++", tmp_path)
+    run = Run.from_matcher(tmp_path, base.recipe, base.vocabulary, None, ConceptClassifier(6, 5))
+    try_export(run)
     assert not capsys.readouterr().err
     with pytest.raises(SeesayError, match="matches no sentences"):
         export_run(run)
@@ -201,10 +198,12 @@ def test_a_classifier_of_concepts_is_passed_over(tmp_path: Path, capsys: pytest.
 
 def test_a_new_export_replaces_all_of_the_old_one(tmp_path: Path) -> None:
     export_run(drawn_run("metric-fusion", tmp_path))
-    export_run(drawn_run("vse++", tmp_path))
+    run = drawn_run("vse++", tmp_path)
+    export_run(run)
     assert {path.name for path in tmp_path.glob("*.onnx")} == FOR_EMBEDDING
-    remove_export(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["weights.safetensors"]
+    remove_export(run)
+    assert {path.name for path in tmp_path.iterdir()} == {"weights.safetensors", "run.json"}
+    assert not RunConfig.load(tmp_path).graphs
 
 
 def test_a_folder_without_weights_is_named(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_single_pairs_have_the_scores_of_the_matrix(name: str, pair_run: Path, s
     run = Run.load(str(pair_run) if name == "pairs" else name)
     inputs = split_inputs(run.recipe, read_corpus(scenes), "val", run.vocabulary, run.sentence_encoder)
     features = np.asarray(inputs.features)
-    expected = run.scores(features, inputs.sentences)
+    expected = run.score_prepared(features, inputs.sentences)
     rows, columns = (part.ravel() for part in np.indices(expected.shape))
     scorer = PairScorer(run)
     encoded = scorer.encode_images(features), scorer.encode_sentences(inputs.sentences)

@@ -50,7 +50,7 @@ def index(photos: Path, tmp_path: Path):
 def plain_scores(run: Run, images: list[bytes], texts: list[str]) -> np.ndarray:
     encoded = encode_images(run.encoders, images, ["image"] * len(images))
     sentences = run.prepare(texts)
-    return run.scores(join_features(run.recipe, encoded.arrays), sentences)
+    return run.score_prepared(join_features(run.config.arrays, encoded.arrays), sentences)
 
 
 def test_images_are_ordered_by_the_run(index: Index, photos: Path, run: Run) -> None:

@@ -69,8 +69,8 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, name: str
     trained = train(load_recipe(name, changes=changes), corpus, tmp_path / "run")
     run = Run.load(str(tmp_path / "run"))
     inputs = split_inputs(run.recipe, corpus, "test", run.vocabulary, run.sentence_encoder)
-    scores = run.scores(inputs.features, inputs.sentences)
-    expected = trained.scores(inputs.features, inputs.sentences)
+    scores = run.score_prepared(inputs.features, inputs.sentences)
+    expected = trained.score_prepared(inputs.features, inputs.sentences)
     np.testing.assert_allclose(scores, expected, atol=1e-4, rtol=1e-4)
     own = scores[inputs.image_of_sentence, np.arange(len(inputs.sentences))]
     assert ((scores > own).sum(axis=0) < 5).mean() > 0.45  # by chance a quarter

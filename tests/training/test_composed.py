@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.settings import MATCHERS
-from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, read_recipe
+from seesay.recipes.load import load_recipe, member_recipes
 from seesay.recipes.table import load_table
+from seesay.runs.config import run_recipe
 from seesay.runs.inputs import split_inputs
 from seesay.runs.listing import list_runs
 from seesay.runs.run import Run
@@ -56,23 +57,25 @@ def test_its_scores_are_the_sums_of_its_members_runs(corpus: Corpus, finished: P
     inputs = split_inputs(whole.recipe, corpus, "test", whole.vocabulary)
     features = np.asarray(inputs.features)
     parts = [Run.load(str(finished / MEMBERS / name)) for name in ("mcnn-phs", "mcnn-st")]
-    scores = whole.scores(features, inputs.sentences)
-    assert np.allclose(scores, sum(part.scores(features, inputs.sentences) for part in parts), atol=1e-5)
+    scores = whole.score_prepared(features, inputs.sentences)
+    assert np.allclose(
+        scores, sum(part.score_prepared(features, inputs.sentences) for part in parts), atol=1e-5
+    )
     assert np.ptp(scores) > 0
     assert len({whole.fingerprint, *(part.fingerprint for part in parts)}) == 3
 
 
 def test_the_run_is_whole_without_its_members(corpus: Corpus, ensemble: Path) -> None:
     inputs = split_inputs(Run.load(str(ensemble)).recipe, corpus, "val", Run.load(str(ensemble)).vocabulary)
-    before = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
+    before = Run.load(str(ensemble)).score_prepared(np.asarray(inputs.features), inputs.sentences)
     shutil.rmtree(ensemble / MEMBERS)
-    names = {"recipe.yaml", "weights.safetensors", "vocabulary.json", "training.json", "export.json"}
+    names = {"run.json", "weights.safetensors", "vocabulary.json", "training.json"}
     assert {path.name for path in ensemble.iterdir()} == names | {
         "images.onnx",
         "sentences.onnx",
         "pairs.onnx",
     }
-    again = Run.load(str(ensemble)).scores(np.asarray(inputs.features), inputs.sentences)
+    again = Run.load(str(ensemble)).score_prepared(np.asarray(inputs.features), inputs.sentences)
     assert np.array_equal(again, before)
     summary = TrainingSummary.load(ensemble)
     assert summary.members.keys() == {"mcnn-phs", "mcnn-st"}
@@ -93,7 +96,7 @@ def test_changes_and_seed_go_to_every_member(finished: Path) -> None:
         assert (member.schedule.epochs, member.batch_size, member.seed) == (2, 60, 5)
         assert member.changes == tuple(sorted((*SMALL, "seed=5")))
     assert [each.seed for each in member_recipes(recipe.model_copy(update={"seed": 9}))] == [9, 9]
-    assert read_recipe(finished / MEMBERS / "mcnn-st" / "recipe.yaml").matcher.maps == (8, 8, 8)
+    assert run_recipe(finished / MEMBERS / "mcnn-st").matcher.maps == (8, 8, 8)
     with pytest.raises(SeesayError, match=r"mcnn-wd with matcher\.breadth=3: key 'matcher\.breadth'"):
         load_recipe("mcnn-ens", changes=["matcher.breadth=3"])
 
@@ -126,9 +129,9 @@ def test_a_kill_in_the_second_member_is_resumed_to_the_same_weights(
 
 
 def test_what_is_finished_there_must_be_of_this_recipe_and_corpus(corpus: Corpus, ensemble: Path) -> None:
-    (ensemble / "recipe.yaml").unlink()  # as after a kill before the members were combined
+    (ensemble / "run.json").unlink()  # as after a kill before the members were combined
     other = load_recipe("mcnn-ens", changes=[*TWO, "loss.margin=0.3"])
-    with pytest.raises(SeesayError, match=r"mcnn-phs.recipe\.yaml: another recipe was trained there"):
+    with pytest.raises(SeesayError, match=r"mcnn-phs.run\.json: another recipe was trained there"):
         train(other, corpus, ensemble, resume=True)
     said = tuple(replace(sentence, text="one dog") for sentence in corpus.sentences)
     with pytest.raises(SeesayError, match="mcnn-phs: was trained on other sentences"):
@@ -143,7 +146,7 @@ def test_a_corpus_that_cannot_be_trained_on_leaves_nothing_in_the_way(corpus: Co
 
 
 def test_members_of_different_words_are_refused(corpus: Corpus, ensemble: Path, tmp_path: Path) -> None:
-    recipe, folders = read_recipe(ensemble / "recipe.yaml"), [ensemble / MEMBERS / n for n in NAMES[1::2]]
+    recipe, folders = run_recipe(ensemble), [ensemble / MEMBERS / n for n in NAMES[1::2]]
     path = folders[1] / "vocabulary.json"
     words = json.loads(path.read_text(encoding="utf-8"))
     swapped = json.loads(json.dumps(words).replace('"red"', '"crimson"'))
@@ -197,7 +200,7 @@ def test_a_table_combines_its_own_runs(corpus: Corpus, tmp_path: Path) -> None:
     member = load_recipe("mcnn-st", changes=[*SMALL, "seed=2"])
     train(member, corpus, scenes / "mcnn-st-seed1")
     recipe = member.model_copy(update={"seed": 1, "changes": tuple(sorted(SMALL))})
-    (scenes / "mcnn-st-seed1" / "recipe.yaml").write_text(dump_recipe(recipe), encoding="utf-8")
+    Run.load(str(scenes / "mcnn-st-seed1")).update(recipe=recipe.model_dump(mode="json"))
     assert measure_table(runs, [1], lambda _: None).failures == []
     after = load_file(weights)
     assert {key.split(".")[1] for key in after if (after[key] != before[key]).any()} == {"3"}

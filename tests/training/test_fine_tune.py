@@ -21,10 +21,11 @@ from seesay.matchers.baselines.vsepp import VSEPlusPlus
 from seesay.matchers.sco import ConceptClassifier
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.protocols.evaluate import default_protocol, evaluate
-from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe, read_recipe
+from seesay.recipes.load import dump_recipe, load_recipe, member_recipes, parse_recipe
 from seesay.recipes.schema import Recipe
 from seesay.results.rows import encoder_and_crops
 from seesay.runs.concepts import image_concepts, run_concepts
+from seesay.runs.config import run_recipe
 from seesay.runs.run import Run
 from seesay.runs.sentences import number_words
 from seesay.runs.summary import ConceptCount, TrainingSummary
@@ -153,7 +154,7 @@ def test_a_run_brings_its_encoder_along(
     moved = Path(shutil.copytree(matching, tmp_path / "moved"))
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "cache"))
     load_image_encoder.cache_clear()
-    name = read_recipe(moved / "recipe.yaml").encoders[0]
+    name = run_recipe(moved).encoders[0]
     with pytest.raises(SeesayError, match="load that run"):
         load_image_encoder(name)
     run = Run.load(str(moved))
@@ -199,7 +200,7 @@ def test_an_interrupted_second_step_goes_on(
     with counted_steps() as steps:
         run = train(recipe, few, out, resume=True)
     assert steps == []
-    assert run.recipe.encoders == read_recipe(tuned[name] / "recipe.yaml").encoders  # bit for bit
+    assert run.recipe.encoders == run_recipe(tuned[name]).encoders  # bit for bit
 
 
 def test_a_first_step_on_other_sentences_is_refused(few: Corpus, concepts: Path, tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ batch_size: 8
 
 def fusion(matching: Path, folder: Path, encoder: str) -> Recipe:
     """The recipe of a fusion of a fine-tuned run with another; both of its steps as files without changes."""
-    first = read_recipe(matching / MEMBERS / "gvse-common" / "recipe.yaml")
+    first = run_recipe(matching / MEMBERS / "gvse-common")
     second = load_recipe(MATCHING, changes=SMALL[MATCHING])
     (folder / "first.yaml").write_text(dump_recipe(first.model_copy(update={"changes": ()})))
     matcher = second.matcher.model_copy(update={"members": (str(folder / "first.yaml"),)})
@@ -247,9 +248,9 @@ def fusion(matching: Path, folder: Path, encoder: str) -> Recipe:
 def members(recipe: Recipe, matching: Path, out: Path) -> None:
     """The finished fine-tuned run in the place of that member's."""
     there = Path(shutil.copytree(matching, out / MEMBERS / MATCHING))
-    encoders = read_recipe(matching / "recipe.yaml").encoders
+    encoders = run_recipe(matching).encoders
     ours = member_recipes(recipe)[0].model_copy(update={"encoders": encoders})
-    (there / "recipe.yaml").write_text(dump_recipe(ours))
+    Run.load(str(there)).update(recipe=ours.model_dump(mode="json"))
 
 
 def test_a_fusion_takes_its_members_fine_tuned_encoder(few: Corpus, matching: Path, tmp_path: Path) -> None:
@@ -307,7 +308,7 @@ class Thinned(torch.nn.Module):
 
 def test_the_loss_is_that_of_the_cnns_features(few: Corpus, concepts: Path) -> None:
     """Of images cropped at random, which an epoch crops alike and the next one does not."""
-    first, recipe = first_step(concepts), read_recipe(concepts / MEMBERS / "concepts" / "recipe.yaml")
+    first, recipe = first_step(concepts), run_recipe(concepts / MEMBERS / "concepts")
     inner = ConceptTask.from_corpus(recipe, few, first.vocabulary)
     task, network, head = PixelsTask(recipe, inner), Thinned(), first.matcher
     assert isinstance(head, ConceptClassifier)
@@ -342,7 +343,7 @@ def test_sco_reads_its_concepts_and_keeps_the_cnn_with_them(
     image = few.images[2].source.read()
     source = Path(shutil.copytree(concepts, tmp_path / "concepts"))
     reader = train(parse_recipe(READER.replace("RUN", str(source)), "x"), few, tmp_path / "sco")
-    tuned_name = read_recipe(concepts / "recipe.yaml").encoders[0]
+    tuned_name = run_recipe(concepts).encoders[0]
     features = encode_images([load_image_encoder(tuned_name)], [image], ["a"]).arrays[0]["pooled"]
     head = Run.load(str(concepts)).matcher
     assert isinstance(head, ConceptClassifier)

@@ -89,8 +89,8 @@ def test_it_scores_as_its_members_runs_do_weighed_by_its_gates(corpus: Corpus, f
     for name in ("uncommon", "common"):
         member = Run.load(str(fused / MEMBERS / name))
         theirs = split_inputs(member.recipe, corpus, "test", member.vocabulary, member.sentence_encoder)
-        metrics.append(member.scores(theirs.features, theirs.sentences))
-    assert np.allclose(run.scores(inputs.features, inputs.sentences), sum(metrics), atol=1e-5)
+        metrics.append(member.score_prepared(theirs.features, theirs.sentences))
+    assert np.allclose(run.score_prepared(inputs.features, inputs.sentences), sum(metrics), atol=1e-5)
     with torch.inference_mode():
         by_image = run.matcher.image_weights(torch.from_numpy(inputs.features)).numpy()[:, None]
         by_sentence = run.matcher.sentence_weights(inputs.sentences.to_tensors()).numpy()[None]

@@ -50,13 +50,13 @@ def test_it_learns_and_is_loaded_again(corpus: Corpus, tmp_path: Path, level: st
     """A sentence's own image scores above others more often than not."""
     run = train(load_recipe(f"mcnn-{level}", changes=SMALL), corpus, tmp_path / "run")
     inputs = split_inputs(run.recipe, corpus, "train", run.vocabulary)  # val is too small to tell
-    scores = run.scores(inputs.features, inputs.sentences)
+    scores = run.score_prepared(inputs.features, inputs.sentences)
     owners = inputs.image_of_sentence
     matching = scores[owners, np.arange(len(owners))]
     others = np.arange(len(scores))[:, None] != owners
     assert (matching > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(tmp_path / "run"))
-    np.testing.assert_allclose(again.scores(inputs.features, inputs.sentences), scores, atol=1e-4)
+    np.testing.assert_allclose(again.score_prepared(inputs.features, inputs.sentences), scores, atol=1e-4)
     assert TrainingSummary.load(tmp_path / "run").train.cut_sentences == 0
     start, known = word_vectors(run.vocabulary.words)
     table = run.matcher.get_parameter("words.weight").detach().cpu().numpy()[1:]

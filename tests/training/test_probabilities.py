@@ -11,7 +11,7 @@ from seesay.cli.printing import print_training
 from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.runs.calibration import CALIBRATION, USUAL
+from seesay.runs.calibration import USUAL
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.training.train import train
@@ -54,4 +54,4 @@ def test_any_other_failure_is_not_hidden(
 def test_pair_matchers_have_the_usual_ones(corpus: Corpus, tmp_path: Path) -> None:
     trained = train(load_recipe("mcnn-st", changes=CHANGES), corpus, tmp_path / "run")
     assert trained.calibration == USUAL
-    assert not (tmp_path / "run" / CALIBRATION).exists()
+    assert Run.load(str(tmp_path / "run")).config.calibration is None

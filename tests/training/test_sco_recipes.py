@@ -129,12 +129,12 @@ def test_every_kind_of_row_learns(corpus: Corpus, tmp_path: Path, name: str) -> 
 
 def test_it_matches_what_it_never_saw_and_is_loaded_again(full: Run, corpus: Corpus) -> None:
     inputs = split_inputs(full.recipe, corpus, "val", full.vocabulary)
-    scores = full.scores(inputs.features, inputs.sentences)
+    scores = full.score_prepared(inputs.features, inputs.sentences)
     owners = inputs.image_of_sentence
     others = np.arange(len(scores))[:, None] != owners
     assert (scores[owners, np.arange(len(owners))] > scores)[others].mean() > 0.6  # chance is a half
     again = Run.load(str(full.folder))
-    np.testing.assert_allclose(again.scores(inputs.features, inputs.sentences), scores, atol=1e-5)
+    np.testing.assert_allclose(again.score_prepared(inputs.features, inputs.sentences), scores, atol=1e-5)
 
 
 def test_a_run_keeps_what_sees_its_concepts(corpus: Corpus, tmp_path: Path) -> None:

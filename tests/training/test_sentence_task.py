@@ -45,7 +45,7 @@ def test_a_teacher_scores_as_its_run(corpus: Corpus, teacher: Run) -> None:
     data = split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary)
     loaded = Teacher.from_run(teacher.name, corpus, data)
     images, sentences = np.array([3, 0, 7]), np.array([11, 4, 2])
-    scores = teacher.scores(np.asarray(data.features), data.sentences)
+    scores = teacher.score_prepared(np.asarray(data.features), data.sentences)
     found = loaded.scores((images, sentences), teacher.device).cpu()
     assert np.allclose(found, scores[np.ix_(images, sentences)], atol=1e-5)
 
@@ -54,12 +54,12 @@ def test_the_student_comes_to_score_as_the_teacher(corpus: Corpus, teacher: Run,
     run = train(student(teacher.name), corpus, tmp_path / "run")
     inputs = split_inputs(run.recipe, corpus, "train", run.vocabulary)
     features = np.asarray(inputs.features)
-    theirs = teacher.scores(
+    theirs = teacher.score_prepared(
         features, split_inputs(teacher.recipe, corpus, "train", teacher.vocabulary).sentences
     )
-    ours = run.scores(features, inputs.sentences)
+    ours = run.score_prepared(features, inputs.sentences)
     start = train(student(teacher.name, "schedule.epochs=1", "optimizer.lr=1e-9"), corpus, tmp_path / "start")
-    before = start.scores(features, inputs.sentences)
+    before = start.score_prepared(features, inputs.sentences)
     agreement, chance = (np.corrcoef(each.ravel(), theirs.ravel())[0, 1] for each in (ours, before))
     assert agreement > chance + 0.3
     assert provenance(run, 0.0, None).teacher == teacher.fingerprint

@@ -212,7 +212,7 @@ def test_the_members_of_a_variant_have_its_changes(corpus: Corpus, tmp_path: Pat
 def test_what_a_failed_start_left_is_no_run(corpus: Corpus, tmp_path: Path) -> None:
     folder = tmp_path / "scenes" / "two-branch-linear-seed1"
     folder.mkdir(parents=True)
-    (folder / "recipe.yaml").write_text("name: left by a kill\n", encoding="utf-8")
+    (folder / "run.json").write_text("left by a kill\n", encoding="utf-8")
     (folder / "vocabulary.json").write_text("{}", encoding="utf-8")
     assert measured(runs_of(corpus, tmp_path, rows=["two-branch-linear"])).failures == []
 

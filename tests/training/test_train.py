@@ -124,7 +124,7 @@ def test_it_learns_and_the_best_epoch_is_kept(corpus: Corpus, finished: Path) ->
 def test_the_folder_holds_what_it_should(finished: Path) -> None:
     names = {path.name for path in finished.iterdir()}
     assert {
-        "recipe.yaml",
+        "run.json",
         "weights.safetensors",
         "vocabulary.json",
         "training.json",
@@ -132,7 +132,7 @@ def test_the_folder_holds_what_it_should(finished: Path) -> None:
     } <= names
     assert {"loss.png", "recall.png"} <= names
     assert not [name for name in names if name.endswith(".tmp")]
-    assert {(finished / name).stat().st_mode for name in names} == {(finished / "recipe.yaml").stat().st_mode}
+    assert {(finished / name).stat().st_mode for name in names} == {(finished / "run.json").stat().st_mode}
 
 
 def test_runs_are_listed(finished: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_server_says_whether_it_re_ranks(client: TestClient, scene_index: Path
 
 
 def test_the_run_is_loaded_when_it_is_first_needed(scene_index: Path, pair_run: Path, tmp_path: Path) -> None:
-    shutil.copy(pair_run / "recipe.yaml", tmp_path)  # without weights
+    shutil.copy(pair_run / "run.json", tmp_path)  # without weights
     app = create_app(opened(scene_index), Options(rerank_run=str(tmp_path)))
     with TestClient(app, base_url="http://localhost") as client:
         assert client.get("/api/v1/search?q=red").status_code == 200

@@ -141,7 +141,7 @@ def train_or_go_on(corpus: Path, out: Path, cache: Path) -> None:
 
     changes = ["encoders=[efficientnet-lite0-int8]", "matcher.dim=60", "matcher.word_dim=16", "batch_size=64"]
     recipe = load_recipe("irmatch-s", changes=[*changes, "schedule.epochs=6"])
-    train(recipe, read_corpus(corpus), out, resume=(out / "recipe.yaml").exists())
+    train(recipe, read_corpus(corpus), out, resume=(out / "run.json").exists())
 
 
 @attack("kill train", "SIGKILL during training, which goes on: the weights are those of an undisturbed run")

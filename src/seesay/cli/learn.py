@@ -97,33 +97,17 @@ def export(
 ) -> None:
     """Export a run's matcher to ONNX again, or write a folder of the run to give away.
 
-    The folder works where PyTorch is not installed, and is laid out as hubs of models expect it. That of
-    LIBRARY:MODEL holds both towers, and is used as onnx:FOLDER.
+    The folder works where PyTorch is not installed, and is laid out as hubs of models expect it.
     """
-    from seesay.encoders.towers import is_two_tower
     from seesay.runs.bundle import export_in_place, write_bundle
 
-    if is_two_tower(run):
-        from seesay.encoders.towers import write_towers
-
-        if out is None:
-            raise SeesayError(
-                f"{run}: is exported when it is first used; name a folder with --out to write it to."
-            )
-        if (bits == 32) != (check is None):
-            raise SeesayError(
-                "--bits 8 or 16 and --check go together: name a folder of your photos to check on."
-            )
-        _refuse({"--licence": licence != "unknown"}, "is for runs; a model of a library has its own licence.")
-        console.show(write_towers(run, out, bits, check), as_json, console.print_towers)
-        return
-    _refuse({"--bits": bits != 32, "--check": check}, "is for models of libraries, such as open_clip:NAME.")
+    if (bits == 32) != (check is None):
+        raise SeesayError("--bits 8 or 16 and --check go together: name a folder of your photos to check on.")
     if out is not None:
-        written = write_bundle(run, out, licence)
-        console.show(written, as_json, console.print_bundle)
+        console.show(write_bundle(run, out, licence, bits, check), as_json, console.print_bundle)
     else:
-        exported = export_in_place(run)
-        console.show(exported, as_json, console.print_export)
+        _refuse({"--check": check}, "is for a folder to give away; name it with --out.")
+        console.show(export_in_place(run).config, as_json, console.print_export, run)
 
 
 @opt.app.command(epilog="Example: seesay evaluate runs/irmatch-s --data flickr8k --json")

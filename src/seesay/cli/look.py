@@ -146,7 +146,8 @@ def concepts(
     from seesay.data.readers import read_corpus
     from seesay.data.sources import FileSource
     from seesay.encoders.towers import is_two_tower
-    from seesay.runs.run import RECIPE, Run
+    from seesay.runs.config import RUN
+    from seesay.runs.run import Run
     from seesay.text.concepts import MAX_CONCEPTS, ConceptVocabulary
 
     if image is not None:
@@ -155,7 +156,7 @@ def concepts(
         found = image_concepts(Run.load(source), FileSource(image).read(), str(image), k or 10, regions)
         console.show(found, as_json, console.print_image_concepts)
         return
-    if is_two_tower(source) or (Path(source) / RECIPE).is_file():
+    if is_two_tower(source) or (Path(source) / RUN).is_file():
         from seesay.runs.concepts import run_concepts
 
         vocabulary = run_concepts(Run.load(source))

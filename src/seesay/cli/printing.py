@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from seesay.data.summary import CorpusSummary
-    from seesay.encoders.towers import TowerExport
     from seesay.explain.explain import Explanation
     from seesay.grounding.ground import Grounding
     from seesay.runs.bundle import Bundle
     from seesay.runs.captioning import WrittenSentence
     from seesay.runs.concepts import SeenConcept
-    from seesay.runs.exported import Export
+    from seesay.runs.config import RunConfig
     from seesay.runs.summary import TrainingSummary
     from seesay.search import Answer, Index
     from seesay.search.rerank import Reranked
@@ -211,33 +210,22 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
     print(f"Next: seesay evaluate {folder}")
 
 
-def print_export(export: Export) -> None:
+def print_export(config: RunConfig, folder: str) -> None:
     """Print the graphs that were written, and how far they are from PyTorch at most."""
-    names = ", ".join(f"{name}.onnx" for name in export.graphs)
-    worst = max(graph.error for graph in export.graphs.values())
-    print(f"{export.folder}: {names}; at most {worst:.0e} from PyTorch's outputs.")
+    names = ", ".join(f"{name}.onnx" for name in config.graphs)
+    worst = max(graph.error for graph in config.graphs.values())
+    print(f"{folder}: {names}; at most {worst:.0e} from PyTorch's outputs.")
 
 
 def print_bundle(bundle: Bundle) -> None:
-    """Print what was written, how large it is, and what it needs where it is used."""
+    """Print what was written, how large it is, what it needs where it is used, and how fewer bits did."""
     print(f"{bundle.folder}: {len(bundle.files)} files, {bundle.size / 1e6:.1f} MB.")
+    if (check := bundle.check) is not None:
+        for what, times in (("An image", check.image_ms), ("A sentence", check.sentence_ms)):
+            print(f"{what}: {times[0]:.1f} ms with 32 bits, {times[1]:.1f} ms with {bundle.bits}")
+        print(f"Beside 32 bits: {check}.")
     needs = f"'seesay[{bundle.extra}]', for its encoders" if bundle.extra else "seesay"
     print(f"Where it is used: pip install {needs}")
-
-
-def print_towers(written: TowerExport) -> None:
-    """Print the sizes of the networks that were written, and how fewer bits did in the check."""
-    size = sum(written.sizes.values())
-    print(f"{written.folder}: {len(written.sizes)} files, {size / 1e6:.1f} MB.")
-    if (check := written.check) is not None:
-        for name, before in written.full_sizes.items():
-            after = written.sizes[name]
-            print(f"{name}: {before / 1e6:.1f} MB with 32 bits, {after / 1e6:.1f} MB with {written.bits}")
-        for what, times in (("An image", check.image_ms), ("A sentence", check.sentence_ms)):
-            if times is not None:
-                print(f"{what}: {times[0]:.1f} ms with 32 bits, {times[1]:.1f} ms with {written.bits}")
-        print(f"Beside 32 bits: {check}.")
-    print(f"Use it as a run: onnx:{written.folder}. It needs neither PyTorch nor the library.")
 
 
 def print_update(folder: Path, report: UpdateReport, images: int, sentences: int, added: int) -> None:

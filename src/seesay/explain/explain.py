@@ -212,7 +212,7 @@ def explain(run: Run, image: bytes, name: str, sentence: str) -> Explanation:
     read = words[: min(limits, default=None)]
     text = sentence[: read[-1].end] if len(read) < len(words) else sentence
     encoded = encode_images(run.encoders, [image], [name])
-    features = torch.from_numpy(join_features(run.facts, encoded.checked())).to(run.device)
+    features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
     with torch.inference_mode():
         readings = tuple(_read(run, member, features, text, read) for member in members)
     return Explanation(sentence, tuple(words), len(words) - len(read), readings)

@@ -19,8 +19,9 @@ from seesay.data.images import EncodedImage
 from seesay.encoders.regions.base import SIDE, load_region_encoder, region_features
 from seesay.errors import SeesayError
 from seesay.paths import check_output, writing
-from seesay.runs.calibration import FITS, Calibration, known_share
-from seesay.runs.run import Run, run_facts
+from seesay.runs.calibration import FITS, known_share
+from seesay.runs.config import RunConfig
+from seesay.runs.run import Run, run_folder
 from seesay.runs.sentences import PreparedSentences
 from seesay.text.chunker import Chunk, noun_phrases
 from seesay.text.vocabulary import QUOTED, UNKNOWN, replace_words, source_offsets, tokenize
@@ -115,7 +116,7 @@ class _Regions(NamedTuple):
 def can_ground(name: str) -> bool:
     """Return whether there is a grounding run of that name, shipped or as a folder; reads no weights."""
     try:
-        return run_facts(name).regions is not None
+        return RunConfig.load(run_folder(name)).regions is not None
     except SeesayError:
         return False
 
@@ -136,8 +137,8 @@ class Grounder:
             )
         self.run = run
         self._settings = regions
-        self._calibration = Calibration.load(run.folder)
-        self._encoder = load_region_encoder(run.facts.encoders[0], run.device)
+        self._calibration = run.config.calibration
+        self._encoder = load_region_encoder(run.config.encoders[0], run.device)
         self._seen: OrderedDict[str, _Regions] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -162,7 +163,7 @@ class Grounder:
         size, boxes, features = self._regions(image, name)
         if len(boxes):
             rows = region_features(features, boxes, np.array(size), self._settings.geometry)
-            scores = self.run.scores(rows, sentences)
+            scores = self.run.score_prepared(rows, sentences)
         else:
             scores = np.zeros((0, len(chunks)), np.float32)
         phrases = list[GroundedPhrase]()

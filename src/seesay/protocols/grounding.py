@@ -162,7 +162,7 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
             continue
         mine = order[start:stop]
         features = inputs.features(image, there, geometry)
-        scores = run.scores(features, inputs.sentences.take(mine))
+        scores = run.score_prepared(features, inputs.sentences.take(mine))
         for phrase, column in zip(mine, scores.T, strict=True):
             found[phrase] = column
     return found

@@ -62,4 +62,4 @@ def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
         proposals = slice(0, int(inputs.proposals[image]))
         if others and proposals.stop:
             features = inputs.features(image, proposals, regions.geometry)
-            yield from run.scores(features, inputs.sentences.take(np.array(others))).T
+            yield from run.score_prepared(features, inputs.sentences.take(np.array(others))).T

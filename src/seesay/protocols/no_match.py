@@ -128,7 +128,7 @@ def asked_twice(subject: RunSubject) -> Asked:
     if run.embeds:
         reached = run.embed_features(features) @ run.embed_prepared(unrelated, query=True).T
     else:
-        reached = run.scores(features, unrelated)
+        reached = run.score_prepared(features, unrelated)
     refuse_nan(np.asarray(scores, np.result_type(scores, np.float32)), "scores")
     return Asked(queries, scores, Background.of_scores(reached))
 

@@ -134,7 +134,7 @@ class RunSubject(Subject):
     ) -> None:
         from seesay.runs.sentences import count_cut
 
-        cut = count_cut(run.max_words, inputs.sentences)
+        cut = count_cut(run.config.max_words, inputs.sentences)
         about = About(cut_sentences=cut["cut_sentences"], max_length=cut["max_length"]) if cut else About()
         about = about if any(cut.values()) else About()
         super().__init__(run.title, split, inputs.corpus, None, about, whole)

@@ -220,15 +220,6 @@ def parse_recipe(text: str, where: str) -> Recipe:
     return _recipe(values_for(parse_yaml(text, where), None, where), where)
 
 
-def read_recipe(path: Path) -> Recipe:
-    """Read the recipe in a run's folder.
-
-    Raises:
-        SeesayError: the file is missing, not UTF-8, or no recipe.
-    """
-    return _recipe(values_for(read_yaml(path, str(path)), None, str(path)), str(path))
-
-
 def dump_recipe(recipe: Recipe) -> str:
     """Return the resolved recipe as YAML, with every value."""
     return yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False, allow_unicode=True)

@@ -19,7 +19,6 @@ from seesay.report.plots import training_curves
 from seesay.results.rows import differences, encoder_and_crops
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary, is_finished
-from seesay.runs.two_tower import TwoTowerRun
 from seesay.training.history import read_history, val_curves
 from seesay.training.measured import data_digest
 
@@ -63,7 +62,7 @@ def add_provenance(
     page.definitions([*_data(corpus, split), *_environment(commit)])
     for name, run in runs.items():
         page.heading(name)
-        if isinstance(run, TwoTowerRun):
+        if not run.recipe.corpus:
             page.definitions(_about_towers(run))
             continue
         page.definitions(_about_run(run))
@@ -105,11 +104,11 @@ def _environment(commit: str | None) -> list[tuple[str, str]]:
     return found + ([("commit", commit)] if commit else [])
 
 
-def _about_towers(run: TwoTowerRun) -> list[tuple[str, str]]:
+def _about_towers(run: Run) -> list[tuple[str, str]]:
     return [
         ("model", run.name),
         ("hash", f"{run.fingerprint} (of both towers' weights, the preprocessing and the tokenizer)"),
-        ("score", f"{run.logit_scale:.4g} × cosine {run.logit_bias:+.4g}"),
+        ("score", f"{run.config.logit_scale:.4g} × cosine {run.config.logit_bias:+.4g}"),
         ("training", "none here: zero-shot"),
     ]
 

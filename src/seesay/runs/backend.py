@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,56 +16,24 @@ Rows = NDArray[np.int64]
 _PAIRS = 1 << 10  # pairs scored at a time: each carries a copy of both sides
 
 
-class RunFacts(Protocol):
-    """What a run says of its matcher and inputs; its recipe and its export have the same attributes."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def encoders(self) -> tuple[str, ...]: ...
-    @property
-    def arrays(self) -> Sequence[str]: ...
-    @property
-    def sentence_encoder(self) -> str | None: ...
-    @property
-    def regions(self) -> object | None: ...
-
-
 class Backend(Protocol):
-    """Computes vectors if the matcher embeds, and scores in any case.
+    """Encodes both sides, and scores encoded pairs.
 
-    Encoded images and sentences are what the scores of pairs are computed from: each is encoded once. They
-    are the backend's own arrays or tensors, a row each.
-
-    Attributes:
-        embeds: True if the score of a pair is the inner product of two vectors.
-        asymmetric: True if queries and gallery items are embedded differently.
-        dim: length of a vector; None without any.
+    What an embedding matcher encodes is its embeddings, as arrays. What a pair matcher encodes, each image
+    and sentence once, is for `score_pairs` alone: the backend's own arrays or tensors, a row each.
     """
 
-    @property
-    def embeds(self) -> bool: ...
+    def encode_images(self, features: Vectors, query: bool = False) -> Any:
+        """Encode n images, at least one, given as joined features (n, d).
 
-    @property
-    def asymmetric(self) -> bool: ...
-
-    @property
-    def dim(self) -> int | None: ...
-
-    def embed_images(self, features: Vectors, query: bool = False) -> Vectors:
-        """Embed images given as joined features (n, d), as (n, dim)."""
+        Args:
+            features: (n, d).
+            query: as queries, if the matcher embeds queries and gallery items differently.
+        """
         ...
 
-    def embed_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
-        """Embed m sentences, as (m, dim)."""
-        ...
-
-    def encode_images(self, features: Vectors) -> Any:
-        """Encode n images, at least one, for `score_pairs`."""
-        ...
-
-    def encode_sentences(self, sentences: PreparedSentences) -> Any:
-        """Encode m sentences, at least one, for `score_pairs`."""
+    def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Any:
+        """Encode m sentences, at least one; `query` as above."""
         ...
 
     def score_pairs(self, images: Any, sentences: Any, rows: Rows, columns: Rows) -> NDArray[np.floating]:

@@ -18,28 +18,19 @@ from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions.base import load_region_encoder
 from seesay.encoders.towers import bring_towers, is_two_tower
+from seesay.encoders.towers.names import EXPORTED, TowerName
+from seesay.encoders.towers.reduce import BITS
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks, used_networks
 from seesay.paths import check_new_folder, new_folder
-from seesay.recipes.load import dump_recipe, read_recipe
-from seesay.runs.calibration import CALIBRATION
 from seesay.runs.card import model_card
-from seesay.runs.exported import EXPORT, WEIGHTS, Export, read_export
-from seesay.runs.run import (
-    NETWORKS,
-    PRECOMPUTED,
-    RECIPE,
-    TEXT,
-    VOCABULARY,
-    Run,
-    run_facts,
-    run_folder,
-    shipped_runs,
-)
+from seesay.runs.config import TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.recall import ENOUGH, RecallCheck, check_recall
+from seesay.runs.run import NETWORKS, PRECOMPUTED, Run, run_config, run_folder, shipped_runs
 from seesay.text.concepts import FILE as CONCEPTS
 
 CARD, CONFIG = "README.md", "config.json"
-_COPIED = (RECIPE, WEIGHTS, VOCABULARY, TEXT, EXPORT, CALIBRATION, CONCEPTS, HEAD_INPUTS)
+_COPIED = (WEIGHTS, VOCABULARY, TEXT, CONCEPTS, HEAD_INPUTS)
 _DRAWN = 64  # pixels, a side of the image that encoders are tried with
 
 
@@ -52,125 +43,143 @@ class Bundle:
         files: in it, by their paths below it.
         size: of all of them, in bytes.
         extra: of seesay, without which its encoders do not work; None if the core does.
+        bits: of a weight of its CLIP model's towers.
+        check: what the run still finds with fewer bits; None for 32.
     """
 
     folder: Path
     files: tuple[str, ...]
     size: int
     extra: str | None
+    bits: int = 32
+    check: RecallCheck | None = None
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields, as JSON has them."""
         return asdict(self) | {"folder": str(self.folder), "files": list(self.files)}
 
 
-def export_in_place(name: str) -> Export:
+def export_in_place(name: str) -> Run:
     """Export a run's matcher anew, beside its weights.
 
     Raises:
         SeesayError: there is no such run, it came exported, or its matcher cannot be exported.
         MissingExtraError: PyTorch is not installed.
     """
-    folder = _folder(name)
-    if folder in shipped_runs():
+    if is_two_tower(name):
+        raise SeesayError(
+            f"{name}: is exported when it is first used; name a folder with --out to write it to."
+        )
+    if run_folder(name) in shipped_runs():
         raise SeesayError(f"{name}: is shipped with its export; name a folder with --out to copy it to.")
     with naming_extras():
         from seesay.runs.export import export_run
-    return export_run(Run.load(name, "cpu"))
+    run = Run.load(name, "cpu")
+    export_run(run)
+    return run
 
 
-def write_bundle(name: str, out: Path, licence: str = "unknown") -> Bundle:
+def write_bundle(
+    name: str, out: Path, licence: str = "unknown", bits: int = 32, photos: Path | None = None
+) -> Bundle:
     """Write a run's folder for use elsewhere, all of it or nothing.
 
     Args:
-        name: the run's folder, or the name of shipped weights. It is exported first if it is not yet.
+        name: the run's folder, the name of shipped weights, or a CLIP model. It is exported first if it is
+            not yet.
         out: the folder to write, which must not exist or be empty.
         licence: of the weights, for the model card: an identifier such as "apache-2.0" or "cc-by-nc-4.0".
+        bits: of a weight of a CLIP model's towers: 32, 16 or 8.
+        photos: a folder of photos, on which fewer bits must find what 32 find.
 
     Raises:
-        SeesayError: there is no such run, it cannot be exported, or `out` holds something or cannot be
-            written.
+        SeesayError: there is no such run, it cannot be exported, `out` holds something or cannot be
+            written, `photos` are too few, or fewer bits find others of them.
+        MissingExtraError: a package is not installed that exports the run or reduces its towers.
     """
-    source = _folder(name)
+    if bits not in BITS:
+        raise SeesayError(f"bits: 8, 16 or 32 are wanted, got {bits}.")
+    if (bits == 32) != (photos is None):
+        raise SeesayError("Name a folder of photos for a check of 8 or 16 bits, and none for 32.")
     check_new_folder(out)
+    source = run_folder(name)
+    check = None
     with new_folder(out) as beside:
-        extra = _fill(source, beside, out.name, licence)
+        run = _fill(source, beside, bits)
+        if photos is not None:
+            check = check_recall(Run.load(name, "cpu"), run, photos)
+            if not check.passed:
+                raise SeesayError(
+                    f"With {bits} bits: {check}; at least {ENOUGH} is needed, so nothing was written. Take "
+                    + ("16 bits, or 32." if bits == 8 else "32 bits.")
+                )
+        _bring_networks(run)
+        (beside / CONFIG).write_text(json.dumps(_hub_config(run), indent=1) + "\n", encoding="utf-8")
+        extra = _needed_extra(run)
+        (beside / CARD).write_text(model_card(run, source, out.name, licence, extra), encoding="utf-8")
     files = sorted(path for path in out.rglob("*") if path.is_file())
     size = sum(path.stat().st_size for path in files)
-    return Bundle(out, tuple(path.relative_to(out).as_posix() for path in files), size, extra)
+    names = tuple(path.relative_to(out).as_posix() for path in files)
+    return Bundle(out, names, size, extra, bits, check)
 
 
-def _folder(name: str) -> Path:
-    if is_two_tower(name):
-        raise SeesayError(
-            f"{name}: a model of another library and no run; `seesay export {name} --out FOLDER` writes its "
-            "towers."
-        )
-    return run_folder(name)
-
-
-def _fill(source: Path, target: Path, title: str, licence: str) -> str | None:
-    """Copy a run, exported if it was not, with encoders, card and configuration; return the extra needed."""
-    export = read_export(source)
-    graphs = [f"{graph}.onnx" for graph in export.graphs] if export else []
-    for file in (*_COPIED, *graphs):
+def _fill(source: Path, target: Path, bits: int) -> Run:
+    """Copy a run, exported if it was not, with the encoders that it holds and with its towers."""
+    config = run_config(source)
+    for file in (*_COPIED, *(f"{graph}.onnx" for graph in config.graphs)):
         if (source / file).is_file():
             shutil.copyfile(source / file, target / file)
-    for encoder in run_facts(str(source)).encoders:
+    for encoder in config.encoders:
         if encoder.endswith(".onnx"):
             raise SeesayError(
                 f"{source}: its encoder {encoder} reads a file of yours, which no exported run brings; give "
                 "away a run that was trained without it."
             )
         copy_tuned(encoder, source, target)
-    _bring_towers(source, target)
+    _with_towers(config, target, bits).save(target)
     run = Run.load(str(target), "cpu")
-    if export is None:
+    if not run.config.graphs:
         with naming_extras():
             from seesay.runs.export import export_run
         export_run(run)
         run = Run.load(str(target), "cpu")
+    return run
+
+
+def _with_towers(config: RunConfig, target: Path, bits: int) -> RunConfig:
+    """Copy the towers of other libraries that a run's encoders are, and name the copies in its recipe."""
+    names = {name for name in (*config.encoders, config.sentence_encoder or "") if is_two_tower(name)}
+    given = {name: brought for name in names if (brought := bring_towers(name, target, bits)) is not None}
+    if bits != 32 and not given:
+        raise SeesayError(f"bits: {config.name} has no CLIP model's towers; take 32, which is the default.")
+    recipe = dict(config.recipe)
+    for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
+        # As they were given on the command line; and a model's run has the name of the model.
+        recipe["changes"] = [change.replace(name, given[name]) for change in recipe["changes"]]
+        recipe["name"] = recipe["name"].replace(name, TowerName.parse(name).title)
+    recipe["encoders"] = [given.get(name, name) for name in config.encoders]
+    recipe["sentence_encoder"] = given.get(config.sentence_encoder or "", config.sentence_encoder)
+    return replace(config, recipe=recipe)
+
+
+def _bring_networks(run: Run) -> None:
+    """Copy the networks that PyTorch has exported for a run's encoders into its folder."""
     networks = _networks(run)
     if networks:
-        (target / NETWORKS).mkdir()
+        (run.folder / NETWORKS).mkdir()
     for network in networks:
-        shutil.copyfile(network, target / NETWORKS / network.name)
-    (target / CONFIG).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
-    extra = _needed_extra(run)
-    (target / CARD).write_text(model_card(run, source, title, licence, extra), encoding="utf-8")
-    return extra
-
-
-def _bring_towers(source: Path, target: Path) -> None:
-    """Copy the towers of other libraries that a run's encoders are, and name the copies in its files."""
-    facts = run_facts(str(source))
-    names = {name for name in (*facts.encoders, facts.sentence_encoder or "") if is_two_tower(name)}
-    given = {name: brought for name in names if (brought := bring_towers(name, target)) is not None}
-    if not given:
-        return
-    recipe = read_recipe(target / RECIPE)
-    encoders = tuple(given.get(name, name) for name in recipe.encoders)
-    sentences = given.get(recipe.sentence_encoder or "", recipe.sentence_encoder)
-    changes = list(recipe.changes)  # as they were given on the command line
-    for name in sorted(given, key=len, reverse=True):  # one may be the beginning of another
-        changes = [change.replace(name, given[name]) for change in changes]
-    renamed = {"encoders": encoders, "sentence_encoder": sentences, "changes": tuple(changes)}
-    recipe = recipe.model_copy(update=renamed)
-    (target / RECIPE).write_text(dump_recipe(recipe), encoding="utf-8")
-    if (export := read_export(target)) is not None:
-        export = replace(export, encoders=encoders, sentence_encoder=sentences)
-        (target / EXPORT).write_text(export.to_json(), encoding="utf-8")
+        shutil.copyfile(network, run.folder / NETWORKS / network.name)
 
 
 def _networks(run: Run) -> list[Path]:
     """Return the networks that PyTorch has exported for the run's encoders, which are tried for it."""
-    facts = run.facts
+    config = run.config
     pixels = np.random.default_rng(0).integers(0, 256, (_DRAWN, _DRAWN, 3), dtype=np.uint8)
     with used_networks() as used:
-        if facts.regions is not None:
+        if config.regions is not None:
             box = np.array([[0, 0, _DRAWN, _DRAWN]], np.float32)
-            load_region_encoder(facts.encoders[0]).encode(pixels, box)
-        elif PRECOMPUTED not in facts.encoders:
+            load_region_encoder(config.encoders[0]).encode(pixels, box)
+        elif PRECOMPUTED not in config.encoders:
             for encoder in run.encoders:
                 encoder.encode_prepared([encoder.prepare(pixels)])
         run.prepare(["a dog"])
@@ -182,23 +191,23 @@ def _needed_extra(run: Run) -> str | None:
 
     Fitted sentence encoders read GloVe's vectors, and towers that have no export come from a hub.
     """
-    names = (*run.facts.encoders, run.facts.sentence_encoder or "")
-    if any(is_two_tower(name) and not name.startswith("onnx:@") for name in names):
+    names = (*run.config.encoders, run.config.sentence_encoder or "")
+    if any(is_two_tower(name) and not name.startswith(f"{EXPORTED}:") for name in names):
         return "hub"
     return "train" if (run.folder / TEXT).is_file() else None
 
 
-def _config(run: Run) -> dict[str, object]:
+def _hub_config(run: Run) -> dict[str, object]:
     """Describe the run as hubs of models expect it."""
-    facts = run.facts
+    config = run.config.relative_to(run.folder)
     return {
         "model_type": "seesay",
         "library_name": "seesay",
         "seesay_version": __version__,
-        "recipe": facts.name,
-        "matcher": run.recipe.matcher.kind,
+        "recipe": config.name,
+        "matcher": config.kind,
         "embedding_dim": run.dim if run.embeds else None,
-        "image_encoders": list(facts.encoders),
-        "sentence_encoder": facts.sentence_encoder,
-        "fingerprint": None if PRECOMPUTED in facts.encoders or facts.regions else run.fingerprint,
+        "image_encoders": list(config.encoders),
+        "sentence_encoder": config.sentence_encoder,
+        "fingerprint": None if PRECOMPUTED in config.encoders or config.regions else run.fingerprint,
     }

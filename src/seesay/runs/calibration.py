@@ -13,20 +13,17 @@ answers are known, and stored with the run.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from seesay.errors import SeesayError
-from seesay.paths import read_small_json, replace_text
 
-CALIBRATION = "calibration.json"  # in a run's folder
 FITS = 0.1
 """An answer of a lower probability hardly fits. Of names of things that photographs show, one in twenty has
 no answer above it."""
@@ -136,28 +133,16 @@ class Calibration:
         return cls(float(found[0]), float(found[1]))
 
     @classmethod
-    def load(cls, folder: Path) -> Self | None:
-        """Read a run's calibration; None if it has none.
-
-        Raises:
-            SeesayError: the file is damaged.
-        """
-        path = folder / CALIBRATION
-        try:
-            found = read_small_json(path)
-            calibration = cls(float(found["intercept"]), float(found["slope"]))
-            if not np.isfinite([calibration.intercept, calibration.slope]).all():
-                raise ValueError("a parameter is not finite")
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, TypeError, LookupError) as failure:
-            raise SeesayError(f"{path}: damaged ({failure}); delete it, or restore it.") from failure
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Make one of its two parameters, as a run stores them; raise a ValueError if one is not finite."""
+        calibration = cls(float(values["intercept"]), float(values["slope"]))
+        if not np.isfinite([calibration.intercept, calibration.slope]).all():
+            raise ValueError("a parameter of the calibration is not finite")
         return calibration
 
-    def save(self, folder: Path) -> None:
-        """Write the calibration into a run's folder."""
-        values = {name: round(value, 4) for name, value in asdict(self).items()}
-        replace_text(folder / CALIBRATION, json.dumps(values) + "\n")
+    def rounded(self) -> Self:
+        """Round the parameters to four digits, as runs store them."""
+        return type(self)(round(self.intercept, 4), round(self.slope, 4))
 
 
 def probability(log_odds: ArrayLike) -> Floats:

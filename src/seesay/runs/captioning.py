@@ -42,7 +42,7 @@ def write_sentences(run: Run, data: bytes, name: str, beam: int, count: int) -> 
             "such as sco-ctx-gen or sco-full."
         )
     encoded = encode_images(run.encoders, [data], [name])
-    features = torch.from_numpy(join_features(run.facts, encoded.checked())).to(run.device)
+    features = torch.from_numpy(join_features(run.config.arrays, encoded.checked())).to(run.device)
     return [
         WrittenSentence(" ".join(run.vocabulary.words[number - 1] for number in numbers), likelihood)
         for numbers, likelihood in matcher.write(features, beam, count)[0]

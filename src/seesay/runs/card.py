@@ -32,12 +32,13 @@ def model_card(run: Run, trained: Path, title: str, licence: str, extra: str | N
         extra: of seesay, which the run's encoders need; None for none.
     """
     summary = TrainingSummary.load(trained) if is_finished(trained) else None
+    recipe = run.config.relative_to(run.folder).checked_recipe(run.folder)
     parts = [
         _front_matter(run, licence),
-        f"# {title}\n\n{_about(run)}",
+        f"# {title}\n\n{_about(run, recipe)}",
         _usage(run, title, extra),
-        _data(run, licence, summary),
-        _recipe(run.recipe),
+        _data(recipe, licence, summary),
+        _recipe(recipe),
         _results(summary),
         _identity(run),
     ]
@@ -45,7 +46,7 @@ def model_card(run: Run, trained: Path, title: str, licence: str, extra: str | N
 
 
 def _front_matter(run: Run, licence: str) -> str:
-    retrieves = "phrase-grounding" if run.facts.regions else "image-text-retrieval"
+    retrieves = "phrase-grounding" if run.config.regions else "image-text-retrieval"
     fields = {
         "license": licence,
         "library_name": "seesay",
@@ -55,9 +56,8 @@ def _front_matter(run: Run, licence: str) -> str:
     return f"---\n{yaml.safe_dump(fields, sort_keys=False)}---"
 
 
-def _about(run: Run) -> str:
-    recipe = run.recipe
-    what = "regions of an image with phrases" if run.facts.regions else "images with sentences"
+def _about(run: Run, recipe: Recipe) -> str:
+    what = "regions of an image with phrases" if run.config.regions else "images with sentences"
     how = f"embeds both sides in {run.dim} dimensions" if run.embeds else "scores pairs of one of each"
     system = f" The published system is {recipe.system}." if recipe.system else ""
     about = f" {recipe.about[:1].upper()}{recipe.about[1:].rstrip('.')}." if recipe.about else ""
@@ -66,7 +66,7 @@ def _about(run: Run) -> str:
 
 def _usage(run: Run, title: str, extra: str | None) -> str:
     package = f"'seesay[{extra}]'" if extra else "seesay"
-    if run.facts.regions:
+    if run.config.regions:
         lines = [f'seesay ground photo.jpg "two dogs chase a red ball" --run {title}']
     elif run.embeds:
         lines = [
@@ -82,8 +82,13 @@ def _usage(run: Run, title: str, extra: str | None) -> str:
     return f"## Use\n\n{needs} {folder}\n\n{commands}\n\nIn Python:\n\n{python}"
 
 
-def _data(run: Run, licence: str, summary: TrainingSummary | None) -> str:
-    name = summary.corpus.name if summary else run.recipe.corpus
+def _data(recipe: Recipe, licence: str, summary: TrainingSummary | None) -> str:
+    if not recipe.corpus:
+        return (
+            f"## Licence\n\nThe weights are those of {recipe.name}, a model of another library. "
+            f"Their licence is given as `{licence}`."
+        )
+    name = summary.corpus.name if summary else recipe.corpus
     size = ""
     if summary:
         texts = summary.train.sentences or summary.train.phrases
@@ -109,7 +114,7 @@ def _recipe(recipe: Recipe) -> str:
     table = "\n".join(f"| {key} | {value} |" for key, value in rows.items())
     departures = "\n".join(f"- {line}" for line in recipe.departures)
     beside = f"\n\nIt departs from the paper:\n\n{departures}" if departures else ""
-    return f"## Recipe\n\nEvery value is in `recipe.yaml`.\n\n| | |\n|---|---|\n{table}{beside}"
+    return f"## Recipe\n\nEvery value is in `run.json`.\n\n| | |\n|---|---|\n{table}{beside}"
 
 
 def _results(summary: TrainingSummary | None) -> str:

@@ -64,7 +64,7 @@ def open_corpus_of(
     Raises:
         SeesayError: it cannot be read, or the runs name no corpus or several, or cannot share one.
     """
-    grounds = {run.facts.regions is not None for run in runs}
+    grounds = {run.config.regions is not None for run in runs}
     if len(grounds) > 1:
         raise SeesayError("Runs that ground phrases and runs that match sentences cannot share a corpus.")
     phrases = True in grounds

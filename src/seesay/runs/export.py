@@ -1,12 +1,10 @@
-"""Export a run's matcher to ONNX, beside its weights, for `ExportedMatcher` to use without PyTorch.
+"""Export a run's matcher to ONNX, beside its weights, for `OnnxBackend` to use without PyTorch.
 
-Each side is traced on one batch and compared with PyTorch on others. The graphs hold no weights but refer to
-those of the run.
+Each side is traced on one batch and compared with PyTorch on others.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +20,10 @@ from torch import Tensor, nn
 from seesay.errors import SeesayError
 from seesay.matchers.base import EmbeddingMatcher, Matcher, PairMatcher
 from seesay.matchers.sentences import Sentences
-from seesay.paths import file_digest, replace_text, replacing
-from seesay.runs.exported import (
-    EXPORT,
-    WEIGHTS,
-    Export,
-    ExportedMatcher,
-    Floats,
-    Graph,
-)
-from seesay.runs.external_weights import StoredTensors, refer_to_weights
+from seesay.paths import file_digest, replacing
+from seesay.runs.backend import Vectors
+from seesay.runs.config import WEIGHTS, Graph, RunConfig
+from seesay.runs.onnx_backend import PREFIX, OnnxBackend
 from seesay.runs.run import Run
 from seesay.runs.sentences import PreparedSentences
 from seesay.runs.traceable import Traceable
@@ -44,25 +36,23 @@ _LONGEST = 30  # words of a sentence that is tried, where the matcher reads all
 Compute = Callable[..., Tensor]
 
 
-def try_export(run: Run) -> Export | None:
-    """Export a run's matcher; where that fails, say why in a line on standard error and return None.
+def try_export(run: Run) -> None:
+    """Export a run's matcher; where that fails, say why in a line on standard error.
 
     What is no matcher, such as a classifier of concepts, is passed over.
     """
-    if not isinstance(run.matcher, Matcher):
-        return None
-    try:
-        return export_run(run)
-    except SeesayError as failure:
-        print(failure, file=sys.stderr, flush=True)
-        return None
+    if isinstance(run.matcher, Matcher):
+        try:
+            export_run(run)
+        except SeesayError as failure:
+            print(failure, file=sys.stderr, flush=True)
 
 
-def export_run(run: Run) -> Export:
+def export_run(run: Run) -> None:
     """Export a run's matcher into its folder, replacing what was exported there before.
 
-    `export.json` is written last, once the outputs of each graph were the same as PyTorch's: until then
-    there is no export.
+    `run.json` names the graphs once the outputs of each were the same as PyTorch's: until then there is no
+    export.
 
     Args:
         run: as it is saved in its folder; on any device.
@@ -74,61 +64,32 @@ def export_run(run: Run) -> Export:
         raise SeesayError(f"{run.name}: matches no sentences; there is nothing to export.")
     matcher = run.matcher if run.device == "cpu" else deepcopy(run.matcher).cpu()
     try:
-        remove_export(run.folder)
-        stored = StoredTensors.read(run.folder / WEIGHTS)
-        sides, about = _sides(matcher), _about(run, stored)
-        samples = _Samples(about, len(run.vocabulary))
-        traced = {name: samples.traced(name, sides) for name in sides}
-        written = {
-            name: _write(run.folder, name, matcher, compute, traced[name], stored)
-            for name, compute in sides.items()
-        }
-        if about.embeds:
-            with torch.no_grad():
-                about = replace(about, dim=sides["images"](traced["images"]["images"]).shape[1])
-        export = replace(about, graphs={name: Graph(digest, 0.0) for name, digest in written.items()})
-        errors = _errors(ExportedMatcher(export), sides, samples)
-        graphs = {name: Graph(digest, errors[name]) for name, digest in written.items()}
-        export = replace(export, graphs=graphs)
-        replace_text(run.folder / EXPORT, export.to_json())
+        remove_export(run)
+        weights = file_digest(run.folder / WEIGHTS)
+        sides = _sides(matcher)
+        samples = _Samples(run.config, run.recipe.matcher.instances_per_image, len(run.vocabulary))
+        graphs = {name: _write(run.folder, name, matcher, sides, samples) for name in sides}
+        exported = OnnxBackend(run.folder, replace(run.config, graphs=graphs))
+        errors = _errors(exported, sides, samples)
+        graphs = {name: replace(graph, error=errors[name]) for name, graph in graphs.items()}
+        dim = samples.dim(sides) if run.embeds else None
+        run.update(graphs=graphs, weights=weights, dim=dim)
     except OSError as failure:
         raise SeesayError(f"{run.folder}: cannot be exported ({failure}).") from failure
     except Exception as failure:  # whatever somebody's own module or the exporter raises
-        remove_export(run.folder)
+        remove_export(run)
         reason = (str(failure).strip() or type(failure).__name__).splitlines()[0].rstrip(".")
         raise SeesayError(
             f"{run.name}: its matcher cannot be exported to ONNX ({reason}); it is used with PyTorch."
         ) from failure
-    return export
 
 
-def remove_export(folder: Path) -> None:
-    """Delete what was exported of the run in a folder; do nothing if nothing was."""
-    for name in (EXPORT, *(f"{name}.onnx" for name in _NAMES)):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _about(run: Run, stored: StoredTensors) -> Export:
-    """Describe the run; `dim` and `graphs` are not known yet."""
-    recipe = run.recipe
-    return Export(
-        folder=run.folder,
-        weights=file_digest(stored.path),
-        name=recipe.name,
-        kind=recipe.matcher.kind,
-        embeds=isinstance(run.matcher, EmbeddingMatcher),
-        asymmetric=run.asymmetric,
-        dim=None,
-        encoders=recipe.encoders,
-        arrays=recipe.arrays,
-        image_dims=tuple(json.loads(stored.metadata["image_dims"])),
-        sentence_encoder=recipe.sentence_encoder,
-        sentence_dim=run.sentence_encoder.dim if run.sentence_encoder else 0,
-        max_words=recipe.matcher.max_words,
-        instances=recipe.matcher.instances_per_image,
-        regions=recipe.regions.model_dump(mode="json") if recipe.regions else None,
-        graphs={},
-    )
+def remove_export(run: Run) -> None:
+    """Delete what was exported of a run; do nothing if nothing was."""
+    if run.config.graphs:
+        run.update(graphs={}, weights=None)
+    for name in _NAMES:
+        (run.folder / f"{name}.onnx").unlink(missing_ok=True)
 
 
 def _sides(matcher: Matcher) -> dict[str, Compute]:
@@ -153,14 +114,15 @@ def _sides(matcher: Matcher) -> dict[str, Compute]:
 class _Samples:
     """Drawn inputs of the run's shapes."""
 
-    export: Export
+    config: RunConfig
+    instances: int | None  # of an image
     vocabulary_size: int
 
     def images(self, count: int) -> Tensor:
         """Return features (n, d); of instances, of which some are missing, some are half zero."""
-        width = sum(self.export.image_dims)
+        width = sum(self.config.image_dims)
         features = np.random.default_rng(count).standard_normal((count, width)).astype(np.float32)
-        if self.export.instances is not None:
+        if self.instances is not None:
             features[count // 2 + 1 :, width // 2 :] = 0
         return torch.from_numpy(features)
 
@@ -168,7 +130,7 @@ class _Samples:
         """Return words, lengths and vectors of sentences of these lengths."""
         draw = np.random.default_rng(sum(lengths))
         words = draw.integers(self.vocabulary_size, size=sum(lengths))
-        shape = len(lengths), self.export.sentence_dim
+        shape = len(lengths), self.config.sentence_dim
         vectors = draw.standard_normal(shape) / max(shape[1], 1) ** 0.5
         return torch.from_numpy(words), torch.tensor(lengths), torch.from_numpy(vectors.astype(np.float32))
 
@@ -182,6 +144,11 @@ class _Samples:
             return {"images": images}
         return dict(zip(("words", "lengths", "vectors"), sentences, strict=True))
 
+    def dim(self, sides: Mapping[str, Compute]) -> int:
+        """Return the length of an embedding."""
+        with torch.no_grad():
+            return sides["images"](self.images(1)).shape[1]
+
     def compared(self) -> list[tuple[Tensor, tuple[Tensor, Tensor, Tensor]]]:
         """Return batches that graphs are compared with PyTorch on: of other sizes than the traced one."""
         most = self.longest
@@ -191,7 +158,7 @@ class _Samples:
     @property
     def longest(self) -> int:
         """How many words the longest sentence has that is not truncated."""
-        return self.export.max_words or _LONGEST
+        return self.config.max_words or _LONGEST
 
 
 class _Side(nn.Module):
@@ -209,22 +176,17 @@ class _Side(nn.Module):
 
 
 def _write(
-    folder: Path,
-    name: str,
-    matcher: Matcher,
-    compute: Compute,
-    inputs: Mapping[str, Tensor],
-    stored: StoredTensors,
-) -> str:
-    """Trace what a graph computes and write it; return the file's digest."""
-    path = folder / f"{name}.onnx"
+    folder: Path, name: str, matcher: Matcher, sides: Mapping[str, Compute], samples: _Samples
+) -> Graph:
+    """Trace what a graph computes and write it, without weights."""
+    path, inputs = folder / f"{name}.onnx", samples.traced(name, sides)
     axes = {key: {0: "words" if key == "words" else "rows"} for key in inputs}
     with replacing(path) as beside, warnings.catch_warnings(), Traceable():
         # The tracing exporter is the one without further dependencies; it warns that it is deprecated, and of
         # sizes that become constants: what those break is found by comparing.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _Side(matcher, compute),
+            _Side(matcher, sides[name]),
             tuple(inputs.values()),
             str(beside),
             input_names=list(inputs),
@@ -235,13 +197,29 @@ def _write(
             dynamo=False,
         )
         model = onnx.load_model(beside)
-        refer_to_weights(model, stored, "matcher.")
+        weights = _take_weights(model, matcher)
         beside.write_bytes(model.SerializeToString(deterministic=True))
-    return file_digest(path)
+    return Graph(file_digest(path), weights, 0.0)
+
+
+def _take_weights(model: onnx.ModelProto, matcher: Matcher) -> tuple[str, ...]:
+    """Take the matcher's weights out of a graph, which then names them only; return their names."""
+    weights, taken = matcher.state_dict(), []
+    for initializer in model.graph.initializer:
+        name = initializer.name.removeprefix(PREFIX)
+        weight = weights.get(name)
+        if weight is None or not weight.is_floating_point():
+            continue
+        if np.array_equal(onnx.numpy_helper.to_array(initializer), weight.numpy(), equal_nan=True):
+            initializer.ClearField("raw_data")
+            initializer.data_location = onnx.TensorProto.EXTERNAL
+            initializer.external_data.add(key="location", value=WEIGHTS)
+            taken.append(name)
+    return tuple(taken)
 
 
 @torch.no_grad()
-def _errors(exported: ExportedMatcher, sides: Mapping[str, Compute], samples: _Samples) -> dict[str, float]:
+def _errors(exported: OnnxBackend, sides: Mapping[str, Compute], samples: _Samples) -> dict[str, float]:
     """Compare each graph with PyTorch; return the largest error of each.
 
     Raises:
@@ -260,21 +238,14 @@ def _errors(exported: ExportedMatcher, sides: Mapping[str, Compute], samples: _S
     return worst
 
 
-def _found(
-    exported: ExportedMatcher,
-    name: str,
-    features: Floats,
-    sentences: PreparedSentences,
-) -> Floats:
+def _found(exported: OnnxBackend, name: str, features: Vectors, sentences: PreparedSentences) -> Vectors:
     """Return the outputs of a graph; of pairs, those of all of them, (n·m,)."""
     query = name.startswith("query")
     if name == "pairs":
         return exported.score_all(features, sentences).reshape(-1)
     if name.endswith("images"):
-        return exported.embed_images(features, query) if exported.embeds else exported.encode_images(features)
-    if exported.embeds:
-        return exported.embed_sentences(sentences, query)
-    return exported.encode_sentences(sentences)
+        return exported.encode_images(features, query)
+    return exported.encode_sentences(sentences, query)
 
 
 def _all_pairs(images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
@@ -283,7 +254,7 @@ def _all_pairs(images: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor]:
     return images.repeat_interleave(len(sentences), 0), beside
 
 
-def _error(name: str, found: Floats, wanted: Floats) -> float:
+def _error(name: str, found: Vectors, wanted: Vectors) -> float:
     """Return the largest difference, as a share of the largest finite number where that exceeds 1."""
     if found.shape != wanted.shape:
         raise ValueError(f"{name}.onnx gives {found.shape} where PyTorch gives {wanted.shape}")

@@ -101,7 +101,7 @@ def _stored_features(recipe: Recipe, part: Corpus) -> tuple[NDArray[np.float32],
     arrays: list[Arrays] = [
         {name: store.read(keys, name) for name in recipe.arrays} for store in report.stores
     ]
-    return join_features(recipe, arrays), kept, report.errors
+    return join_features(recipe.arrays, arrays), kept, report.errors
 
 
 def _precomputed_features(

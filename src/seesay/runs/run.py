@@ -1,11 +1,10 @@
 """Runs: a trained matcher with everything it needs, from a folder or from the shipped weights.
 
-recipe.yaml            the resolved recipe
-weights.safetensors    the matcher's weights; its metadata has the widths of the image arrays
-export.json, *.onnx    its sides for ONNX Runtime, which read those weights: search needs no PyTorch
+run.json               what it is: the recipe, the widths of its inputs, its probabilities, its graphs
+weights.safetensors    the matcher's weights
+*.onnx                 the matcher's sides for ONNX Runtime, with those weights: search needs no PyTorch
 vocabulary.json        the words of the train split
 text.safetensors       the sentence encoder, if it was fitted on the train split
-calibration.json       what makes scores probabilities, fitted on the val split
 encoder-*.safetensors  image encoders of the run's own: a fine-tuned network, a concept classifier
 encoders/*.onnx        packaged encoders, if the run was exported to be used where these are not installed
 """
@@ -14,10 +13,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,14 +29,15 @@ from seesay.encoders.images.encode import encode_images, read_or_encode
 from seesay.encoders.images.stored import Stores, opened_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
-from seesay.encoders.towers import TowerName, is_two_tower, use_towers_of
+from seesay.encoders.towers import TowerName, is_two_tower
 from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import file_digest
-from seesay.runs.backend import Backend, RunFacts
+from seesay.runs.backend import Backend
 from seesay.runs.calibration import USUAL, Calibration
-from seesay.runs.exported import WEIGHTS, Export, ExportedMatcher, read_export
+from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
 from seesay.runs.images import ImageInput, read_images, read_texts
+from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
 from seesay.text.spelling import corrections
 from seesay.text.vocabulary import Vocabulary
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
     from seesay.recipes.schema import Recipe, RegionSettings
 
-RECIPE, VOCABULARY, TEXT = "recipe.yaml", "vocabulary.json", "text.safetensors"
 NETWORKS = "encoders"
 PRECOMPUTED = "precomputed"
 
@@ -63,8 +63,9 @@ class Run:
     Attributes:
         name: the shipped weights' name, or the run's folder.
         folder: where its files are.
-        logit_scale: `score` multiplies inner products of embeddings by it,
-        logit_bias: and adds this; only models of other libraries have others than 1 and 0.
+        config: what `run.json` says.
+        vocabulary: the words that it reads.
+        sentence_encoder: the frozen encoder of sentences, if it has one.
 
     Example:
         >>> import numpy as np, seesay
@@ -75,38 +76,37 @@ class Run:
         (1, 2)
     """
 
-    logit_scale = 1.0
-    logit_bias = 0.0
-
     def __init__(
         self,
         name: str,
         folder: Path,
+        config: RunConfig,
         vocabulary: Vocabulary,
         sentence_encoder: SentenceEncoder | None,
-        export: Export | None = None,
         device: str | None = None,
     ) -> None:
         self.name = name
         self.folder = folder
+        self.config = config
         self.vocabulary = vocabulary
         self.sentence_encoder = sentence_encoder
-        self._export = export
         self._device = device
+        self._recipe: Recipe | None = None
+        self._matcher: nn.Module | None = None
+        self._backend: Backend | None = None
 
     def __repr__(self) -> str:
-        """Name the run and its matcher, and `dim` once it is known: nothing is computed here."""
-        kind = self._export.kind if self._export else self.recipe.matcher.kind
-        dim = f", dim={self.dim}" if "dim" in vars(self) else ""
-        return f"Run({self.name!r}, matcher={kind!r}{dim})"
+        """Name the run, its matcher, and `dim` if the run records it: nothing is computed here."""
+        dim = f", dim={self.config.dim}" if self.config.dim else ""
+        return f"Run({self.name!r}, matcher={self.config.kind!r}{dim})"
 
     def __reduce__(self) -> tuple[Callable[..., Run], tuple[str, str | None]]:
         """Pickle where the run is and its device, not what is loaded: it is loaded there again.
 
         Raises:
-            SeesayError: its module was asked for and may have been changed, which would be lost.
+            SeesayError: its module is in use and may have been changed, which would be lost.
         """
-        if "matcher" in vars(self):
+        if self._matcher is not None:
             raise SeesayError(
                 f"{self.name}: a run whose module is in use is not copied; copy run.matcher, or load another."
             )
@@ -121,23 +121,17 @@ class Run:
             MissingExtraError: the run is not exported, and PyTorch is not installed.
         """
         device = device or chosen_device()
-        if is_two_tower(name):
-            from seesay.runs.two_tower import TwoTowerRun
-
-            return TwoTowerRun(name, device)
         folder = run_folder(name)
-        if folder not in shipped_runs():
+        if is_two_tower(name):
+            name = str(TowerName.parse(name))
+        elif folder not in shipped_runs():
             name = str(folder.resolve())  # an index records it, and is searched from anywhere
-        export = _run_export(folder) if module is None and device in (None, "cpu") else None
-        facts = export or run_recipe(folder)
-        reader = facts.sentence_encoder
+        config = run_config(folder)
+        reader = config.sentence_encoder
         text = load_sentence_encoder(reader, folder / TEXT) if reader else None
-        run = cls(name, folder, Vocabulary.load(folder / VOCABULARY), text, export, device)
-        if not isinstance(facts, Export):
-            with naming_extras():
-                from seesay.runs.trained import load_matcher
-            run.recipe = facts
-            run.matcher = load_matcher(run, module)
+        run = cls(name, folder, config, Vocabulary.load(folder / VOCABULARY), text, device)
+        if module is not None or device not in (None, "cpu") or not config.graphs:
+            run._load_matcher(module)
         return run
 
     @classmethod
@@ -148,74 +142,92 @@ class Run:
         vocabulary: Vocabulary,
         sentence_encoder: SentenceEncoder | None,
         matcher: nn.Module,
+        image_dims: Sequence[int] = (),
     ) -> Run:
-        """Return the run of a matcher in memory, whose files are or will be in `folder`."""
-        from seesay.runs.trained import module_device
+        """Return the run of a matcher in memory, whose files are or will be in `folder`.
 
-        run = cls(str(folder), folder, vocabulary, sentence_encoder, device=module_device(matcher))
-        run.recipe, run.matcher = recipe, matcher.eval()
+        Args:
+            folder: of its files.
+            recipe: the resolved recipe.
+            vocabulary: the words that it reads.
+            sentence_encoder: the encoder that the recipe names, if any.
+            matcher: built by the recipe, or a module of one's own.
+            image_dims: widths of the arrays that the features of an image are joined from. They are needed
+                if the run is saved.
+        """
+        from seesay.runs.trained import describe, module_device
+
+        config = describe(recipe, matcher, image_dims, sentence_encoder.dim if sentence_encoder else 0)
+        run = cls(str(folder), folder, config, vocabulary, sentence_encoder, module_device(matcher))
+        run._recipe, run._matcher = recipe, matcher.eval()
         return run
 
-    @cached_property
-    def recipe(self) -> Recipe:
-        """The resolved recipe. Without PyTorch, its matcher and loss are as the file has them."""
-        return run_recipe(self.folder)
+    def update(self, **changes: Any) -> None:
+        """Change what the run says of itself, here and in its folder's `run.json`; see `RunConfig`."""
+        self.config = replace(self.config, **changes)
+        self.config.save(self.folder)
 
-    @cached_property
+    @property
+    def recipe(self) -> Recipe:
+        """The resolved recipe. Without PyTorch, its matcher and loss are as the file has them.
+
+        Raises:
+            SeesayError: `run.json` is damaged.
+        """
+        if self._recipe is None:
+            self._recipe = self.config.checked_recipe(self.folder)
+        return self._recipe
+
+    @property
     def matcher(self) -> nn.Module:
         """The trained module, in evaluation mode; loading it takes PyTorch.
 
         From then on it computes the run's vectors and scores, in place of what was exported of it: whoever
         asks for it may change it.
         """
+        return self._matcher if self._matcher is not None else self._load_matcher()
+
+    def _load_matcher(self, module: nn.Module | None = None) -> nn.Module:
         with naming_extras():
             from seesay.runs.trained import load_matcher
-        matcher = load_matcher(self)
-        vars(self).pop("backend", None)
-        return matcher
+        self._matcher = load_matcher(self, module)
+        self._backend = None
+        return self._matcher
 
     @cached_property
     def device(self) -> str:
         """Where PyTorch computes, such as "cpu" or "cuda:1"."""
         return self._device or default_device()
 
-    @cached_property
+    @property
     def backend(self) -> Backend:
-        """What computes vectors and scores."""
-        if self._export is not None and "matcher" not in vars(self):
-            return ExportedMatcher(self._export)
-        from seesay.runs.torch_backend import TorchBackend
+        """What computes vectors and scores: the matcher, or its graphs for as long as nobody asked for it."""
+        if self._backend is None and self._matcher is None:
+            self._backend = OnnxBackend(self.folder, self.config)
+        elif self._backend is None:
+            from seesay.runs.torch_backend import TorchBackend
 
-        return TorchBackend(self.matcher, self.recipe.matcher, self.device)
+            self._backend = TorchBackend(self.matcher, self.recipe.matcher, self.device)
+        return self._backend
 
     @property
     def pretrained(self) -> bool:
         """True for shipped weights and models of other libraries, whose training is not recorded here."""
-        return self.folder in shipped_runs()
+        return self.folder in shipped_runs() or is_two_tower(self.name)
 
     @property
     def title(self) -> str:
-        """What tables and reports call it: the name of its folder."""
-        return self.folder.name
-
-    @property
-    def facts(self) -> RunFacts:
-        """What the run says of its inputs, without PyTorch if it was exported."""
-        return self._export or self.recipe
+        """What tables and reports call it: the name of its folder, or of a model of another library."""
+        return self.name if is_two_tower(self.name) else self.folder.name
 
     @property
     def regions(self) -> RegionSettings | None:
         """The regions that phrases are matched with; None for a run of whole images."""
-        if self._export is None:
-            return self.recipe.regions
+        if self.config.regions is None:
+            return None
         from seesay.recipes.schema import RegionSettings
 
-        return RegionSettings(**self._export.regions) if self._export.regions is not None else None
-
-    @property
-    def max_words(self) -> int | None:
-        """How many words of a sentence the matcher reads; None for all."""
-        return self._export.max_words if self._export else self.recipe.matcher.max_words
+        return RegionSettings.model_validate(self.config.regions)
 
     @cached_property
     def encoders(self) -> list[ImageEncoder]:
@@ -224,7 +236,7 @@ class Run:
         Raises:
             SeesayError: the run was trained on precomputed features, whose encoder is unknown.
         """
-        return recipe_encoders(self.facts, self.device)
+        return recipe_encoders(self.config, self.device)
 
     @cached_property
     def _stores(self) -> Stores | None:
@@ -235,9 +247,9 @@ class Run:
     def fingerprint(self) -> str:
         """A hash of weights, vocabulary and preprocessing: vectors of two fingerprints never mix."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update((self._export.weights if self._export else file_digest(self.folder / WEIGHTS)).encode())
+        digest.update((self.config.weights or file_digest(self.folder / WEIGHTS)).encode())
         digest.update((self.folder / VOCABULARY).read_bytes())
-        for encoder in self.encoders:
+        for encoder in recipe_encoders(self.config, "cpu"):  # a search need not look for a GPU
             digest.update(encoder.fingerprint.encode())
         if self.sentence_encoder is not None:
             digest.update(self.sentence_encoder.fingerprint.encode())
@@ -247,22 +259,22 @@ class Run:
     def dim(self) -> int:
         """Length of an embedding."""
         self._check_embeds()
-        return self.backend.dim or int(self.embed_sentences(["a dog"]).shape[1])
+        return self.config.dim or int(self.embed_sentences(["a dog"]).shape[1])
 
     @cached_property
     def calibration(self) -> Calibration:
         """What makes standardised scores probabilities: fitted to the val split, or the usual one."""
-        return Calibration.load(self.folder) or USUAL
+        return self.config.calibration or USUAL
 
     @property
     def embeds(self) -> bool:
         """True if the score of a pair is the inner product of two vectors, so that an index can be made."""
-        return self.backend.embeds
+        return self.config.embeds
 
     @property
     def asymmetric(self) -> bool:
         """True if queries and gallery items are embedded differently."""
-        return self.backend.asymmetric
+        return self.config.asymmetric
 
     def embed_images(self, images: Sequence[ImageInput], query: bool = False) -> Vectors:
         """Embed images, (n, dim).
@@ -285,7 +297,7 @@ class Run:
         Features that training or measuring has stored are not computed again.
         """
         encoded = read_or_encode(self.encoders, self._stores, contents, names)
-        vectors = self.embed_features(join_features(self.facts, encoded.arrays), query)
+        vectors = self.embed_features(join_features(self.config.arrays, encoded.arrays), query)
         vectors[[i for i, error in enumerate(encoded.errors) if error is not None]] = 0.0
         return vectors, encoded.errors
 
@@ -307,7 +319,7 @@ class Run:
                 has none.
         """
         if not self.embeds:
-            return self.scores(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
+            return self.score_prepared(self._features(images), self.prepare(sentences))  # type: ignore[arg-type]
         from seesay.metrics.inputs import as_array, refuse_nan
 
         rows = images if _are_vectors(images) else self.embed_images(images)  # type: ignore[arg-type]
@@ -320,20 +332,7 @@ class Run:
                 )
             refuse_nan(vectors, what)
         cosines = np.asarray(left, np.float32) @ np.asarray(right, np.float32).T
-        return np.asarray(self.logit_scale * cosines + self.logit_bias, np.float32)
-
-    def scores(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
-        """Score images, given as joined features (n, d), and m prepared sentences, (n, m).
-
-        Args:
-            features: (n, d).
-            sentences: m of them.
-            keep: for a pair matcher in PyTorch, show progress and cache the rows, so that a stopped scoring
-                resumes.
-        """
-        if not len(features) or not len(sentences):
-            return np.zeros((len(features), len(sentences)), np.float32)
-        return self.backend.score_all(features, sentences, keep)
+        return np.asarray(self.config.logit_scale * cosines + self.config.logit_bias, np.float32)
 
     def prepare(self, sentences: Sequence[str]) -> PreparedSentences:
         """Look up the word ids of sentences and run the sentence encoder."""
@@ -350,7 +349,7 @@ class Run:
         >>> seesay.load("seesay-small").unknown_words(["a xyzzy dog", "Qwop!"])
         ['xyzzy', 'qwop']
         """
-        if is_two_tower(self.facts.sentence_encoder or ""):
+        if is_two_tower(self.config.sentence_encoder or ""):
             return []
         return unknown_words(sentences, self.vocabulary, english=self.sentence_encoder is not None)
 
@@ -371,14 +370,27 @@ class Run:
         self._check_embeds()
         if not len(features):
             return np.zeros((0, self.dim), np.float32)
-        return self.backend.embed_images(features, query)
+        return np.asarray(self.backend.encode_images(features, query))
 
     def embed_prepared(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
         """Embed prepared sentences, (m, dim)."""
         self._check_embeds()
         if not len(sentences):
             return np.zeros((0, self.dim), np.float32)
-        return self.backend.embed_sentences(sentences, query)
+        return np.asarray(self.backend.encode_sentences(sentences, query))
+
+    def score_prepared(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
+        """Score images, given as joined features (n, d), and m prepared sentences, (n, m).
+
+        Args:
+            features: (n, d).
+            sentences: m of them.
+            keep: for a pair matcher in PyTorch, show progress and cache the rows, so that a stopped scoring
+                resumes.
+        """
+        if not len(features) or not len(sentences):
+            return np.zeros((len(features), len(sentences)), np.float32)
+        return self.backend.score_all(features, sentences, keep)
 
     def _check_embeds(self) -> None:
         if not self.embeds:
@@ -389,7 +401,7 @@ class Run:
     def _features(self, images: Sequence[ImageInput]) -> Vectors:
         """Encode images to joined features, (n, d); raise the error of a broken one."""
         encoded = encode_images(self.encoders, *read_images(images))
-        return join_features(self.facts, encoded.checked())
+        return join_features(self.config.arrays, encoded.checked())
 
 
 def check_one_score(run: Run) -> None:
@@ -405,88 +417,64 @@ def check_one_score(run: Run) -> None:
         )
 
 
-def recipe_encoders(facts: RunFacts, device: str | None = None) -> list[ImageEncoder]:
+def recipe_encoders(recipe: Recipe | RunConfig, device: str | None = None) -> list[ImageEncoder]:
     """Load the image encoders of a recipe or run, on the default device if none is named.
 
     Raises:
         SeesayError: the recipe matches regions of images, or reads precomputed features.
     """
-    if facts.regions is not None:
+    if recipe.regions is not None:
         raise SeesayError(
-            f"Recipe '{facts.name}' matches phrases with regions of one image and embeds no whole images; "
+            f"Recipe '{recipe.name}' matches phrases with regions of one image and embeds no whole images; "
             "use a run such as seesay-small for those."
         )
-    if PRECOMPUTED in facts.encoders:
+    if PRECOMPUTED in recipe.encoders:
         raise SeesayError(
             "This run was trained on precomputed features: without their encoder it cannot take an image."
         )
-    return [load_image_encoder(name, device or default_device()) for name in facts.encoders]
+    return [load_image_encoder(name, device or default_device()) for name in recipe.encoders]
 
 
-def array_dims(facts: RunFacts) -> tuple[int, ...]:
-    """Return the widths of the arrays that a recipe's or run's image features are joined from."""
-    return tuple(encoder.dims[name] for encoder in recipe_encoders(facts) for name in facts.arrays)
+def array_dims(recipe: Recipe) -> tuple[int, ...]:
+    """Return the widths of the arrays that a recipe's image features are joined from."""
+    return tuple(encoder.dims[name] for encoder in recipe_encoders(recipe) for name in recipe.arrays)
 
 
-def join_features(facts: RunFacts, arrays: Sequence[Arrays]) -> Vectors:
-    """Concatenate the encoders' arrays that a recipe or run names, (n, d)."""
-    return np.concatenate([each[name] for each in arrays for name in facts.arrays], axis=1)
+def join_features(names: Sequence[str], arrays: Sequence[Arrays]) -> Vectors:
+    """Concatenate those of the encoders' arrays that have these names, (n, d)."""
+    return np.concatenate([each[name] for each in arrays for name in names], axis=1)
 
 
 def shipped_runs() -> list[Path]:
     """Return the folders of the weights that come with seesay, by name."""
-    return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RECIPE}"))
+    return sorted(path.parent for path in (Path(str(files("seesay"))) / "weights").glob(f"*/{RUN}"))
 
 
-def run_recipe(folder: Path) -> Recipe:
-    """Read a run's recipe, and make the image encoders of the run's own available.
-
-    Raises:
-        SeesayError: it cannot be read, or the run lacks the weights of such an encoder.
-    """
-    from seesay.recipes.load import read_recipe
-
-    recipe = read_recipe(folder / RECIPE)
-    _adopt_encoders(recipe, folder)
-    return recipe
-
-
-def run_facts(name: str) -> RunFacts:
-    """Read what a run says of its inputs, from its export if it has one.
+def run_config(folder: Path) -> RunConfig:
+    """Read what a run says of itself, and make the encoders that it brings available.
 
     Raises:
-        SeesayError: there is none, it cannot be read, or it lacks the weights of an encoder of its own.
+        SeesayError: it cannot be read, or it lacks the weights of an encoder of its own.
     """
-    if is_two_tower(name):
-        return Run.load(name).facts
-    folder = run_folder(name)
-    return _run_export(folder) or run_recipe(folder)
-
-
-def _run_export(folder: Path) -> Export | None:
-    """Read a run's export, if it has one, and make the image encoders of the run's own available."""
-    export = read_export(folder)
-    if export is not None:
-        _adopt_encoders(export, folder)
-    return export
-
-
-def _adopt_encoders(facts: RunFacts, folder: Path) -> None:
-    """Make the encoders that a run brings available; raise a SeesayError if weights are missing."""
+    config = RunConfig.load(folder)
     use_networks_of(folder / NETWORKS)
-    use_towers_of(folder)
-    for encoder in facts.encoders:
+    for encoder in config.encoders:
         adopt_tuned(encoder, folder)
+    return config
 
 
 def run_folder(name: str) -> Path:
-    """Return the folder of that run, or of the shipped one of that name.
+    """Return the folder of that run, of the shipped one of that name, or of a CLIP model as a run.
 
     Raises:
         SeesayError: there is none.
     """
+    if is_two_tower(name):
+        from seesay.runs.models import model_folder
+
+        return model_folder(TowerName.parse(name))
     path = Path(name)
-    if (path / RECIPE).is_file():
+    if (path / RUN).is_file():
         return path
     shipped = {folder.name: folder for folder in shipped_runs()}
     if name in shipped:
@@ -495,7 +483,7 @@ def run_folder(name: str) -> Path:
     if colon and "/" not in library:
         TowerName.parse(name)  # no such library: says which there are
     raise SeesayError(
-        f"{name}: no run there (no {RECIPE}), and no shipped weights of that name"
+        f"{name}: no run there (no {RUN}), and no shipped weights of that name"
         f"{did_you_mean(name, shipped) or '.'} Shipped: {', '.join(shipped) or 'none'}."
     )
 

@@ -94,9 +94,9 @@ class EmbeddingScores(SplitScores):
 
 
 def split_scores(run: Run, inputs: Inputs, keep: bool = False) -> SplitScores:
-    """Score a split by a run; with `keep` a pair matcher's scores are cached, see `Run.scores`."""
+    """Score a split by a run; with `keep` a pair matcher's scores are cached, see `Run.score_prepared`."""
     if not run.embeds:
-        return MatrixScores(run.scores(inputs.features, inputs.sentences, keep))
+        return MatrixScores(run.score_prepared(inputs.features, inputs.sentences, keep))
     rows, columns = run.embed_features(inputs.features), run.embed_prepared(inputs.sentences)
     if not run.asymmetric:
         return EmbeddingScores(rows, columns)
@@ -115,7 +115,7 @@ class PairScorer:
 
     def encode_images(self, features: NDArray[np.float32]) -> Any:
         """Encode images, given as joined features (n, d)."""
-        return self._backend.encode_images(features)
+        return self._backend.encode_images(features, query=True)
 
     def encode_sentences(self, sentences: PreparedSentences) -> Any:
         """Encode prepared sentences."""

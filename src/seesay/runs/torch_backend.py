@@ -36,52 +36,27 @@ class TorchBackend:
     def __init__(self, matcher: nn.Module, settings: MatcherSettings, device: str) -> None:
         self.matcher, self._settings, self._device = matcher, settings, device
 
-    @property
-    def embeds(self) -> bool:
+    def encode_images(self, features: Vectors, query: bool = False) -> Any:
         """See `Backend`."""
-        return isinstance(self.matcher, EmbeddingMatcher)
-
-    @property
-    def asymmetric(self) -> bool:
-        """See `Backend`."""
-        return isinstance(self.matcher, EmbeddingMatcher) and self.matcher.asymmetric
-
-    @property
-    def dim(self) -> int | None:
-        """None: a matcher does not say how long its vectors are."""
-        return None
-
-    def embed_images(self, features: Vectors, query: bool = False) -> Vectors:
-        """See `Backend`."""
+        parts = torch.split(torch.from_numpy(features), _BATCH)
+        if isinstance(self.matcher, PairMatcher):
+            return self._encoded(self.matcher.encode_images, parts)
         matcher = self._embedding()
-        return self._batched(matcher.query_images if query else matcher.embed_images, _tensors(features))
+        return self._embedded(matcher.query_images if query else matcher.embed_images, parts)
 
-    def embed_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
+    def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Any:
         """See `Backend`."""
+        parts = (part.to_tensors() for part in sentences.split(_BATCH))
+        if isinstance(self.matcher, PairMatcher):
+            return self._encoded(self.matcher.encode_sentences, parts)
         matcher = self._embedding()
-        parts = (part.to_tensors() for part in sentences.split(_BATCH))
-        return self._batched(matcher.query_sentences if query else matcher.embed_sentences, parts)
-
-    def encode_images(self, features: Vectors) -> Tensor:
-        """See `Backend`; an embedding matcher's images are queries."""
-        if not isinstance(self.matcher, PairMatcher):
-            return torch.from_numpy(self.embed_images(features, query=True))
-        return self._encoded(self.matcher.encode_images, _tensors(features))
-
-    def encode_sentences(self, sentences: PreparedSentences) -> Tensor:
-        """See `Backend`."""
-        if not isinstance(self.matcher, PairMatcher):
-            return torch.from_numpy(self.embed_sentences(sentences))
-        parts = (part.to_tensors() for part in sentences.split(_BATCH))
-        return self._encoded(self.matcher.encode_sentences, parts)
+        return self._embedded(matcher.query_sentences if query else matcher.embed_sentences, parts)
 
     @torch.inference_mode()
-    def score_pairs(
-        self, images: Tensor, sentences: Tensor, rows: Rows, columns: Rows
-    ) -> NDArray[np.floating]:
+    def score_pairs(self, images: Any, sentences: Any, rows: Rows, columns: Rows) -> NDArray[np.floating]:
         """See `Backend`."""
         if not isinstance(self.matcher, PairMatcher):
-            return inner_products(images.numpy(), sentences.numpy(), rows, columns)
+            return inner_products(images, sentences, rows, columns)
         parts = []
         for i, j in in_parts(rows, columns):
             mine, theirs = (torch.from_numpy(some).to(images.device) for some in (i, j))
@@ -92,7 +67,8 @@ class TorchBackend:
         """See `Backend`; an ensemble keeps its members' scores, and finds those of members scored alone."""
         matcher = self.matcher
         if not isinstance(matcher, PairMatcher):
-            return self.embed_images(features) @ self.embed_sentences(sentences).T
+            scores: Vectors = self.encode_images(features) @ self.encode_sentences(sentences).T
+            return scores
         if not keep:
             return score_all_pairs(
                 matcher, self.encode_images(features), self.encode_sentences(sentences)
@@ -129,9 +105,5 @@ class TorchBackend:
     def _encoded(self, compute: Callable[[Any], Tensor], parts: Iterable[Any]) -> Tensor:
         return torch.cat([compute(part.to(self._device)) for part in parts])
 
-    def _batched(self, compute: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
+    def _embedded(self, compute: Callable[[Any], Tensor], parts: Iterable[Any]) -> Vectors:
         return self._encoded(lambda part: compute(part).float().cpu(), parts).numpy()
-
-
-def _tensors(features: Vectors) -> Iterable[Tensor]:
-    return torch.split(torch.from_numpy(features), _BATCH)

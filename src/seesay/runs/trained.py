@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import chain
@@ -18,17 +17,15 @@ from seesay.device import checked_device
 from seesay.encoders.images.concepts import save_head_inputs
 from seesay.encoders.sentences.base import SentenceEncoder, save_sentence_encoder
 from seesay.errors import SeesayError
-from seesay.matchers.base import as_matcher
+from seesay.matchers.base import EmbeddingMatcher, as_matcher
 from seesay.matchers.settings import MatcherInputs
-from seesay.paths import replace_text, replacing
-from seesay.recipes.load import dump_recipe
+from seesay.paths import replacing
 from seesay.recipes.schema import Recipe
-from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import RECIPE, TEXT, VOCABULARY, Run
+from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.run import Run
 from seesay.text.vocabulary import Vocabulary
 
 _NAMED = 3  # weights of a kind that an error names
-_IMAGE_DIMS = "image_dims"  # in the metadata of the weights
 
 
 def new_matcher(
@@ -66,8 +63,9 @@ def load_matcher(run: Run, module: nn.Module | None = None) -> nn.Module:
         SeesayError: the weights are missing or damaged, or those of another matcher, or no such device.
     """
     path = run.folder / WEIGHTS
-    weights, image_dims = _read_weights(path)
-    matcher = new_matcher(run.recipe, run.vocabulary, run.sentence_encoder, image_dims, module)
+    weights = _read_weights(path)
+    dims = run.config.image_dims
+    matcher = new_matcher(run.recipe, run.vocabulary, run.sentence_encoder, dims, module)
     try:
         matcher.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in weights.items()})
     except RuntimeError as failure:
@@ -77,15 +75,27 @@ def load_matcher(run: Run, module: nn.Module | None = None) -> nn.Module:
                 f"module: the one whose weights are in {path} is wanted, got another one ({misfit})."
             ) from failure
         raise SeesayError(
-            f"{path}: not the weights of {run.folder / RECIPE} ({misfit}); train again."
+            f"{path}: not the weights of {run.folder / RUN} ({misfit}); train again."
         ) from failure
     return matcher.eval().to(checked_device(run.device))
 
 
+def describe(recipe: Recipe, matcher: nn.Module, image_dims: Sequence[int], sentence_dim: int) -> RunConfig:
+    """Describe a run that is not exported yet."""
+    return RunConfig(
+        recipe=recipe.model_dump(mode="json"),
+        image_dims=tuple(image_dims),
+        sentence_dim=sentence_dim,
+        embeds=isinstance(matcher, EmbeddingMatcher),
+        asymmetric=isinstance(matcher, EmbeddingMatcher) and matcher.asymmetric,
+        max_words=recipe.matcher.max_words,
+    )
+
+
 def save_inputs(run: Run) -> None:
-    """Write everything of a run but the weights: recipe, vocabulary and sentence encoder."""
+    """Write everything of a run but the weights: `run.json`, vocabulary and sentence encoder."""
     run.folder.mkdir(parents=True, exist_ok=True)
-    replace_text(run.folder / RECIPE, dump_recipe(run.recipe))
+    run.config.save(run.folder)
     run.vocabulary.save(run.folder / VOCABULARY)
     if run.recipe.matcher.predicts_concepts:
         folds = getattr(run.recipe.matcher, "folds", 0)  # a fine-tuned network has none
@@ -95,16 +105,16 @@ def save_inputs(run: Run) -> None:
         save_sentence_encoder(run.sentence_encoder, run.folder / TEXT)
 
 
-def save_weights(folder: Path, weights: Mapping[str, Tensor], image_dims: Sequence[int]) -> None:
-    """Write a matcher's weights, with the widths of the image arrays that it takes."""
-    kept = {key: value.contiguous() for key, value in weights.items()}
+def save_weights(folder: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write a matcher's weights."""
     with replacing(folder / WEIGHTS) as beside:
-        save_file(kept, beside, {_IMAGE_DIMS: json.dumps(list(image_dims))})
+        save_file({key: value.contiguous() for key, value in weights.items()}, beside)
 
 
 def module_device(module: nn.Module) -> str:
     """Return where a module's weights are."""
-    return str(next(chain(module.parameters(), module.buffers())).device)
+    weight = next(chain(module.parameters(), module.buffers()), None)
+    return "cpu" if weight is None else str(weight.device)
 
 
 def _misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
@@ -123,13 +133,9 @@ def _misfit(wanted: Mapping[str, Any], found: Mapping[str, Tensor]) -> str:
     return "; ".join(parts) or "they do not load"
 
 
-def _read_weights(path: Path) -> tuple[dict[str, Tensor], list[int]]:
-    """Read the weights of a run, and the widths of the image arrays that they take."""
+def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
         with safe_open(path, "pt") as file:
-            dims = json.loads((file.metadata() or {}).get(_IMAGE_DIMS, "null"))
-            if dims is None:
-                raise ValueError(f"no '{_IMAGE_DIMS}' in its metadata")
-            return {key: file.get_tensor(key) for key in file.keys()}, dims  # noqa: SIM118
-    except (OSError, SafetensorError, ValueError) as failure:
+            return {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as failure:
         raise SeesayError(f"{path}: unreadable weights ({failure}); train again.") from failure

@@ -17,7 +17,7 @@ from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.runs.run import Run, join_features, recipe_encoders, run_facts
+from seesay.runs.run import Run, join_features, recipe_encoders, run_config, run_folder
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index
 from seesay.search.query import Query
@@ -93,11 +93,11 @@ class Reranker:
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)
-            names, contents = self.run.facts.arrays, list(keys.values())
+            names, contents = self.run.config.arrays, list(keys.values())
             stored: list[Arrays] = [
                 {name: store.read(contents, name) for name in names} for store in self._stores
             ]
-        features = join_features(self.run.facts, stored)
+        features = join_features(self.run.config.arrays, stored)
         meant, _ = index.corrected(asked)
         hits = reordered(shortlist, list(keys), self._scores(features, meant.sentences)[:, 0])
         return Reranked(
@@ -114,7 +114,7 @@ class Reranker:
         shortlist = index.sentences_for(image, max(k, self.shortlist))
         started = time.perf_counter()
         encoded = encode_images(self._encoders, [image], ["the image"])
-        features = join_features(self.run.facts, encoded.arrays)
+        features = join_features(self.run.config.arrays, encoded.arrays)
         scores = self._scores(features, [hit.text or "" for hit in shortlist])[0]
         hits = reordered(shortlist, range(len(shortlist)), scores)
         return Reranked(shortlist.with_hits(hits[:k]), len(shortlist), 0, [], time.perf_counter() - started)
@@ -123,7 +123,7 @@ class Reranker:
         """The run's score matrix (n, m)."""
         if not len(features) or not sentences:
             return np.zeros((len(features), len(sentences)), np.float32)
-        scores = self.run.scores(features, self.run.prepare(sentences))
+        scores = self.run.score_prepared(features, self.run.prepare(sentences))
         if not np.isfinite(scores).all():
             raise SeesayError(f"{self.run.name}: a score is not finite; its weights are damaged.")
         return scores
@@ -160,7 +160,7 @@ def open_reranker(name: str, shortlist: int = SHORTLIST) -> Reranker:
 
 def check_reranks(name: str) -> None:
     """Raise a SeesayError if there is no such run, it grounds phrases, or its encoder is missing."""
-    recipe_encoders(run_facts(name))
+    recipe_encoders(run_config(run_folder(name)))
 
 
 def reordered(shortlist: Sequence[Hit], places: Sequence[int], scores: NDArray[np.float32]) -> list[Hit]:

@@ -17,12 +17,12 @@ from seesay.encoders.images.tuned import copy_tuned
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings
-from seesay.recipes.load import check_member, is_same, member_recipes, read_recipe
+from seesay.recipes.load import check_member, is_same, member_recipes
 from seesay.recipes.schema import Recipe
 from seesay.runs.concepts import run_concepts
+from seesay.runs.config import RUN, WEIGHTS, run_recipe
 from seesay.runs.export import try_export
-from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import RECIPE, Run
+from seesay.runs.run import Run
 from seesay.runs.summary import MemberSummary, TrainingSummary, is_finished
 from seesay.runs.trained import new_matcher, save_inputs, save_weights
 from seesay.text.concepts import FILE as CONCEPTS
@@ -73,7 +73,7 @@ def train_composed(
         if is_finished(folder):
             members.append(_finished(folder, member, corpus))
         else:
-            members.append(train(member, corpus, folder, (folder / RECIPE).is_file()))
+            members.append(train(member, corpus, folder, (folder / RUN).is_file()))
     return combine_members(with_concept_runs(recipe, beside(concepts)), members, corpus, out, callbacks)
 
 
@@ -106,7 +106,7 @@ def combine_members(
     parts = [matcher] if isinstance(recipe.matcher, FineTunedSettings) else getattr(matcher, "members", [])
     for mine, member in zip(parts, members, strict=True):
         mine.load_state_dict(member.matcher.state_dict())
-    run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
     if recipe.matcher.predicts_concepts:
         out.mkdir(parents=True, exist_ok=True)
         run_concepts(members[0]).save(out / CONCEPTS)  # what measures the run reads it
@@ -115,11 +115,12 @@ def combine_members(
     learns = isinstance(recipe.matcher, FineTunedSettings) or run.asymmetric
     with told(callbacks if learns else (), recipe.name, out, recipe.model_dump(mode="json")) as tell:
         if isinstance(recipe.matcher, FineTunedSettings):
-            run.recipe, history = fine_tune(run, task, tell)
+            tuned, history = fine_tune(run, task, tell)
+            run = Run.from_matcher(out, tuned, vocabulary, encoder, run.matcher, task.image_dims)
         elif run.asymmetric:
             assert isinstance(task, SentenceTask)
             gates = train_gates(run, task.data, task.val, tell)
-    _write(run, members, task.image_dims)
+    _write(run, members)
     about = {member.recipe.name: _about(member) for member in members}
     summarize(run, corpus, task, history, about, gates).save(out)
     run = Run.load(str(out))
@@ -128,14 +129,14 @@ def combine_members(
     return run
 
 
-def _write(run: Run, members: Sequence[Run], image_dims: Sequence[int]) -> None:
+def _write(run: Run, members: Sequence[Run]) -> None:
     """Write the run's folder, with the encoders that its members fine-tuned."""
     run.folder.mkdir(parents=True, exist_ok=True)
     for member in members:
         for name in member.recipe.encoders:
             copy_tuned(name, member.folder, run.folder)
     save_inputs(run)
-    save_weights(run.folder, run.matcher.state_dict(), image_dims)
+    save_weights(run.folder, run.matcher.state_dict())
 
 
 def _with_tuned_encoders(recipe: Recipe, members: Sequence[Run]) -> Recipe:
@@ -164,8 +165,8 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
 
 
 def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
-    if not is_same(read_recipe(folder / RECIPE), recipe):
-        raise SeesayError(f"{folder / RECIPE}: another recipe was trained there; choose another folder.")
+    if not is_same(run_recipe(folder), recipe):
+        raise SeesayError(f"{folder / RUN}: another recipe was trained there; choose another folder.")
     run = Run.load(str(folder))
     if not learned_from(run, corpus.split("train").texts()):
         raise SeesayError(

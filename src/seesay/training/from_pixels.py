@@ -181,7 +181,7 @@ class PixelsTask:
         for start in range(0, len(images), _ENCODED):
             some = images[start : start + _ENCODED]
             encoded = encode_images(encoders, [bytes_of(each) for each in some], [each.name for each in some])
-            parts.append(join_features(self.recipe, encoded.arrays))
+            parts.append(join_features(self.recipe.arrays, encoded.arrays))
         return np.concatenate(parts)
 
 

@@ -15,8 +15,7 @@ from seesay.data.corpus import Corpus, PhraseCorpus
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import replace_text
 from seesay.results.rows import Row
-from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import RECIPE, VOCABULARY
+from seesay.runs.config import RUN, VOCABULARY, WEIGHTS
 
 MEASURED = "measured.json"
 _ROWS = 256
@@ -37,7 +36,7 @@ def kept_or_measured(folders: Sequence[Path], name: str, data: str, measure: Cal
         SeesayError: a run cannot be read, or measuring fails.
     """
     path = folders[0] / MEASURED
-    of = _digest([folder / file for folder in folders for file in (RECIPE, VOCABULARY, WEIGHTS)]) + data
+    of = _digest([folder / file for folder in folders for file in (RUN, VOCABULARY, WEIGHTS)]) + data
     kept = _read(path)
     found = kept.get(name)
     if isinstance(found, dict) and found.get("of") == of:

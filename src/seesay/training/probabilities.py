@@ -10,7 +10,7 @@ from seesay.protocols.grounding import GROUNDING
 from seesay.protocols.grounding_calibration import fit_boxes
 from seesay.protocols.no_match import NoMatch, fit_calibration
 from seesay.protocols.subject import PhraseSubject, RunSubject
-from seesay.runs.calibration import CALIBRATION, NothingToFitError
+from seesay.runs.calibration import NothingToFitError
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 
@@ -21,16 +21,16 @@ def calibrate(run: Run, corpus: Corpus | PhraseCorpus) -> None:
     A corpus whose sentences have no English nouns tells nothing of what does not fit: there the usual
     probabilities stay, boxes have none, and the summary in the folder says why.
     """
-    (run.folder / CALIBRATION).unlink(missing_ok=True)
+    run.update(calibration=None)
     if not isinstance(corpus, PhraseCorpus) and not isinstance(run.matcher, EmbeddingMatcher):
         return
     protocol = GROUNDING if isinstance(corpus, PhraseCorpus) else NoMatch.name
     subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
     try:
         if isinstance(subject, PhraseSubject):
-            fit_boxes(subject).save(run.folder)
+            run.update(calibration=fit_boxes(subject).rounded())
         elif isinstance(subject, RunSubject):
-            fit_calibration([subject]).save(run.folder)
+            run.update(calibration=fit_calibration([subject]).rounded())
     except NothingToFitError as failure:
         summary = TrainingSummary.load(run.folder)
         summary.model_copy(update={"uncalibrated": str(failure)}).save(run.folder)

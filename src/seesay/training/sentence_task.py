@@ -27,7 +27,6 @@ from seesay.runs.run import Run
 from seesay.runs.sentences import count_cut, number_words
 from seesay.runs.summary import SplitSize
 from seesay.runs.text_inputs import sentence_vectors
-from seesay.runs.two_tower import TwoTowerRun
 from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.class_pairs import WEIGHT, ClassPairs
@@ -60,7 +59,7 @@ class Teacher:
         matcher = run.matcher
         if not isinstance(matcher, EmbeddingMatcher):
             raise SeesayError(f"Teacher '{run.name}': a pair matcher has no embeddings; name another run.")
-        if not isinstance(run, TwoTowerRun) and not learned_from(run, corpus.split("train").texts()):
+        if run.recipe.corpus and not learned_from(run, corpus.split("train").texts()):
             raise SeesayError(
                 f"Teacher '{run.name}' was trained on other sentences than those of {corpus.root}; name a "
                 "run of that corpus as loss.teacher=RUN, or train without a teacher: "

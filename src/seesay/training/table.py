@@ -18,12 +18,13 @@ from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.phrase_distance import measure_combined
-from seesay.recipes.load import is_same, member_changes, read_recipe, settings_digest
+from seesay.recipes.load import is_same, member_changes, settings_digest
 from seesay.recipes.schema import Recipe
 from seesay.recipes.table import TableDefinition, TableRow
 from seesay.results.rows import Row, provenance, record_row
 from seesay.results.tables import Outcome, PaperTable
-from seesay.runs.run import RECIPE, VOCABULARY, Run
+from seesay.runs.config import VOCABULARY, run_recipe
+from seesay.runs.run import Run
 from seesay.runs.summary import is_finished
 from seesay.text.vocabulary import Vocabulary
 from seesay.training import checkpoint
@@ -181,7 +182,7 @@ class TableRuns:
 
     def _recipe_there(self, folder: Path, recipe: Recipe) -> Recipe:
         """The recipe of a run that was begun or finished; it must be this one, on these sentences."""
-        there = read_recipe(folder / RECIPE)
+        there = run_recipe(folder)
         if not is_same(there.model_copy(update=_descriptions(recipe)), recipe):
             raise SeesayError(f"{folder}: another recipe was trained there; choose another folder.")
         vocabulary, _ = learned_words(recipe, self._texts)

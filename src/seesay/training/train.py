@@ -21,17 +21,11 @@ from seesay.errors import SeesayError
 from seesay.losses.settings import missing_methods
 from seesay.matchers.base import ExternalSettings, Matcher, as_matcher
 from seesay.paths import disk_errors, sole_writer
-from seesay.recipes.load import is_same, read_recipe
+from seesay.recipes.load import is_same
 from seesay.recipes.schema import Recipe
+from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, run_recipe
 from seesay.runs.export import try_export
-from seesay.runs.exported import WEIGHTS
-from seesay.runs.run import (
-    RECIPE,
-    TEXT,
-    VOCABULARY,
-    Run,
-    run_recipe,
-)
+from seesay.runs.run import Run, run_config
 from seesay.runs.text_inputs import fitted_sentence_encoder
 from seesay.runs.trained import new_matcher, save_inputs, save_weights, uncompiled
 from seesay.text.concepts import FILE as CONCEPTS
@@ -112,8 +106,8 @@ def _train(
     if recipe.matcher.is_composed:
         return train_composed(recipe, corpus, out, concepts, partial(train, callbacks=callbacks), callbacks)
     recipe = named
-    if resume and (out / RECIPE).is_file():
-        recipe = run_recipe(out)  # which names the encoders that the run keeps
+    if resume and (out / RUN).is_file():
+        recipe = run_config(out).checked_recipe(out)  # which names the encoders that the run keeps
     with distributed.one_after_first():
         run, task = _begin(recipe, corpus, out, resume, module, start_from)
     with told(
@@ -130,7 +124,7 @@ def _train(
                 score_held_out(task, run, loop.state.best_epoch, out)
     with distributed.one_after_first():
         if distributed.is_first():
-            save_weights(out, best, task.image_dims)
+            save_weights(out, best)
             draw_curves(history, out)
             summarize(run, corpus, task, history).save(out)
         run = Run.load(str(out), module=module)
@@ -191,7 +185,7 @@ def _begin(
     recipe = recipe.model_copy(
         update={"encoders": tuple(keep_concepts(name, out) for name in recipe.encoders)}
     )
-    run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()))
+    run = Run.from_matcher(out, recipe, vocabulary, encoder, matcher.to(default_device()), task.image_dims)
     if distributed.is_first():
         if concepts is not None:
             concepts.save(out / CONCEPTS)
@@ -221,7 +215,7 @@ def _check_module(recipe: Recipe, module: nn.Module) -> None:
 
 
 def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
-    begun, members = (out / RECIPE).exists(), (out / MEMBERS).exists()
+    begun, members = (out / RUN).exists(), (out / MEMBERS).exists()
     if not resume:
         # A recipe alone is of a training that failed in its first epoch: nothing is lost.
         if members or (begun and any((out / file).exists() for file in (WEIGHTS, checkpoint.FILE))):
@@ -229,8 +223,8 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         return
     if not begun and not members:
         raise SeesayError(f"{out}: there is nothing to resume; omit resume to start a new run.")
-    if begun and not is_same(read_recipe(out / RECIPE), recipe):
-        raise SeesayError(f"{out / RECIPE}: another recipe was trained there; choose another folder.")
+    if begun and not is_same(run_recipe(out), recipe):
+        raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
 
 
 def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus | PhraseCorpus, out: Path) -> None:

@@ -15,26 +15,22 @@ from seesay.encoders.towers.names import (
     TowerName,
     absolute_name,
     is_two_tower,
-    use_towers_of,
 )
 from seesay.lazy import lazy_names
 
 if TYPE_CHECKING:
     from seesay.encoders.towers.two_tower import TwoTower, load_two_tower
-    from seesay.encoders.towers.write import TowerExport, bring_towers, write_towers
+    from seesay.encoders.towers.write import bring_towers
 
 __all__ = [
     "IMAGES_ONLY",
     "LIBRARIES",
-    "TowerExport",
     "TowerName",
     "TwoTower",
     "absolute_name",
     "bring_towers",
     "is_two_tower",
     "load_two_tower",
-    "use_towers_of",
-    "write_towers",
 ]
 
 __getattr__ = lazy_names(__name__, ("two_tower", "write"))

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from seesay.encoders.towers.digest import export_digest
+from seesay.encoders.towers.digest import TOWER
 from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import cache_dir
 
@@ -25,9 +25,6 @@ IMAGES_ONLY = frozenset({"timm"})
 # The prefix of a folder that holds an export: it is used as it is, without any library.
 EXPORTED = "onnx"
 PREFIXES = (*LIBRARIES, EXPORTED)
-
-TOWERS = "towers"  # the folder of a run that holds those it brings
-_brought: dict[str, Path] = {}  # by "@" and their hash: towers that a run brought
 
 # What libraries read of a folder; notes and pictures beside it say nothing of the model.
 _READ_SUFFIXES = frozenset({".json", ".model", ".safetensors"})
@@ -56,6 +53,11 @@ class TowerName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.library}:{self.which}"
 
+    @property
+    def title(self) -> str:
+        """The name without the folders of this machine."""
+        return f"{self.library}:{Path(self.which).name}" if Path(self.which).is_absolute() else str(self)
+
     @classmethod
     def parse(cls, name: str) -> TowerName:
         """Split a name at its first colon; the path of a folder, or of a file of weights, becomes absolute.
@@ -75,14 +77,10 @@ class TowerName(NamedTuple):
             raise SeesayError(f"No library of towers '{library}'{near} There are: {', '.join(PREFIXES)}.")
         if not colon or not which:
             raise SeesayError(f"{name}: name a model too, as in {library}:MODEL.")
-        if library == EXPORTED and which.startswith("@"):
-            if which not in _brought:
-                raise SeesayError(f"{name}: these towers come with the run that holds them; load that run.")
-            return cls(library, str(_checked(which, _brought[which])))
-        if library == EXPORTED and not (Path(which).expanduser() / "tower.json").is_file():
+        if library == EXPORTED and not (Path(which).expanduser() / TOWER).is_file():
             raise SeesayError(
-                f"{name}: no export there (no tower.json); "
-                "`seesay export LIBRARY:MODEL --out FOLDER` writes one."
+                f"{name}: no tower there (no {TOWER}); the folder of a run that "
+                "`seesay export LIBRARY:MODEL --out FOLDER` wrote holds one in its folder `towers`."
             )
         if which.startswith((".", "/", "~")) and not Path(which).expanduser().is_dir():
             raise SeesayError(f"{name}: no such folder; name one that holds a model, or a model of the hub.")
@@ -121,26 +119,6 @@ class TowerName(NamedTuple):
 
 def _is_read(path: Path) -> bool:
     return path.suffix in _READ_SUFFIXES or path.name in _READ_NAMES
-
-
-def use_towers_of(folder: Path) -> None:
-    """Let `onnx:@HASH` name the towers that a run brings in that folder.
-
-    They are called by a hash of their files, so that those of two runs are the same if they have one name.
-    """
-    for path in sorted((folder / TOWERS).glob("*/tower.json")):
-        _brought.setdefault(f"@{path.parent.name}", path.parent)
-
-
-def _checked(name: str, folder: Path) -> Path:
-    """Return the folder of towers that a run brought, unless their files are not those of the name."""
-    try:
-        found = export_digest(folder)
-    except OSError as error:
-        raise SeesayError(f"{error.filename}: cannot be read ({error.strerror}).") from error
-    if name != f"@{found}":
-        raise SeesayError(f"{folder}: its files are not those that it is named after; copy the run again.")
-    return folder
 
 
 def absolute_name(name: str) -> str:

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import seesay
 from seesay.errors import SeesayError
-from seesay.runs.run import Run, run_facts
-from seesay.runs.two_tower import TwoTowerRun
+from seesay.runs.bundle import write_bundle
+from seesay.runs.recall import overlap
+from seesay.runs.run import Run
 from seesay.search import Index
 from tests.small_towers import REMEMBER_NETWORKS
 
@@ -61,20 +63,17 @@ def test_what_a_run_says_of_itself(clip: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(clip.parent)
     name = f"transformers:{clip}"
     run = seesay.load("transformers:./clip")
-    assert isinstance(run, TwoTowerRun)
     assert run.name == run.title == name
-    assert repr(run) == f"Run('{name}', dim=24)"
+    assert repr(run) == f"Run('{name}', matcher='cosine', dim=24)"
     assert run.pretrained
     assert run.embeds
     assert not run.asymmetric
     assert run.dim == 24
-    assert run.max_words is None
+    assert run.config.max_words is None
     assert run.regions is None
-    assert run_facts(name) == run.facts
-    recipe = run.recipe
-    for facts in (recipe, run.facts):
-        assert (facts.encoders, facts.sentence_encoder, facts.regions) == ((name,), name, None)
-    assert recipe.matcher.kind == "cosine"
+    for of in (run.recipe, run.config):
+        assert (of.encoders, of.sentence_encoder, of.regions) == ((name,), name, None)
+    assert run.recipe.matcher.kind == "cosine"
 
 
 def test_the_matcher_is_the_backend_in_pytorch(clip: Path, images: list[np.ndarray]) -> None:
@@ -84,7 +83,7 @@ def test_the_matcher_is_the_backend_in_pytorch(clip: Path, images: list[np.ndarr
     texts = run.prepare(SENTENCES)
     with torch.inference_mode():
         wanted = run.matcher(torch.from_numpy(features), texts.to_tensors())
-    np.testing.assert_allclose(run.scores(features, texts), wanted.numpy(), atol=1e-6)
+    np.testing.assert_allclose(run.score_prepared(features, texts), wanted.numpy(), atol=1e-6)
     encoded = run.backend.encode_images(features), run.backend.encode_sentences(texts)
     rows, columns = np.array([0, 2, 1]), np.array([4, 0, 1])
     np.testing.assert_allclose(
@@ -121,7 +120,7 @@ try:
     main(["search", sys.argv[1], "a red circle"])
 except SystemExit as end:
     assert not end.code, end.code
-assert opened == ["text.onnx"], opened
+assert opened == ["text.onnx", "sentences.onnx"], opened
 heavy = {"torch", "transformers", "open_clip", "torchvision", "pydantic", "rich", "faiss", "yaml"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
@@ -173,9 +172,85 @@ def test_a_trained_run_finds_its_towers_from_anywhere(
     )
     monkeypatch.chdir(tmp_path)
     again = Run.load("run")
-    assert again.facts.encoders == (f"transformers:{clip}",)
+    assert again.config.encoders == (f"transformers:{clip}",)
     np.testing.assert_allclose(again.embed_sentences(SENTENCES), run.embed_sentences(SENTENCES), atol=1e-6)
-    assert (
-        json.loads((tmp_path / "run" / "export.json").read_text())["sentence_encoder"]
-        == f"transformers:{clip}"
-    )
+    written = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert written["recipe"]["sentence_encoder"] == f"transformers:{clip}"
+
+
+GIVEN = (
+    REMEMBER_NETWORKS
+    + """
+import seesay
+run = seesay.load(sys.argv[1])
+assert run.embed_sentences(["two dogs"]).shape == (1, 24)
+assert opened == ["text.onnx", "sentences.onnx"], opened
+heavy = [name for name in ("torch", "transformers", "onnx") if name in sys.modules]
+assert not heavy, heavy
+"""
+)
+
+
+def save_photos(folder: Path, contrast: int) -> Path:
+    """Sixty photographs of coarse shapes; with little contrast they are nearly the same."""
+    draw = np.random.default_rng(0)
+    folder.mkdir()
+    for number in range(60):
+        coarse = 128 + draw.integers(-contrast, contrast, (6, 6, 3))
+        image = Image.fromarray(coarse.astype(np.uint8)).resize((48, 40), Image.Resampling.BICUBIC)
+        image.save(folder / f"{number}.png")
+    (folder / "broken.jpg").write_bytes(b"no photo")
+    return folder
+
+
+def test_a_model_is_given_away_as_any_run(
+    clip: Path, images: list[np.ndarray], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = write_bundle(f"transformers:{clip}", tmp_path / "given")
+    assert given.extra is None
+    assert {name.rpartition("/")[2] for name in given.files} >= {"image.onnx", "text.onnx", "run.json"}
+    for file in filter(Path.is_file, given.folder.rglob("*")):
+        assert str(clip.parent).encode() not in file.read_bytes()
+    model = Run.load(f"transformers:{clip}", "cpu")
+    moved = given.folder.rename(tmp_path / "moved")
+    monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "empty"))
+    done = subprocess.run([sys.executable, "-c", GIVEN, str(moved)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    run = Run.load(str(moved), "cpu")
+    assert run.fingerprint == json.loads((moved / "config.json").read_text())["fingerprint"]
+    np.testing.assert_array_equal(run.score(images, SENTENCES), model.score(images, SENTENCES))
+    [tower] = (moved / "towers").iterdir()
+    with pytest.raises(SeesayError, match="is no run; name the folder of the run"):
+        Run.load(f"onnx:{tower}")
+
+
+def test_fewer_bits_must_find_the_same(clip: Path, tmp_path: Path) -> None:
+    name, photos = f"transformers:{clip}", save_photos(tmp_path / "photos", 127)
+    small = write_bundle(name, tmp_path / "small", bits=8, photos=photos)
+    assert small.check is not None
+    assert (small.check.photos, small.check.sentences) == (60, 200)
+    assert 0.9 <= small.check.recall_sentences <= 1
+    assert 0.9 <= small.check.recall_photos <= 1
+    alike = save_photos(tmp_path / "alike", 2)
+    found = r"recall@10 0\.\d+ for sentences and 0\.\d+ for photos, on 60 photos"
+    with pytest.raises(SeesayError, match=f"{found}.*nothing was written. Take 16 bits, or 32"):
+        write_bundle(name, tmp_path / "other", bits=8, photos=alike)
+    (tmp_path / "empty").mkdir()
+    for wrong, message in {
+        (4, photos): "8, 16 or 32 are wanted, got 4",
+        (8, None): "Name a folder of photos",
+        (8, tmp_path / "nowhere"): "no such folder",
+        (8, tmp_path / "empty"): "0 photos can be read, and the check needs 50",
+    }.items():
+        with pytest.raises(SeesayError, match=message):
+            write_bundle(name, tmp_path / "other", bits=wrong[0], photos=wrong[1])
+    assert not (tmp_path / "other").exists()
+
+
+def test_equal_scores_count_as_the_same() -> None:
+    full = np.array([[9.0, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, -1]])
+    swapped = full[:, [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 9, 10, 12]].copy()
+    swapped[0, 9:] = [-3, -2, 0, -4]
+    assert overlap(full, swapped) == 1
+    swapped[0, 9:] = [-3, -2, -4, 0]
+    assert overlap(full, swapped) == 0.9

@@ -1,0 +1,199 @@
+"""`run.json`: what a run says of itself, which is read before anything else of it is loaded."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seesay.encoders.towers.names import EXPORTED
+from seesay.errors import SeesayError
+from seesay.paths import file_digest, read_small_json, replace_text
+from seesay.runs.calibration import Calibration
+
+if TYPE_CHECKING:
+    from seesay.recipes.schema import Recipe
+
+RUN, WEIGHTS, VOCABULARY, TEXT = "run.json", "weights.safetensors", "vocabulary.json", "text.safetensors"
+_FORMAT = 1
+_TYPES: dict[str, Any] = {
+    "sentence_dim": int,
+    "embeds": bool,
+    "asymmetric": bool,
+    "max_words": int | None,
+    "dim": int | None,
+    "logit_scale": int | float,
+    "logit_bias": int | float,
+    "weights": str | None,
+}
+_HERE = f"{EXPORTED}:./"  # begins the names of towers that a run holds
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One side of a matcher as an ONNX graph beside the weights.
+
+    Attributes:
+        digest: SHA-256 of its file.
+        weights: names of the tensors of `weights.safetensors` that it computes with.
+        error: how far its outputs were from PyTorch's at most, when it was exported.
+    """
+
+    digest: str
+    weights: tuple[str, ...]
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """What the rest of seesay must know of a run, without loading its matcher.
+
+    Attributes:
+        recipe: the resolved recipe, as JSON has it; not checked yet.
+        image_dims: widths of the arrays that the features of an image are joined from.
+        sentence_dim: width of the sentence encoder's vectors; 0 without one.
+        embeds: whether it embeds both sides, so that an index can be made; a pair matcher scores pairs.
+        asymmetric: whether queries and gallery items are embedded differently.
+        max_words: how many words of a sentence are read; None for all.
+        dim: length of an embedding, which is known once the matcher is exported.
+        logit_scale: the score of a pair is the inner product of its embeddings times this,
+        logit_bias: plus this; only models of other libraries have others than 1 and 0.
+        calibration: what makes scores probabilities; None if none was fitted.
+        weights: SHA-256 of the weights that the graphs belong to; None without graphs.
+        graphs: the exported sides of the matcher, by the names of their files without `.onnx`.
+    """
+
+    recipe: Mapping[str, Any]
+    image_dims: tuple[int, ...]
+    sentence_dim: int
+    embeds: bool
+    asymmetric: bool
+    max_words: int | None = None
+    dim: int | None = None
+    logit_scale: float = 1.0
+    logit_bias: float = 0.0
+    calibration: Calibration | None = None
+    weights: str | None = None
+    graphs: Mapping[str, Graph] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The recipe's name."""
+        return str(self.recipe["name"])
+
+    @property
+    def kind(self) -> str:
+        """The registered name of the matcher."""
+        return str(self.recipe["matcher"]["kind"])
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """The names of the image encoders."""
+        return tuple(self.recipe["encoders"])
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of those of their arrays that are joined."""
+        return tuple(self.recipe["arrays"])
+
+    @property
+    def sentence_encoder(self) -> str | None:
+        """The name of the sentence encoder, if there is one."""
+        name: str | None = self.recipe["sentence_encoder"]
+        return name
+
+    @property
+    def regions(self) -> Mapping[str, Any] | None:
+        """The settings of the regions that phrases are matched with; None for a run of whole images."""
+        regions: Mapping[str, Any] | None = self.recipe["regions"]
+        return regions
+
+    def renamed(self, old: str, new: str) -> RunConfig:
+        """Return a copy in which the names of encoders begin with `new` where they began with `old`."""
+
+        def name(encoder: str) -> str:
+            return new + encoder.removeprefix(old) if encoder.startswith(old) else encoder
+
+        encoders: dict[str, Any] = {"encoders": [*map(name, self.encoders)]}
+        if self.sentence_encoder is not None:
+            encoders |= {"sentence_encoder": name(self.sentence_encoder)}
+        return replace(self, recipe={**self.recipe, **encoders})
+
+    def relative_to(self, folder: Path) -> RunConfig:
+        """Return it as `run.json` has it, where towers in the run's folder have names relative to it."""
+        return self.renamed(f"{EXPORTED}:{folder.resolve()}/", _HERE)
+
+    def save(self, folder: Path) -> None:
+        """Write `run.json` into a run's folder."""
+        values = {"format": _FORMAT, **asdict(self.relative_to(folder))}
+        replace_text(folder / RUN, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> RunConfig:
+        """Read the `run.json` of a run's folder. Graphs that belong to other weights are left out.
+
+        Raises:
+            SeesayError: the file is missing or damaged.
+        """
+        path = folder / RUN
+        try:
+            config = _parsed(read_small_json(path)).renamed(_HERE, f"{EXPORTED}:{folder.resolve()}/")
+        except (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as failure:
+            raise SeesayError(f"{path}: damaged ({failure}); restore it, or train again.") from failure
+        try:
+            current = bool(config.graphs) and file_digest(folder / WEIGHTS) == config.weights
+        except OSError:
+            current = False
+        return config if current else replace(config, graphs={}, weights=None)
+
+    def checked_recipe(self, folder: Path) -> Recipe:
+        """Return the recipe, whose values are checked. Without PyTorch, those of matcher and loss are not.
+
+        Args:
+            folder: of the run, for the message.
+
+        Raises:
+            SeesayError: a value is not allowed.
+        """
+        from seesay.recipes.load import validated
+        from seesay.recipes.schema import Recipe
+
+        return validated(Recipe, self.recipe, str(folder / RUN))
+
+
+def run_recipe(folder: Path) -> Recipe:
+    """Read the recipe of the run in a folder.
+
+    Raises:
+        SeesayError: `run.json` is missing or damaged, or a value is not allowed.
+    """
+    return RunConfig.load(folder).checked_recipe(folder)
+
+
+def _parsed(found: Any) -> RunConfig:
+    """Make a configuration of parsed JSON; raise a ValueError, TypeError or LookupError if it is none."""
+    if found.pop("format") != _FORMAT:
+        raise ValueError("of another version of seesay")
+    calibration = found.pop("calibration")
+    graphs = {
+        name: Graph(str(graph["digest"]), tuple(map(str, graph["weights"])), float(graph["error"]))
+        for name, graph in found.pop("graphs").items()
+    }
+    config = RunConfig(
+        **found | {"image_dims": tuple(map(int, found["image_dims"]))},
+        calibration=None if calibration is None else Calibration.from_dict(calibration),
+        graphs=graphs,
+    )
+    names = (*config.encoders, *config.arrays, config.sentence_encoder or "", config.name, config.kind)
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("a name in the recipe is not a text")
+    if not isinstance(config.regions, Mapping | None):
+        raise ValueError(f"regions is {config.regions!r}")
+    for key, types in _TYPES.items():
+        value = getattr(config, key)
+        if not isinstance(value, types) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ValueError(f"{key} is {value!r}")
+    return config

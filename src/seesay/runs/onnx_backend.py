@@ -1,0 +1,151 @@
+"""A run's matcher in ONNX Runtime: embeds and scores without PyTorch.
+
+images.onnx             features to embeddings, or to what pairs need of an image
+sentences.onnx          words and vectors of sentences to the same
+query_images.onnx       the same of queries, if the matcher embeds them differently
+query_sentences.onnx
+pairs.onnx              encoded images and sentences side by side to scores, of a pair matcher
+
+The graphs hold no weights: each is opened with those that it names of the run's `weights.safetensors`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.paths import file_digest
+from seesay.runs.backend import Rows, Vectors, inner_products
+from seesay.runs.config import RUN, WEIGHTS, RunConfig
+from seesay.runs.sentences import PreparedSentences
+
+PREFIX = "matcher."  # of the name of a weight in a graph
+_BATCH = 512  # images or sentences at a time
+_AT_ONCE = 1 << 20  # pairs whose places are held at a time
+_PAIRS = 1 << 24  # bytes of encoded images and sentences that are scored at a time
+
+
+class OnnxBackend:
+    """A matcher whose graphs are opened one by one, when each is first used; see `Backend`. Thread-safe.
+
+    Args:
+        folder: of the run.
+        config: what the run says of itself.
+    """
+
+    def __init__(self, folder: Path, config: RunConfig) -> None:
+        self._folder, self._config = folder, config
+        self._sessions: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def encode_images(self, features: Vectors, query: bool = False) -> Vectors:
+        """See `Backend`.
+
+        Raises:
+            SeesayError: the features are of another width, or the graph is damaged.
+        """
+        return np.concatenate(list(self._of_images(self._side("images", query), features)))
+
+    def encode_sentences(self, sentences: PreparedSentences, query: bool = False) -> Vectors:
+        """See `Backend`.
+
+        Raises:
+            SeesayError: the vectors are of another width, or the graph is damaged.
+        """
+        return np.concatenate(list(self._of_sentences(self._side("sentences", query), sentences)))
+
+    def score_pairs(
+        self, images: Vectors, sentences: Vectors, rows: Rows, columns: Rows
+    ) -> NDArray[np.floating]:
+        """See `Backend`."""
+        if self._config.embeds:
+            return inner_products(images, sentences, rows, columns)
+        few = max(_PAIRS // (images[0].nbytes + sentences[0].nbytes), 1)
+        scores = np.empty(len(rows), np.float32)
+        for start in range(0, len(rows), few):
+            i, j = rows[start : start + few], columns[start : start + few]
+            scores[start : start + few] = self._run("pairs", images=images[i], sentences=sentences[j])
+        return scores
+
+    def score_all(self, features: Vectors, sentences: PreparedSentences, keep: bool = False) -> Vectors:
+        """See `Backend`."""
+        del keep  # PyTorch keeps scores
+        images, read = self.encode_images(features), self.encode_sentences(sentences)
+        if self._config.embeds:
+            return images @ read.T
+        n, m = len(features), len(sentences)
+        scores = np.empty(n * m, np.float32)
+        for start in range(0, n * m, _AT_ONCE):
+            rows, columns = np.divmod(np.arange(start, min(start + _AT_ONCE, n * m)), m)
+            scores[start : start + _AT_ONCE] = self.score_pairs(images, read, rows, columns)
+        return scores.reshape(n, m)
+
+    def _side(self, name: str, query: bool) -> str:
+        return f"query_{name}" if query and self._config.asymmetric else name
+
+    def _of_images(self, graph: str, features: Vectors) -> Iterator[Vectors]:
+        _check_width("images: wanted features", "n", features, sum(self._config.image_dims))
+        for start in range(0, len(features), _BATCH):
+            yield self._run(graph, images=features[start : start + _BATCH])
+
+    def _of_sentences(self, graph: str, sentences: PreparedSentences) -> Iterator[Vectors]:
+        _check_width("sentences: wanted vectors", "m", sentences.vectors, self._config.sentence_dim)
+        for some in sentences.split(_BATCH):
+            yield self._run(graph, words=some.words, lengths=some.lengths, vectors=some.vectors)
+
+    def _run(self, graph: str, **inputs: NDArray[Any]) -> Vectors:
+        """Compute the output of a graph, which may leave inputs unused."""
+        with self._lock:
+            if graph not in self._sessions:
+                self._sessions[graph] = _open(self._folder, self._config, graph)
+            session = self._sessions[graph]
+        given = {each.name: np.ascontiguousarray(inputs[each.name]) for each in session.get_inputs()}
+        output: Vectors = session.run(None, given)[0]
+        return output
+
+
+def _open(folder: Path, config: RunConfig, name: str) -> Any:
+    """Open a session of a graph on the CPU, in single precision.
+
+    Raises:
+        SeesayError: the file is missing, damaged or of another export.
+    """
+    import onnxruntime
+
+    path = folder / f"{name}.onnx"
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    if name != "pairs":  # a side is computed in a moment: what counts is how soon it begins
+        options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    again = f"export the run again with `seesay export {folder}`."
+    try:
+        if file_digest(path) != config.graphs[name].digest:
+            raise SeesayError(f"{path}: not the one that {RUN} names; {again}")
+        weights = _weights(folder / WEIGHTS, config.graphs[name].weights)
+        values = [onnxruntime.OrtValue.ortvalue_from_numpy(weight) for weight in weights.values()]
+        options.add_external_initializers(list(weights), values)
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except SeesayError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise SeesayError(f"{path}: damaged or missing; {again}") from error
+
+
+def _weights(path: Path, names: tuple[str, ...]) -> dict[str, Vectors]:
+    """Read weights in single precision, by their names in a graph."""
+    from safetensors import safe_open
+
+    with safe_open(path, "np") as file:
+        return {PREFIX + name: np.asarray(file.get_tensor(name), np.float32) for name in names}
+
+
+def _check_width(what: str, count: str, rows: Vectors, width: int) -> None:
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise SeesayError(f"{what} of shape ({count}, {width}), got {rows.shape}.")

@@ -1,0 +1,99 @@
+"""`run.json`: what is written is read, and what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.runs.calibration import Calibration
+from seesay.runs.config import RUN, WEIGHTS, RunConfig, run_recipe
+from seesay.runs.run import run_folder
+
+SHIPPED = run_folder("seesay-small")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in (RUN, WEIGHTS):
+        (tmp_path / name).write_bytes((SHIPPED / name).read_bytes())
+    return tmp_path
+
+
+def test_what_is_written_is_read(folder: Path) -> None:
+    config = RunConfig.load(folder)
+    changed = replace(config, calibration=Calibration(-1.0, 0.5), logit_scale=100.0, logit_bias=-10)
+    changed.save(folder)
+    assert RunConfig.load(folder) == changed != config
+    recipe = run_recipe(folder)
+    assert (recipe.name, recipe.encoders, recipe.arrays) == (config.name, config.encoders, config.arrays)
+    assert recipe.matcher.kind == config.kind == "fine-tuned"
+
+
+@pytest.mark.parametrize("change", ["other", "cut", "gone"])
+def test_graphs_of_other_weights_are_left_out(folder: Path, change: str) -> None:
+    path = folder / WEIGHTS
+    weights = bytearray(path.read_bytes())
+    path.unlink()
+    if change == "other":
+        weights[-1] ^= 1
+        path.write_bytes(weights)
+    elif change == "cut":
+        path.write_bytes(weights[:-1])
+    assert not RunConfig.load(folder).graphs
+
+
+def test_towers_in_the_folder_have_names_relative_to_it(folder: Path, tmp_path: Path) -> None:
+    inside = f"onnx:{tmp_path.resolve()}/towers/0123"
+    config = RunConfig.load(folder)
+    recipe = {**config.recipe, "encoders": [inside, "minilm"], "sentence_encoder": inside}
+    replace(config, recipe=recipe).save(folder)
+    written = json.loads((folder / RUN).read_text())["recipe"]
+    assert written["encoders"] == ["onnx:./towers/0123", "minilm"]
+    assert written["sentence_encoder"] == "onnx:./towers/0123"
+    assert RunConfig.load(folder).encoders == (inside, "minilm")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', '{"format": 2}', "[" * 10_000])
+def test_a_damaged_file_is_named(folder: Path, text: str) -> None:
+    (folder / RUN).write_text(text)
+    with pytest.raises(SeesayError, match=r"run\.json: damaged \(.*\); restore it, or train again"):
+        RunConfig.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("recipe", []),
+        ("recipe", {"name": "x"}),
+        ("image_dims", "x"),
+        ("image_dims", [float("inf")]),
+        ("sentence_dim", None),
+        ("embeds", "yes"),
+        ("dim", 2.5),
+        ("logit_scale", float("nan")),
+        ("calibration", {"intercept": 1}),
+        ("calibration", {"intercept": float("nan"), "slope": 1}),
+        ("graphs", {"images": 3}),
+        ("graphs", {"images": {"digest": "0"}}),
+        ("unknown", 1),
+    ],
+)
+def test_a_wrong_value_is_named(folder: Path, key: str, value: object) -> None:
+    values = json.loads((folder / RUN).read_text())
+    (folder / RUN).write_text(json.dumps(values | {key: value}))
+    with pytest.raises(SeesayError, match=r"run\.json: damaged") as caught:
+        RunConfig.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("change", [{"encoders": [3]}, {"sentence_encoder": 3}, {"regions": 3}, {"name": 3}])
+def test_a_recipe_that_is_none_is_damaged(folder: Path, change: dict[str, object]) -> None:
+    values = json.loads((folder / RUN).read_text())
+    values["recipe"] |= change
+    (folder / RUN).write_text(json.dumps(values))
+    with pytest.raises(SeesayError, match=r"run\.json: (damaged|key)"):
+        RunConfig.load(folder).checked_recipe(folder)

@@ -1,0 +1,137 @@
+"""Graphs in ONNX Runtime: used without PyTorch, refused when they are damaged."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from seesay.errors import SeesayError
+from seesay.runs.config import RunConfig
+from seesay.runs.export import export_run
+from seesay.runs.onnx_backend import OnnxBackend
+from seesay.runs.run import Run, run_folder
+from seesay.runs.sentences import PreparedSentences
+from tests.matchers.test_registered import DIMS, VECTOR, WORDS
+from tests.runs.exporting import drawn_run
+
+WIDTH = sum(DIMS)
+
+
+def exported(name: str, folder: Path) -> Run:
+    run = drawn_run(name, folder)
+    export_run(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def embedding(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return exported("projection", tmp_path_factory.mktemp("embedding"))
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return exported("ensemble", tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.fixture
+def copy(embedding: Run, tmp_path: Path) -> Path:
+    return shutil.copytree(embedding.folder, tmp_path / "run")
+
+
+def read(folder: Path) -> OnnxBackend:
+    return OnnxBackend(folder, RunConfig.load(folder))
+
+
+def texts(*lengths: int, seed: int = 0) -> PreparedSentences:
+    draw = np.random.default_rng(seed)
+    vectors = draw.standard_normal((len(lengths), VECTOR)).astype(np.float32)
+    return PreparedSentences(draw.integers(WORDS, size=sum(lengths)), np.array(lengths, np.int64), vectors)
+
+
+def features(n: int) -> np.ndarray:
+    return np.random.default_rng(1).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def test_many_are_embedded_as_each_alone(embedding: Run) -> None:
+    matcher = read(embedding.folder)
+    images, some = features(1030), texts(*[1, 3, 2] * 400)
+    rows, columns = matcher.encode_images(images), matcher.encode_sentences(some)
+    assert (rows.shape, columns.shape) == ((1030, embedding.config.dim), (1200, embedding.config.dim))
+    np.testing.assert_allclose(rows[-1:], matcher.encode_images(images[-1:]), atol=1e-6)
+    last = matcher.encode_sentences(some.take(np.array([1199])))
+    np.testing.assert_allclose(columns[-1:], last, atol=1e-6)
+
+
+def test_all_pairs_are_scored_as_each_alone(pairs: Run) -> None:
+    matcher, some = read(pairs.folder), texts(*range(1, 41))
+    scores = matcher.score_all(features(60), some)
+    assert scores.shape == (60, 40)
+    images, sentences = matcher.encode_images(features(60)), matcher.encode_sentences(some)
+    alone = matcher.score_pairs(images, sentences, np.array([59, 3]), np.array([0, 39]))
+    np.testing.assert_allclose(alone, [scores[59, 0], scores[3, 39]], atol=1e-5)
+
+
+def test_arrays_of_another_width_are_named(embedding: Run) -> None:
+    matcher = read(embedding.folder)
+    with pytest.raises(SeesayError, match=rf"images: wanted features of shape \(n, {WIDTH}\), got \(2, 3\)"):
+        matcher.encode_images(np.zeros((2, 3), np.float32))
+    with pytest.raises(
+        SeesayError, match=rf"sentences: wanted vectors of shape \(m, {VECTOR}\), got \(1, 3\)"
+    ):
+        matcher.encode_sentences(replace(texts(2), vectors=np.zeros((1, 3), np.float32)))
+
+
+def test_sentences_are_embedded_without_the_graph_of_images(copy: Path) -> None:
+    (copy / "images.onnx").unlink()
+    assert read(copy).encode_sentences(texts(2)).any()
+    with pytest.raises(
+        SeesayError, match=r"images\.onnx: damaged or missing; export the run again with `see"
+    ):
+        read(copy).encode_images(features(1))
+
+
+@pytest.mark.parametrize("keep", [0, 100, -20])
+def test_a_damaged_graph_is_named(copy: Path, keep: int) -> None:
+    path = copy / "sentences.onnx"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(SeesayError, match=r"sentences\.onnx: not the one that run\.json names; export the r"):
+        read(copy).encode_sentences(texts(2))
+
+
+def test_a_graph_that_onnx_runtime_refuses_is_named(copy: Path) -> None:
+    from hashlib import sha256
+
+    (copy / "sentences.onnx").write_bytes(b"no graph")
+    said = json.loads((copy / "run.json").read_text())
+    said["graphs"]["sentences"]["digest"] = sha256(b"no graph").hexdigest()
+    (copy / "run.json").write_text(json.dumps(said))
+    with pytest.raises(SeesayError, match=r"sentences\.onnx: damaged or missing"):
+        read(copy).encode_sentences(texts(2))
+
+
+def test_neither_pytorch_nor_pydantic_is_imported() -> None:
+    program = f"""
+import sys
+from pathlib import Path
+import numpy as np
+from seesay.runs.config import RunConfig
+from seesay.runs.onnx_backend import OnnxBackend
+from seesay.runs.sentences import PreparedSentences
+
+folder = Path({str(run_folder("seesay-small"))!r})
+config = RunConfig.load(folder)
+vectors = np.ones((1, config.sentence_dim), np.float32)
+sentences = PreparedSentences(np.array([4, 5]), np.array([2]), vectors)
+vector = OnnxBackend(folder, config).encode_sentences(sentences)[0]
+assert len(vector) == config.dim
+assert not {{"torch", "pydantic", "onnx"}} & set(sys.modules), sorted(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
