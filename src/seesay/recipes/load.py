@@ -17,7 +17,7 @@ from seesay.encoders import untuned
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import Paper
-from seesay.recipes.files import Values, find_recipe, parse_yaml, read_yaml, shipped_recipes, values_for
+from seesay.recipes.files import Values, find_recipe, parse_yaml, shipped_recipes, values_for
 from seesay.recipes.schema import Recipe
 from seesay.settings import describe
 
