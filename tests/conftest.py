@@ -79,7 +79,7 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that grounds phrases in drawn scenes, small enough to be trained in seconds."""
-    from seesay.data.readers import read_phrases
+    from seesay.data.readers import read_corpus
     from seesay.recipes.load import load_recipe
     from seesay.training.train import train
 
@@ -94,7 +94,7 @@ def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "regions.proposals=60",
     ]
     folder = tmp_path_factory.mktemp("grounding") / "run"
-    train(load_recipe("ground-single", changes=changes), read_phrases(scenes), folder)
+    train(load_recipe("ground-single", changes=changes), read_corpus(scenes, phrases=True), folder)
     return folder
 
 

@@ -20,8 +20,8 @@ from seesay.lazy import lazy_names
 if TYPE_CHECKING:
     from seesay import encoders, losses, matchers, metrics, search  # noqa: F401
     from seesay._api import evaluate, load, train
-    from seesay.data.corpus import Corpus, PhraseCorpus
-    from seesay.data.readers import read_corpus, read_phrases
+    from seesay.data.corpus import Corpus
+    from seesay.data.readers import read_corpus
     from seesay.errors import ImageError, SeesayError
     from seesay.progress import show_progress
     from seesay.runs.run import Run
@@ -36,14 +36,12 @@ __all__ = [
     "Hit",
     "ImageError",
     "Index",
-    "PhraseCorpus",
     "Run",
     "SeesayError",
     "__version__",
     "evaluate",
     "load",
     "read_corpus",
-    "read_phrases",
     "show_progress",
     "train",
 ]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.data.readers import open_corpus
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
 from seesay.errors import naming_extras
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.load import load_recipe, recipe_with
@@ -49,7 +49,7 @@ def load(name: str | Path, device: str | None = None, module: nn.Module | None =
 
 def train(
     recipe: str | Path,
-    corpus: Corpus | PhraseCorpus | str | Path,
+    corpus: Corpus | str | Path,
     out: str | Path,
     *,
     resume: bool = False,
@@ -91,7 +91,7 @@ def train(
         from seesay.training.train import train as train_recipe
     if isinstance(corpus, str | Path):
         grounds = load_recipe(str(recipe)).regions is not None
-        corpus = open_corpus(corpus, phrases=grounds)
+        corpus = read_corpus(corpus, phrases=grounds)
     resolved = recipe_with(str(recipe), corpus.name, changes)
     if isinstance(start_from, str | Path):
         start_from = Run.load(str(start_from), module=module)

@@ -1,9 +1,8 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from seesay.data.corpus import Corpus, CorpusImage, Issues, Phrase, PhraseCorpus, Sentence
+from seesay.data.corpus import Corpus, CorpusImage, Issues, Sentence
 from seesay.errors import SeesayError
 
 IMAGES = (CorpusImage("a", "train"), CorpusImage("b", "test"), CorpusImage("c", "train"))
@@ -13,18 +12,15 @@ CORPUS = Corpus(
     IMAGES,
     (Sentence("c0", 2), Sentence("a0", 0), Sentence("b0", 1), Sentence("c1", 2)),
 )
-PHRASES = PhraseCorpus(
+PHRASES = Corpus(
     "tiny",
-    Path("/tiny"),
     Path("/tiny"),
     IMAGES,
     (
-        Phrase("x", 2, ((0, 0, 1, 1), (3, 2, 4, 5))),
-        Phrase("y", 1, ((0, 0, 1, 1),)),
-        Phrase("z", 0, ((0, 0, 2, 1),)),
+        Sentence("x", 2, ((0, 0, 1, 1), (3, 2, 4, 5))),
+        Sentence("y", 1, ((0, 0, 1, 1),)),
+        Sentence("z", 0, ((0, 0, 2, 1),)),
     ),
-    np.array([[1, 2], [3, 4], [5, 6]]),
-    pixels=np.array([[1, 1], [0.5, 0.5], [2, 2]]),
 )
 
 
@@ -38,9 +34,9 @@ def test_a_split_renumbers_its_sentences():
 def test_a_split_renumbers_its_phrases():
     train = PHRASES.split("train")
     assert train.texts() == ["x", "z"]
-    assert train.image_of_phrase().tolist() == [1, 0]
-    assert train.sizes.tolist() == [[1, 2], [5, 6]]
-    assert train.pixels.tolist() == [[1, 1], [2, 2]]
+    assert train.image_of_sentence().tolist() == [1, 0]
+    assert train.sentences[0].boxes == ((0, 0, 1, 1), (3, 2, 4, 5))
+    assert (CORPUS.has_boxes, train.has_boxes) == (False, True)
 
 
 @pytest.mark.parametrize("corpus", [CORPUS, PHRASES], ids=["sentences", "phrases"])
@@ -50,7 +46,7 @@ def test_an_empty_split_names_those_there(corpus):
 
 
 def test_several_boxes_are_joined():
-    assert PHRASES.phrases[0].box.tolist() == [0, 0, 4, 5]
+    assert PHRASES.sentences[0].box.tolist() == [0, 0, 4, 5]
     assert PHRASES.enclosing_boxes().tolist() == [[0, 0, 4, 5], [0, 0, 1, 1], [0, 0, 2, 1]]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.remote import path_of
 from seesay.data.sources import FileSource
 from seesay.encoders import fill_stores, load_image_encoder
@@ -67,9 +67,9 @@ def test_a_tar_is_read_once_and_then_by_ranges(scenes: Path, tmp_path: Path) -> 
 
 
 def test_phrases_are_measured_in_place(scenes: Path) -> None:
-    local, remote = read_phrases(scenes), read_phrases(uploaded(scenes, "scenes"))
-    assert remote.phrases == local.phrases
-    np.testing.assert_array_equal(remote.sizes, local.sizes)
+    local, remote = read_corpus(scenes, phrases=True), read_corpus(uploaded(scenes, "scenes"), phrases=True)
+    assert remote.sentences == local.sentences
+    assert [image.size for image in remote.images] == [image.size for image in local.images]
 
 
 def test_what_fails_for_a_while_is_tried_again_and_then_counted(scenes: Path, tmp_path: Path) -> None:

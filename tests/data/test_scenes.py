@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from seesay.data.images import decode
-from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.scenes import (
     COLOURS,
     GROUNDS,
@@ -84,11 +84,11 @@ def test_the_box_holds_what_is_drawn_and_no_more(shape, size):
 
 def test_phrases_name_what_is_in_their_boxes(tmp_path):
     write_scenes(tmp_path, 30, seed=5)
-    corpus = read_phrases(tmp_path)
+    corpus = read_corpus(tmp_path, phrases=True)
     assert not corpus.issues.counts
     assert [len(corpus.split(s).images) for s in ("train", "val", "test")] == [24, 3, 3]
-    assert {tuple(size) for size in corpus.sizes.tolist()} == {(WIDTH, HEIGHT)}
-    for phrase in corpus.phrases:
+    assert {image.size for image in corpus.images} == {(WIDTH, HEIGHT)}
+    for phrase in corpus.sentences:
         source = corpus.images[phrase.image].source
         x1, y1, x2, y2 = phrase.box.astype(int)
         inside = decode(source.read(), "scene")[y1:y2, x1:x2].reshape(-1, 3)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import EMPTY_SENTENCE
 from seesay.data.summary import BROKEN, LEAK, NOT_FINITE, SAME_CONTENT, summarise
 
@@ -86,10 +86,12 @@ def test_a_folder_of_photos_has_no_sentence_lengths(tmp_path):
 
 
 def test_phrases_are_counted_with_their_issues(scenes):
-    corpus = read_phrases(scenes / "phrases.tsv", scenes)
+    corpus = read_corpus(scenes / "phrases.tsv", images=scenes, phrases=True)
     result = summarise(corpus).to_dict()
     assert (
-        result["phrases"] == len(corpus.phrases) == sum(part["phrases"] for part in result["splits"].values())
+        result["phrases"]
+        == len(corpus.sentences)
+        == sum(part["phrases"] for part in result["splits"].values())
     )
     train = result["splits"]["train"]
     assert list(train) == ["images", "phrases", "boxes", "phrases_per_image", "words_per_phrase"]

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from seesay.data.boxes import iou, vote
-from seesay.data.corpus import PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.data.images import EncodedImage, decode
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.scenes import SceneObject, draw_scene
 from seesay.encoders.regions.base import RegionEncoder, load_region_encoder
 from seesay.encoders.regions.proposals import propose
@@ -152,9 +152,9 @@ def test_memory_is_bounded_and_threads_agree(grounder: Grounder) -> None:
 
 
 def test_it_is_right_far_more_often_than_by_chance(grounder: Grounder, scenes: Path) -> None:
-    corpus: PhraseCorpus = read_phrases(scenes).split("val")
+    corpus: Corpus = read_corpus(scenes, phrases=True).split("val")
     hits, chances = [], []
-    for phrase in corpus.phrases:
+    for phrase in corpus.sentences:
         source = corpus.images[phrase.image].source
         assert source is not None
         data = source.read()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from seesay.data.boxes import vote
-from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.metrics import grounding_recall
 from seesay.protocols.base import Options
@@ -23,18 +23,20 @@ PHRASES = Path(__file__).parents[2].parent / "shared" / "flickr8k-phrases"
 @pytest.fixture(scope="module")
 def subject(grounding_run: Path, scenes: Path) -> PhraseSubject:
     run = Run.load(str(grounding_run))
-    inputs = phrase_inputs(run.recipe, read_phrases(scenes), "val", run.vocabulary, run.sentence_encoder)
+    inputs = phrase_inputs(
+        run.recipe, read_corpus(scenes, phrases=True), "val", run.vocabulary, run.sentence_encoder
+    )
     return PhraseSubject(run, inputs, "val")
 
 
 def regions_of(subject: PhraseSubject) -> list[np.ndarray]:
     inputs = subject.inputs
-    return [inputs.regions[i].boxes[: inputs.proposals[i]] for i in inputs.corpus.image_of_phrase()]
+    return [inputs.regions[i].boxes[: inputs.proposals[i]] for i in inputs.corpus.image_of_sentence()]
 
 
 @pytest.mark.parametrize(("iou", "boxes"), [("plummer", "merged"), ("mdetr", "any")])
 def test_a_run_is_measured_as_its_scores_are(subject: PhraseSubject, iou, boxes) -> None:
-    phrases, regions = subject.inputs.corpus.phrases, regions_of(subject)
+    phrases, regions = subject.inputs.corpus.sentences, regions_of(subject)
     truths = [phrase.boxes for phrase in phrases]
     result = measure(subject, "grounding", Options(iou=iou, boxes=boxes, resamples=100)).to_dict()
     scores = proposal_scores(subject.run, subject.inputs)
@@ -46,7 +48,7 @@ def test_a_run_is_measured_as_its_scores_are(subject: PhraseSubject, iou, boxes)
     )
     for figures, recall in ((result, expected), (result["baselines"]["largest proposal"], largest.to_dict())):
         assert figures == figures | recall | named
-    whole = [[[0, 0, *subject.inputs.corpus.sizes[phrase.image]]] for phrase in phrases]
+    whole = [[[0, 0, *subject.inputs.corpus.images[phrase.image].size]] for phrase in phrases]
     found = grounding_recall([[1.0]] * len(phrases), whole, truths, iou, boxes)
     assert result["baselines"]["whole image"]["R@1"] == found.r1
     chance = result["baselines"]["random proposal"]
@@ -61,10 +63,10 @@ def test_scores_are_those_of_the_matcher_and_equal_ones_gain_nothing(subject: Ph
     scores, geometry = proposal_scores(run, inputs), run.recipe.regions.geometry
     texts = run.embed_prepared(inputs.sentences)
     for phrase in (0, len(scores) - 1):
-        image = inputs.corpus.phrases[phrase].image
+        image = inputs.corpus.sentences[phrase].image
         rows = inputs.features(image, slice(0, int(inputs.proposals[image])), geometry)
         assert scores[phrase] == pytest.approx(run.embed_features(rows) @ texts[phrase], abs=1e-5)
-    regions, truths = regions_of(subject), [phrase.boxes for phrase in inputs.corpus.phrases]
+    regions, truths = regions_of(subject), [phrase.boxes for phrase in inputs.corpus.sentences]
     constant = grounding_recall([np.ones(len(each)) for each in regions], regions, truths)
     assert constant.r1 < 5  # of phrases all of whose proposals are right
 
@@ -78,7 +80,9 @@ def shipped_with_voting(min_iou: float | None) -> Run:
 
 def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: Path) -> None:
     run = shipped_with_voting(0.25)
-    inputs = phrase_inputs(run.recipe, read_phrases(scenes), "val", run.vocabulary, run.sentence_encoder)
+    inputs = phrase_inputs(
+        run.recipe, read_corpus(scenes, phrases=True), "val", run.vocabulary, run.sentence_encoder
+    )
     proposals, scores = proposed_boxes(inputs), proposal_scores(run, inputs)
     ranked = ranked_boxes(run, proposals, scores)
     moved = 0
@@ -88,7 +92,7 @@ def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: 
         np.testing.assert_array_equal(np.delete(mine, best, axis=0), np.delete(theirs, best, axis=0))
         moved += not np.array_equal(mine[best], theirs[best])
     assert moved > len(ranked) / 2
-    truths = [phrase.boxes for phrase in inputs.corpus.phrases]
+    truths = [phrase.boxes for phrase in inputs.corpus.sentences]
     result = measure(PhraseSubject(run, inputs, "val"), "grounding").to_dict()
     assert result["R@1"] == grounding_recall(scores, ranked, truths).r1
     unvoted = grounding_recall(scores, proposals, truths)
@@ -103,15 +107,15 @@ def test_the_best_box_of_a_phrase_is_voted_and_the_others_are_proposals(scenes: 
 
 def test_a_phrase_of_two_kinds_counts_with_both(subject: PhraseSubject) -> None:
     corpus = subject.inputs.corpus
-    kinds = [("people", "bodyparts"), ("people",), *[()] * (len(corpus.phrases) - 2)]
-    phrases = [replace(phrase, kinds=kind) for phrase, kind in zip(corpus.phrases, kinds, strict=True)]
-    inputs = replace(subject.inputs, corpus=replace(corpus, phrases=tuple(phrases)))
+    kinds = [("people", "bodyparts"), ("people",), *[()] * (len(corpus.sentences) - 2)]
+    phrases = [replace(phrase, kinds=kind) for phrase, kind in zip(corpus.sentences, kinds, strict=True)]
+    inputs = replace(subject.inputs, corpus=replace(corpus, sentences=tuple(phrases)))
     found = measure(PhraseSubject(subject.run, inputs, "val"), "grounding").to_dict()["by kind"]
     assert {kind: each["n"] for kind, each in found.items()} == {"people": 2, "bodyparts": 1}
 
 
 def test_a_run_is_compared_with_another(subject: PhraseSubject, scenes: Path) -> None:
-    corpus = read_phrases(scenes)
+    corpus = read_corpus(scenes, phrases=True)
     result = evaluate(subject.run, corpus, split="val", against="seesay-ground", resamples=0)
     theirs = evaluate("seesay-ground", corpus, split="val", resamples=0)
     difference = result.difference("R@1")
@@ -125,7 +129,7 @@ def test_a_run_is_compared_with_another(subject: PhraseSubject, scenes: Path) ->
 
 def test_phrases_and_captions_are_not_mixed_up(subject: PhraseSubject, scenes: Path) -> None:
     with pytest.raises(SeesayError, match="the protocol for them is 'grounding'"):
-        evaluate(subject.run, read_phrases(scenes), "standard")
+        evaluate(subject.run, read_corpus(scenes, phrases=True), "standard")
     with pytest.raises(SeesayError, match="'grounding' needs phrases with boxes"):
         evaluate("seesay-small", scenes / "captions", "grounding") if False else evaluate(
             "seesay-small", read_corpus(scenes), "grounding"
@@ -136,10 +140,10 @@ def test_phrases_and_captions_are_not_mixed_up(subject: PhraseSubject, scenes: P
 
 @pytest.mark.skipif(not PHRASES.exists(), reason="real data: no phrases at ../shared/flickr8k-phrases")
 def test_the_whole_image_on_real_phrases(flickr8k: Path) -> None:
-    test = read_phrases(PHRASES, images=flickr8k).split("test")
+    test = read_corpus(PHRASES, images=flickr8k, phrases=True).split("test")
     assert len(test.images) == 677
-    assert sum(len(phrase.boxes) for phrase in test.phrases) == pytest.approx(3100, abs=30)
-    whole = [[[0, 0, *test.sizes[phrase.image]]] for phrase in test.phrases]
-    truths, scores = [phrase.boxes for phrase in test.phrases], [[1.0]] * len(whole)
+    assert sum(len(phrase.boxes) for phrase in test.sentences) == pytest.approx(3100, abs=30)
+    whole = [[[0, 0, *test.images[phrase.image].size]] for phrase in test.sentences]
+    truths, scores = [phrase.boxes for phrase in test.sentences], [[1.0]] * len(whole)
     assert grounding_recall(scores, whole, truths).r1 == pytest.approx(24.4, abs=0.1)
     assert grounding_recall(scores, whole, truths, boxes="any").r1 == pytest.approx(19.6, abs=0.1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_corpus, read_phrases
+from seesay.data.readers import read_corpus
 from seesay.recipes.load import load_recipe
 from seesay.report.write import write_report
 from seesay.runs.run import Run
@@ -44,7 +44,7 @@ def matching_page(runs: dict[str, Run], corpus: Corpus, tmp_path_factory: pytest
 @pytest.fixture(scope="session")
 def grounding_page(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of a run that grounds phrases."""
-    folder, phrases = tmp_path_factory.mktemp("grounds"), read_phrases(scenes)
+    folder, phrases = tmp_path_factory.mktemp("grounds"), read_corpus(scenes, phrases=True)
     changes = ("sentence_encoder=minilm", "matcher.dim=16", "matcher.image_hidden=16")
     changes += ("matcher.sentence_hidden=16", "regions.proposals=20")
     run = untrained("ground-single", folder / "grounds", phrases, *changes)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import load_sentence_encoder
 from seesay.recipes.load import load_recipe
 from seesay.runs.run import Run, array_dims
@@ -44,7 +44,7 @@ def write_recipes(folder: Path) -> None:
         (folder / f"{name}.yaml").write_text(_HEAD.format(name=name) + text.replace("HERE", str(folder)))
 
 
-def untrained(name: str, folder: Path, corpus: Corpus | PhraseCorpus, *changes: str) -> Run:
+def untrained(name: str, folder: Path, corpus: Corpus, *changes: str) -> Run:
     """A run of that recipe in `folder`, its weights drawn once and for all."""
     recipe, texts = load_recipe(name, changes=changes), corpus.split("train").texts()
     vocabulary = Vocabulary.from_texts(texts, recipe.min_count)

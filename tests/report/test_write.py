@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.protocols.external_scores import ExternalScores
@@ -196,7 +196,9 @@ def test_mistakes_are_said(corpus: Corpus, scenes: Path, tmp_path: Path, runs: d
         open_entries(["scores.npy", "scores.npy"])
     for entry in (runs["common"], ExternalScores("scores.npy")):
         with pytest.raises(SeesayError, match="phrases"):
-            write_report([entry], read_phrases(scenes), "test", tmp_path / "a.html", lambda _: None)
+            write_report(
+                [entry], read_corpus(scenes, phrases=True), "test", tmp_path / "a.html", lambda _: None
+            )
     assert not (tmp_path / "a.html").exists()
 
 

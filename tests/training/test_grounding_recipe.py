@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.protocols.evaluate import measure_inputs
 from seesay.runs.listing import list_runs
 from seesay.runs.phrase_inputs import phrase_inputs
@@ -13,7 +13,7 @@ from seesay.runs.summary import TrainingSummary
 
 
 def test_it_grounds_far_above_random_proposals(scenes: Path, grounding_run: Path) -> None:
-    run, corpus = Run.load(str(grounding_run)), read_phrases(scenes)
+    run, corpus = Run.load(str(grounding_run)), read_corpus(scenes, phrases=True)
     inputs = phrase_inputs(run.recipe, corpus, "val", run.vocabulary, run.sentence_encoder)
     measured = measure_inputs(run, inputs, "val").to_dict()
     floor = measured["baselines"]["random proposal"]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seesay.data.boxes import iou
-from seesay.data.corpus import CorpusImage, Phrase, PhraseCorpus
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.regions.store import Regions
 from seesay.matchers.sentences import Sentences
 from seesay.recipes.schema import RegionSettings
@@ -24,7 +24,7 @@ SIDE = 100
 def inputs(seed: int, images: int = 4, proposals: int = 30) -> PhraseInputs:
     """Images with two true boxes; three phrases each, of which two name the same box."""
     generator = np.random.default_rng(seed)
-    phrases: list[Phrase] = []
+    phrases: list[Sentence] = []
     regions: list[Regions] = []
     for image in range(images):
         truths = np.array([[10, 10, 50, 60], [40, 30, 95, 90]], np.float32)
@@ -33,10 +33,9 @@ def inputs(seed: int, images: int = 4, proposals: int = 30) -> PhraseInputs:
         boxes = np.concatenate([near, corners.reshape(-1, 4), truths]).astype(np.float32)
         regions.append(Regions(boxes, np.zeros((len(boxes), 3), np.float16)))
         for text, box, chain in (("a man", 0, "m"), ("he", 0, "m"), ("a dog", 1, "d")):
-            phrases.append(Phrase(text, image, (tuple(truths[box].tolist()),), chain=chain))
-    names = tuple(CorpusImage(f"{i}.jpg", "train") for i in range(images))
-    sizes = np.full((images, 2), SIDE)
-    corpus = PhraseCorpus("drawn", Path(), Path(), names, tuple(phrases), sizes)
+            phrases.append(Sentence(text, image, (tuple(truths[box].tolist()),), chain=chain))
+    names = tuple(CorpusImage(f"{i}.jpg", "train", size=(SIDE, SIDE)) for i in range(images))
+    corpus = Corpus("drawn", Path(), names, tuple(phrases))
     m = len(phrases)
     words = Sentences(torch.ones(m, dtype=torch.int64), torch.ones(m, dtype=torch.int64), torch.zeros(m, 0))
     true_region = np.tile([proposals, proposals, proposals + 1], images)
@@ -53,7 +52,7 @@ def overlaps(data: PhraseInputs, sampler: PhraseSampler, regions: np.ndarray, ph
         ]
     )
     value = iou(boxes, data.corpus.enclosing_boxes()[phrases])
-    same = owner[:, None] == data.corpus.image_of_phrase()[phrases][None, :]
+    same = owner[:, None] == data.corpus.image_of_sentence()[phrases][None, :]
     return np.where(same, value, -1)
 
 
@@ -71,7 +70,7 @@ def test_triplets_are_what_the_algorithm_says(seed: int, positives: str, neighbo
     assert (value[drawn.other_regions] >= 0).all()  # of the same image
     assert (drawn.other_regions.sum(axis=0) <= 5).all()
     assert set(chosen) <= set(drawn.phrases[drawn.matching.any(axis=0)])
-    chain = [(p.image, p.chain) for p in data.corpus.phrases]
+    chain = [(p.image, p.chain) for p in data.corpus.sentences]
     for i, j in np.argwhere(drawn.other_phrases):
         matched = {chain[drawn.phrases[k]] for k in np.flatnonzero(drawn.matching[i])}
         assert matched

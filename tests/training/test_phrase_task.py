@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from seesay.data.corpus import CorpusImage, Phrase, PhraseCorpus
+from seesay.data.corpus import Corpus, CorpusImage, Sentence
 from seesay.encoders.regions.store import Regions
 from seesay.errors import SeesayError
 from seesay.matchers.two_branch import SimilarityNetwork, TwoBranchEmbedding
@@ -28,13 +28,13 @@ def task(
     recipe: Recipe, images: int = 4, broken: frozenset[int] = frozenset(), far: bool = True
 ) -> PhraseTask:
     """Images with two phrases each; a region's features tell its image and its place there."""
-    phrases: list[Phrase] = []
+    phrases: list[Sentence] = []
     regions: list[Regions] = []
     counts = np.zeros(images, np.int64)
     for image in range(images):
         truths = TRUTHS if far else TRUTHS[[0, 0]]
         for text, truth in zip(("a man", "a dog"), truths.tolist(), strict=True):
-            phrases.append(Phrase(text, image, (tuple(truth),), chain=text))
+            phrases.append(Sentence(text, image, (tuple(truth),), chain=text))
         boxes = np.concatenate([FAR if far else truths, truths])
         if image in broken:
             boxes = boxes[:0]
@@ -42,12 +42,12 @@ def task(
         features = np.full((len(boxes), DIM), image, np.float16)
         features[:, 0] = np.arange(len(boxes))
         regions.append(Regions(boxes, features))
-    names = tuple(CorpusImage(f"{i}.jpg", "train") for i in range(images))
-    corpus = PhraseCorpus("drawn", Path("drawn"), Path(), names, tuple(phrases), np.full((images, 2), 100))
+    names = tuple(CorpusImage(f"{i}.jpg", "train", size=(100, 100)) for i in range(images))
+    corpus = Corpus("drawn", Path("drawn"), names, tuple(phrases))
     m = len(phrases)
     ones = np.ones(m, np.int64)
     sentences = PreparedSentences(ones, ones, torch.randn(m, 3).numpy())
-    first = counts[corpus.image_of_phrase()]
+    first = counts[corpus.image_of_sentence()]
     data = PhraseInputs(corpus, regions, counts, sentences, first + np.tile([0, 1], images), [])
     assert recipe.regions is not None
     return PhraseTask(recipe, recipe.regions, data, data)

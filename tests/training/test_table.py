@@ -12,7 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate
 from seesay.recipes.table import TableRow, load_table
@@ -265,7 +265,7 @@ def test_a_combination_needs_one_grounding_run(corpus: Corpus, runs: Path) -> No
     phrases = runs / "scenes-phrases" / "ground-full-seed1"
     small = ("sentence_encoder=minilm", "matcher.dim=16", "matcher.image_hidden=16")
     small += ("matcher.sentence_hidden=16", "regions.proposals=20")
-    untrained("ground-single", phrases, read_phrases(corpus.root), *small)
+    untrained("ground-single", phrases, read_corpus(corpus.root, phrases=True), *small)
     shutil.copy(runs / "scenes" / "two-branch-seed1" / "training.json", phrases)
     (row,) = measured(here).lines[0].rows
     assert (row.provenance.recipe, row.provenance.system) == ("two-branch-regions", "two-branch-regions")

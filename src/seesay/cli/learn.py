@@ -49,7 +49,7 @@ def train(
 
     if devices > 1 and not is_started():
         raise typer.Exit(launch(context.obj, devices))
-    from seesay.data.readers import open_corpus
+    from seesay.data.readers import read_corpus
     from seesay.recipes.load import load_recipe
     from seesay.runs.run import Run
     from seesay.runs.summary import TrainingSummary
@@ -59,7 +59,7 @@ def train(
     callbacks = [logger(name) for name in log or ()]
     start = Run.load(start_from) if start_from is not None else None
     grounds = load_recipe(recipe).regions is not None
-    corpus = open_corpus(data, phrases=grounds, images=images, format=data_format)
+    corpus = read_corpus(data, phrases=grounds, images=images, format=data_format)
     resolved = load_recipe(recipe, corpus.name, change or ())
     folder = out or opt.RUNS / resolved.name
     run_training(resolved, corpus, folder, resume, callbacks=callbacks, start_from=start)
@@ -265,7 +265,7 @@ def table(
     if not what:
         console.show_names([(each.name, each.title) for each in list_tables()], as_json)
         return
-    from seesay.data.readers import open_corpus
+    from seesay.data.readers import read_corpus
     from seesay.results.formats import check_format, for_terminal, write_table
     from seesay.results.rows import recorded_rows, source_commit
     from seesay.results.tables import recorded_table
@@ -289,7 +289,7 @@ def table(
     else:
         from seesay.training.table import TableRuns, measure_table
 
-        corpus = open_corpus(data, phrases=definition.grounds, images=images, format=data_format)
+        corpus = read_corpus(data, phrases=definition.grounds, images=images, format=data_format)
         runs = TableRuns(definition, corpus, folder, split, change or (), may_train, commit)
         shown = measure_table(runs, numbers, console.tell, record)
     if out is not None:

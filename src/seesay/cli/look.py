@@ -28,19 +28,18 @@ def data(
     as_json: opt.Json = False,
 ) -> None:
     """Read a corpus; print its counts, issues and vocabulary."""
-    from seesay.data.corpus import Corpus
-    from seesay.data.readers import open_corpus
+    from seesay.data.readers import read_corpus
     from seesay.data.summary import BROKEN, summarise
     from seesay.encoders.sentences.base import load_sentence_encoder
     from seesay.encoders.sentences.similar import similar_summary
     from seesay.progress import progress_of
     from seesay.text.vocabulary import rare_word_summary, vocabulary_summary
 
-    corpus = open_corpus(folder, phrases=phrases, images=images, format=data_format)
+    corpus = read_corpus(folder, phrases=phrases, images=images, format=data_format)
     with progress_of("Checking", "images") as at:
         summary = summarise(corpus, check, at)
     words: dict[str, Mapping[str, Any]] = {}
-    if isinstance(corpus, Corpus):
+    if not corpus.has_boxes:
         words = {"vocabulary": vocabulary_summary(corpus), "rare_words": rare_word_summary(corpus)}
         if similar:
             words["similar_sentences"] = similar_summary(corpus, load_sentence_encoder("minilm-int8"))

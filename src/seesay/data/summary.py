@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues, PhraseCorpus
+from seesay.data.corpus import SPLITS, Corpus, CorpusImage, Issues
 from seesay.data.images import EncodedImage
 from seesay.errors import ImageError
 
@@ -97,7 +97,7 @@ class CorpusSummary:
 
 
 def summarise(
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     check_images: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> CorpusSummary:
@@ -110,13 +110,13 @@ def summarise(
     summary = CorpusSummary(
         corpus.name,
         str(corpus.root),
-        "phrase" if isinstance(corpus, PhraseCorpus) else "sentence",
+        "phrase" if corpus.has_boxes else "sentence",
         len(corpus.images),
         len(corpus.texts()),
         {split: _split_summary(corpus.split(split)) for split in SPLITS if split in there},
         Issues(corpus.issues.counts.copy(), {k: list(v) for k, v in corpus.issues.examples.items()}),
     )
-    if isinstance(corpus, Corpus) and corpus.features is not None:
+    if corpus.features is not None:
         summary.features = corpus.features.shape
         if check_images:
             _check_features(corpus, summary.issues)
@@ -125,13 +125,12 @@ def summarise(
     return summary
 
 
-def _split_summary(part: Corpus | PhraseCorpus) -> SplitSummary:
-    phrases = part.phrases if isinstance(part, PhraseCorpus) else None
-    images = part.image_of_phrase() if isinstance(part, PhraseCorpus) else part.image_of_sentence()
+def _split_summary(part: Corpus) -> SplitSummary:
+    images = part.image_of_sentence()
     return SplitSummary(
         len(part.images),
         len(images),
-        None if phrases is None else sum(len(phrase.boxes) for phrase in phrases),
+        sum(len(phrase.boxes) for phrase in part.sentences) if part.has_boxes else None,
         Spread.from_values(np.bincount(images, minlength=len(part.images)).tolist()),
         Spread.from_values([len(text.split()) for text in part.texts()]),
     )

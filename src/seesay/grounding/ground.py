@@ -162,7 +162,7 @@ class Grounder:
         sentences = self.run.prepare(texts)
         size, boxes, features = self._regions(image, name)
         if len(boxes):
-            rows = region_features(features, boxes, np.array(size), self._settings.geometry)
+            rows = region_features(features, boxes, size, self._settings.geometry)
             scores = self.run.score_prepared(rows, sentences)
         else:
             scores = np.zeros((0, len(chunks)), np.float32)

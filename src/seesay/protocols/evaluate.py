@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.data.judgements import Judgements, read_answers, read_judgements
-from seesay.data.readers import open_corpus
+from seesay.data.readers import read_corpus
 from seesay.errors import SeesayError, check_whole
 from seesay.metrics.bootstrap import RESAMPLES
 from seesay.metrics.grounding_recall import Boxes, IoU
@@ -38,7 +38,7 @@ _FEW = 20.0  # percent: above this a recall by chance says nothing
 
 def evaluate(
     run: Measurable | Sequence[Measurable],
-    corpus: Corpus | PhraseCorpus | str | Path,
+    corpus: Corpus | str | Path,
     protocol: str | None = None,
     split: str = "test",
     *,
@@ -114,7 +114,7 @@ def evaluate(
     chosen = protocol_for(entries, protocol)
     options = _options(chosen, judgements, answers, iou, boxes, at, resamples)
     if isinstance(corpus, str | Path):
-        corpus = open_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
+        corpus = read_corpus(Path(corpus), phrases=chosen.needs == "phrases", images=None, format=None)
     if second is not None:
         first = entries[0]
         if len(entries) > 1 or not isinstance(first, Run) or not isinstance(second, Run):
@@ -172,13 +172,13 @@ def default_protocol(recipe: Recipe) -> str:
     return "concepts" if recipe.matcher.predicts_concepts else "standard"
 
 
-def subject_of(entry: Entry, corpus: Corpus | PhraseCorpus, split: str, protocol: Protocol) -> AnySubject:
+def subject_of(entry: Entry, corpus: Corpus, split: str, protocol: Protocol) -> AnySubject:
     """Prepare a run or external scores on a split for a protocol.
 
     Raises:
         SeesayError: the corpus or the protocol does not fit them.
     """
-    if isinstance(corpus, PhraseCorpus):
+    if corpus.has_boxes:
         if protocol.needs != "phrases":
             raise SeesayError(f"{corpus.root}: holds phrases; the protocol for them is 'grounding'.")
         if not isinstance(entry, Run):
@@ -250,7 +250,7 @@ def _checked_at(at: Sequence[int]) -> tuple[int, ...]:
 def _measure_entries(
     entries: Sequence[Entry],
     how: str | None,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     split: str,
     protocol: Protocol,
     options: Options,
@@ -259,7 +259,7 @@ def _measure_entries(
         subject = subject_of(entries[0], corpus, split, protocol)
         result = measure(subject, protocol, options)
         return result if isinstance(subject, RunSubject) else _with_hint(result)
-    if isinstance(corpus, PhraseCorpus):
+    if corpus.has_boxes:
         raise SeesayError(f"{corpus.root}: holds phrases; combine is for whole images and sentences.")
     for entry in entries if how == LEARNED else ():
         if isinstance(entry, ExternalScores) and SPLIT not in entry.name:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from seesay.data.boxes import vote
-from seesay.data.corpus import Phrase
+from seesay.data.corpus import Sentence
 from seesay.metrics.bootstrap import MeanSample
 from seesay.metrics.grounding_recall import (
     MEASURES,
@@ -91,7 +91,7 @@ class Grounding(Protocol):
     def measure(self, subject: PhraseSubject, options: Options) -> Result:  # type: ignore[override]
         """Measure R@1, R@5, R@10 and the proposals' upper bound."""
         run, inputs = subject.run, subject.inputs
-        phrases = inputs.corpus.phrases
+        phrases = inputs.corpus.sentences
         truths = [phrase.boxes for phrase in phrases]
 
         def overlaps_of(boxes: Sequence[NDArray[np.float32]]) -> Overlaps:
@@ -103,7 +103,7 @@ class Grounding(Protocol):
         found = hits(first_right(scores, overlaps_of(ranked_boxes(run, proposals, scores))))
         found[:, -1] = plain[:, -1]  # the upper bound is the proposals'
         areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in proposals]
-        sizes = inputs.corpus.sizes
+        sizes = [image.size for image in inputs.corpus.images]
         whole = overlaps_of([np.array([[0.0, 0.0, *sizes[p.image]]], np.float32) for p in phrases])
         named = {"convention": _TRUTH[options.boxes], "IoU": options.iou}
         baselines: dict[str, Hits] = {
@@ -127,7 +127,7 @@ class Grounding(Protocol):
 
 def proposed_boxes(inputs: PhraseInputs) -> list[NDArray[np.float32]]:
     """Return, for each phrase, the proposals of its image, (r, 4)."""
-    return [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in inputs.corpus.phrases]
+    return [inputs.regions[p.image].boxes[: inputs.proposals[p.image]] for p in inputs.corpus.sentences]
 
 
 def ranked_boxes(
@@ -152,7 +152,7 @@ def ranked_boxes(
 def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]:
     """Score, for each phrase, the proposals of its image, (r,)."""
     geometry = run.recipe.regions is not None and run.recipe.regions.geometry
-    owners = inputs.corpus.image_of_phrase()
+    owners = inputs.corpus.image_of_sentence()
     found: list[NDArray[np.float32]] = [np.zeros(0, np.float32)] * len(owners)
     order = np.argsort(owners, kind="stable")
     cuts = np.searchsorted(owners[order], np.arange(len(inputs.corpus.images) + 1))
@@ -168,7 +168,7 @@ def proposal_scores(run: Run, inputs: PhraseInputs) -> list[NDArray[np.float32]]
     return found
 
 
-def _recalls(found: Hits, phrases: Sequence[Phrase]) -> dict[str, object]:
+def _recalls(found: Hits, phrases: Sequence[Sentence]) -> dict[str, object]:
     """Summarize the hits, or their probabilities, of all phrases and of each kind."""
     kinds = sorted({kind for phrase in phrases for kind in phrase.kinds})
     of_kind = {kind: np.array([kind in phrase.kinds for phrase in phrases]) for kind in kinds}

@@ -26,7 +26,7 @@ def fit_boxes(subject: PhraseSubject) -> Calibration:
         NothingToFitError: all boxes are right, or all are wrong.
     """
     inputs = subject.inputs
-    phrases = inputs.corpus.phrases
+    phrases = inputs.corpus.sentences
     scores = proposal_scores(subject.run, inputs)
     boxes = ranked_boxes(subject.run, proposed_boxes(inputs), scores)
     overlaps = region_overlaps(boxes, [phrase.boxes for phrase in phrases], "plummer", "merged")
@@ -49,7 +49,7 @@ def _of_other_images(subject: PhraseSubject) -> Iterator[NDArray[np.float32]]:
     run, inputs = subject.run, subject.inputs
     regions = run.regions
     assert regions is not None
-    phrases, owners = inputs.corpus.phrases, inputs.corpus.image_of_phrase()
+    phrases, owners = inputs.corpus.sentences, inputs.corpus.image_of_sentence()
     named = [nouns(phrase.text) for phrase in phrases]
     shown = [
         set().union(*(named[i] for i in np.flatnonzero(owners == image)))

@@ -90,7 +90,7 @@ def nearest_regions(run: Run, corpus: Corpus, phrases: list[str]) -> Matrix:
     with progress("Phrases against regions", len(fill.regions), "images") as advance:
         for row, image, (boxes, features) in zip(nearest, corpus.images, fill.regions, strict=True):
             if image.source is not None and len(boxes):
-                size = np.array(source_size(image.source, image.name))
+                size = source_size(image.source, image.name)
                 rows = region_features(features, boxes, size, settings.geometry)
                 row[:] = (run.embed_features(rows) @ vectors.T).max(axis=0)
             advance(1)

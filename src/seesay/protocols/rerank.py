@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.metrics.ranks import Ranks, owners_of, ranks
 from seesay.progress import progress
@@ -28,7 +28,7 @@ _CELLS = 1 << 22  # scores of which shortlists are taken at a time
 def measure_reranked(
     run: Run,
     other: Run,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     split: str,
     protocol: Protocol,
     shortlist: int,
@@ -115,8 +115,8 @@ class RerankedScores(SplitScores):
         raise SeesayError("Re-ranked answers have ranks, and no scores of all pairs.")
 
 
-def _both_inputs(run: Run, other: Run, corpus: Corpus | PhraseCorpus, split: str) -> tuple[Inputs, Inputs]:
-    if isinstance(corpus, PhraseCorpus):
+def _both_inputs(run: Run, other: Run, corpus: Corpus, split: str) -> tuple[Inputs, Inputs]:
+    if corpus.has_boxes:
         raise SeesayError(f"{corpus.root}: holds phrases; re-ranking is of whole images and sentences.")
     inputs, others = (
         split_inputs(each.recipe, corpus, split, each.vocabulary, each.sentence_encoder)

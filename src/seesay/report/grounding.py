@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.html import Html, joined, tag
 from seesay.metrics.grounding_recall import MEASURES, MIN_IOU, first_right, region_overlaps
 from seesay.protocols.base import PROTOCOLS, Part
@@ -38,14 +38,14 @@ class Grounded:
 
     name: str  # unique in the report
     run: Run
-    corpus: PhraseCorpus  # the split
+    corpus: Corpus  # the split
     result: GroundingResult
     first: NDArray[np.float64]  # see `first_right`
     best: Sequence[tuple[NDArray[np.float32], float] | None]  # the first region of each phrase and its IoU
 
 
 def ground_all(
-    runs: Sequence[Run], names: Sequence[str], corpus: PhraseCorpus, split: str, tell: Tell
+    runs: Sequence[Run], names: Sequence[str], corpus: Corpus, split: str, tell: Tell
 ) -> list[Grounded]:
     """Measure runs on a split of phrases.
 
@@ -60,7 +60,7 @@ def ground_all(
         result = measure(subject, "grounding")
         assert isinstance(result, GroundingResult)
         inputs = subject.inputs
-        phrases = inputs.corpus.phrases
+        phrases = inputs.corpus.sentences
         scores = proposal_scores(run, inputs)
         ranked = ranked_boxes(run, proposed_boxes(inputs), scores)
         overlaps = region_overlaps(ranked, [phrase.boxes for phrase in phrases])
@@ -110,7 +110,7 @@ def add_grounding(page: Page, runs: Sequence[Grounded]) -> None:
 
 def add_boxes(page: Page, runs: Sequence[Grounded], pictures: Pictures) -> None:
     """Add some phrases with their true box and the best region of each run."""
-    phrases = runs[0].corpus.phrases
+    phrases = runs[0].corpus.sentences
     draw = np.random.default_rng(SEED)
     chosen = draw.choice(len(phrases), min(_SAMPLED, len(phrases)), replace=False).tolist()
     page.section("Phrases and boxes")
@@ -124,8 +124,8 @@ def add_boxes(page: Page, runs: Sequence[Grounded], pictures: Pictures) -> None:
 
 
 def _card(grounded: Grounded, pictures: Pictures, number: int) -> Html:
-    phrase, best = grounded.corpus.phrases[number], grounded.best[number]
-    size = np.tile(grounded.corpus.sizes[phrase.image], 2)
+    phrase, best = grounded.corpus.sentences[number], grounded.best[number]
+    size = np.tile(grounded.corpus.images[phrase.image].size, 2)
     frames = [Frame((phrase.box / size).tolist(), "true")]
     if best is not None:
         frames.append(Frame((best[0] / size).tolist(), "found"))

@@ -12,7 +12,7 @@ from importlib.metadata import version
 import numpy as np
 
 from seesay import __version__
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.recipes.load import dump_recipe
 from seesay.report.page import Page
 from seesay.report.plots import training_curves
@@ -55,7 +55,7 @@ def add_training(page: Page, run: Run) -> None:
 
 
 def add_provenance(
-    page: Page, runs: Mapping[str, Run], corpus: Corpus | PhraseCorpus, split: str, commit: str | None
+    page: Page, runs: Mapping[str, Run], corpus: Corpus, split: str, commit: str | None
 ) -> None:
     """Add data, versions and machine, then each run's training and its recipe."""
     page.section("Where it comes from")
@@ -69,20 +69,19 @@ def add_provenance(
         page.code(dump_recipe(run.recipe))
 
 
-def split_size(corpus: Corpus | PhraseCorpus, split: str) -> str:
+def split_size(corpus: Corpus, split: str) -> str:
     """Return the numbers of images and texts of a split, in words."""
     part = corpus.split(split)
-    phrases = isinstance(part, PhraseCorpus)
-    texts = len(part.phrases if isinstance(part, PhraseCorpus) else part.sentences)
-    return f"{len(part.images):,} images, {texts:,} {'phrases' if phrases else 'sentences'}"
+    what = "phrases" if part.has_boxes else "sentences"
+    return f"{len(part.images):,} images, {len(part.sentences):,} {what}"
 
 
 def _summary(run: Run) -> TrainingSummary | None:
     return TrainingSummary.load(run.folder) if is_finished(run.folder) else None
 
 
-def _data(corpus: Corpus | PhraseCorpus, split: str) -> list[tuple[str, str]]:
-    what = "phrases" if isinstance(corpus, PhraseCorpus) else "sentences"
+def _data(corpus: Corpus, split: str) -> list[tuple[str, str]]:
+    what = "phrases" if corpus.has_boxes else "sentences"
     return [
         ("corpus", f"{corpus.name}, {corpus.root.resolve()}"),
         ("split", f"{split}: {split_size(corpus, split)}"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.paths import replace_text
 from seesay.protocols.base import PROTOCOLS
@@ -60,7 +60,7 @@ def check_out(out: Path) -> None:
 
 def write_report(
     entries: Sequence[Entry],
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     split: str,
     out: Path,
     tell: Tell,
@@ -85,7 +85,7 @@ def write_report(
     title = f"{len(names)} runs" if len(names) > _MAX_NAMED else ", ".join(names)
     page = Page(f"{title} on {corpus_title(corpus.name)}", about)
     runs = {name: each for name, each in zip(names, entries, strict=True) if isinstance(each, Run)}
-    if isinstance(corpus, PhraseCorpus):
+    if corpus.has_boxes:
         if len(runs) < len(entries):
             raise SeesayError(f"{corpus.root}: holds phrases; a report of scores needs captioned images.")
         _add_grounding(page, runs, corpus, split, tell)
@@ -147,7 +147,7 @@ def _add_concepts(page: Page, run: Run, name: str, corpus: Corpus, split: str) -
     add_internals(page, run, subject.inputs, _pictures(part), sample(part)[0])
 
 
-def _add_grounding(page: Page, runs: dict[str, Run], corpus: PhraseCorpus, split: str, tell: Tell) -> None:
+def _add_grounding(page: Page, runs: dict[str, Run], corpus: Corpus, split: str, tell: Tell) -> None:
     grounded = ground_all(list(runs.values()), list(runs), corpus, split, tell)
     add_grounding(page, grounded)
     part = grounded[0].corpus

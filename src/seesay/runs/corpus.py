@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from seesay.data.corpus import Corpus, PhraseCorpus
-from seesay.data.readers import open_corpus
+from seesay.data.corpus import Corpus
+from seesay.data.readers import read_corpus
 from seesay.data.remote import is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.runs.run import Run
@@ -56,7 +56,7 @@ def training_of(run: Run) -> Training:
 
 def open_corpus_of(
     runs: Sequence[Run], data: Path | None = None, images: Path | None = None, format: str | None = None
-) -> Corpus | PhraseCorpus:
+) -> Corpus:
     """Open the corpus to measure on: the one named, or the one that all runs were trained on.
 
     Without runs, as for external scores, it must be named.
@@ -69,7 +69,7 @@ def open_corpus_of(
         raise SeesayError("Runs that ground phrases and runs that match sentences cannot share a corpus.")
     phrases = True in grounds
     if data is not None:
-        return open_corpus(data, phrases=phrases, images=images, format=format)
+        return read_corpus(data, phrases=phrases, images=images, format=format)
     if not runs:
         raise SeesayError("Score files do not name their corpus; name it with --data.")
     places = {trained_on(run) for run in runs if not run.pretrained}
@@ -80,4 +80,4 @@ def open_corpus_of(
         roots = ", ".join(sorted(str(root) for root, _ in places))
         raise SeesayError(f"The runs were trained on {roots}; name the corpus to measure on with --data.")
     root, beside = places.pop()
-    return open_corpus(root, phrases=phrases, images=images or beside, format=format)
+    return read_corpus(root, phrases=phrases, images=images or beside, format=format)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.corpus import PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.regions.base import load_region_encoder, region_features
@@ -35,7 +35,7 @@ class PhraseInputs:
         broken: images that could not be decoded.
     """
 
-    corpus: PhraseCorpus
+    corpus: Corpus
     regions: Sequence[Regions]
     proposals: NDArray[np.int64]
     sentences: PreparedSentences
@@ -45,12 +45,12 @@ class PhraseInputs:
     def features(self, image: int, chosen: slice | NDArray[np.int64], geometry: bool) -> NDArray[np.float32]:
         """Return the matcher's features of the chosen regions of an image, (r, d)."""
         boxes, features = self.regions[image]
-        return region_features(features[chosen], boxes[chosen], self.corpus.sizes[image], geometry)
+        return region_features(features[chosen], boxes[chosen], self.corpus.images[image].size, geometry)
 
 
 def phrase_inputs(
     recipe: Recipe,
-    corpus: PhraseCorpus,
+    corpus: Corpus,
     split: str,
     vocabulary: Vocabulary,
     encoder: SentenceEncoder | None = None,
@@ -72,13 +72,13 @@ def phrase_inputs(
     proposals = np.array(counts, np.int64)
     texts = part.texts()
     sentences = number_words(texts, vocabulary, sentence_vectors(encoder, texts) if encoder else None)
-    first = proposals[part.image_of_phrase()]
+    first = proposals[part.image_of_sentence()]
     return PhraseInputs(part, fill.regions, proposals, sentences, first + true_region, fill.errors)
 
 
-def _named_boxes(part: PhraseCorpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
+def _named_boxes(part: Corpus) -> tuple[list[NDArray[np.float32]], NDArray[np.int64]]:
     """Return the distinct true boxes of each image, and for each phrase the index of its box among them."""
-    boxes, owners = part.enclosing_boxes(), part.image_of_phrase()
+    boxes, owners = part.enclosing_boxes(), part.image_of_sentence()
     named = []
     place = np.zeros(len(owners), np.int64)
     order = np.argsort(owners, kind="stable")

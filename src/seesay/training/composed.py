@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders import untuned
 from seesay.encoders.images.tuned import copy_tuned
@@ -38,12 +38,12 @@ from seesay.training.task import task_for
 from seesay.training.words import learned_from
 
 MEMBERS = "members"
-Train = Callable[[Recipe, Corpus | PhraseCorpus, Path, bool], Run]
+Train = Callable[[Recipe, Corpus, Path, bool], Run]
 
 
 def train_composed(
     recipe: Recipe,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     out: Path,
     concepts: Path,
     train: Train,
@@ -80,7 +80,7 @@ def train_composed(
 def combine_members(
     recipe: Recipe,
     members: Sequence[Run],
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     out: Path,
     callbacks: Sequence[Callback] = (),
 ) -> Run:
@@ -164,7 +164,7 @@ def is_combined(out: Path, members: Sequence[Path]) -> bool:
     return [each.weights for each in there.values()] == [_digest(member / WEIGHTS) for member in members]
 
 
-def _finished(folder: Path, recipe: Recipe, corpus: Corpus | PhraseCorpus) -> Run:
+def _finished(folder: Path, recipe: Recipe, corpus: Corpus) -> Run:
     if not is_same(run_recipe(folder), recipe):
         raise SeesayError(f"{folder / RUN}: another recipe was trained there; choose another folder.")
     run = Run.load(str(folder))

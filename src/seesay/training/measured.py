@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import JsonValue
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.errors import ImageError, SeesayError
 from seesay.paths import replace_text
 from seesay.results.rows import Row
@@ -49,7 +49,7 @@ def kept_or_measured(folders: Sequence[Path], name: str, data: str, measure: Cal
     return row
 
 
-def data_digest(corpus: Corpus | PhraseCorpus, split: str) -> str:
+def data_digest(corpus: Corpus, split: str) -> str:
     """Return a digest of the measured split and of val, on which weights are chosen: images, texts, boxes."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted({split, "val"} & {image.split for image in corpus.images}):
@@ -57,16 +57,14 @@ def data_digest(corpus: Corpus | PhraseCorpus, split: str) -> str:
     return digest.hexdigest()
 
 
-def _add_split(digest: hashlib.blake2b, part: Corpus | PhraseCorpus) -> None:
+def _add_split(digest: hashlib.blake2b, part: Corpus) -> None:
     for image in part.images:
         try:
             content = image.source.read() if image.source else b""
         except ImageError as error:
             content = str(error).encode()
-        digest.update(repr((image.name, image.split, hashlib.blake2b(content).digest())).encode())
-    if isinstance(part, PhraseCorpus):
-        digest.update(repr((part.phrases, part.sizes.tolist())).encode())
-        return
+        about = image.name, image.split, image.size, hashlib.blake2b(content).digest()
+        digest.update(repr(about).encode())
     digest.update(repr(part.sentences).encode())
     if part.features is not None:
         rows = [image.row for image in part.images if image.row is not None]

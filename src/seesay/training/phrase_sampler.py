@@ -51,9 +51,9 @@ class PhraseSampler:
         self.settings = settings
         counts = [len(regions.boxes) for regions in data.regions]
         self.first_region = np.cumsum([0, *counts])
-        owners = data.corpus.image_of_phrase()
+        owners = data.corpus.image_of_sentence()
         self.true = self.first_region[owners] + data.true_region
-        self.chains = _numbered([(p.image, p.chain or i) for i, p in enumerate(data.corpus.phrases)])
+        self.chains = _numbered([(p.image, p.chain or i) for i, p in enumerate(data.corpus.sentences)])
         self.by_chain = np.argsort(self.chains, kind="stable")
         self.chain_cuts = np.searchsorted(self.chains[self.by_chain], np.arange(self.chains.max() + 2))
         self.near: list[Numbers] = []

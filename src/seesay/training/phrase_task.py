@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seesay.data.corpus import PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, LabelledPairs, Relations
@@ -50,11 +50,11 @@ class PhraseTask:
         self.sampler = PhraseSampler(data, settings)
         self._on_device: dict[str, Tensor | None] = {}
         # A broken image has no regions, and so its phrases have no true one.
-        self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_phrase()] > 0)
+        self._usable = np.flatnonzero(data.proposals[data.corpus.image_of_sentence()] > 0)
 
     @classmethod
     def from_corpus(
-        cls, recipe: Recipe, corpus: PhraseCorpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
+        cls, recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
     ) -> PhraseTask:
         """Make the task of a corpus; regions that are missing are proposed and encoded first."""
         if recipe.regions is None:

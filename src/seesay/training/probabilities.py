@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.matchers.base import EmbeddingMatcher
 from seesay.protocols.base import PROTOCOLS
 from seesay.protocols.evaluate import subject_of
@@ -15,16 +15,16 @@ from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 
 
-def calibrate(run: Run, corpus: Corpus | PhraseCorpus) -> None:
+def calibrate(run: Run, corpus: Corpus) -> None:
     """Fit the probabilities of a run that can be indexed or grounds phrases, and store them in its folder.
 
     A corpus whose sentences have no English nouns tells nothing of what does not fit: there the usual
     probabilities stay, boxes have none, and the summary in the folder says why.
     """
     run.update(calibration=None)
-    if not isinstance(corpus, PhraseCorpus) and not isinstance(run.matcher, EmbeddingMatcher):
+    if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):
         return
-    protocol = GROUNDING if isinstance(corpus, PhraseCorpus) else NoMatch.name
+    protocol = GROUNDING if corpus.has_boxes else NoMatch.name
     subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
     try:
         if isinstance(subject, PhraseSubject):

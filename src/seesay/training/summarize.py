@@ -10,7 +10,7 @@ from importlib.metadata import version
 import torch
 
 from seesay import __version__
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.protocols.base import read_result
 from seesay.runs.run import Run
 from seesay.runs.summary import (
@@ -27,7 +27,7 @@ from seesay.training.task import Task
 
 def summarize(
     run: Run,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     task: Task,
     history: Sequence[Epoch] = (),
     members: Mapping[str, MemberSummary] | None = None,
@@ -48,7 +48,7 @@ def summarize(
         corpus=CorpusPlace(
             name=corpus.name,
             root=str(corpus.root.resolve()),
-            images=str(corpus.images_root.resolve()) if isinstance(corpus, PhraseCorpus) else None,
+            images=str(corpus.images_root.resolve()) if corpus.images_root else None,
         ),
         epochs=len(history) or None,
         best_epoch=best_epoch.epoch if best_epoch else None,

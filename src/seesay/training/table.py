@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.matchers.settings import ComposedSettings
 from seesay.protocols.base import PROTOCOLS
@@ -52,7 +52,7 @@ class TableRuns:
     """
 
     definition: TableDefinition
-    corpus: Corpus | PhraseCorpus
+    corpus: Corpus
     folder: Path
     split: str = "test"
     changes: Sequence[str] = ()
@@ -155,7 +155,7 @@ class TableRuns:
             protocol = self.definition.protocol_of(row)
             result = evaluate(runs[0], self.corpus, protocol, self.split, resamples=0)
             return Row(provenance(runs[0], time.monotonic() - started, self.commit), result)
-        if isinstance(self.corpus, PhraseCorpus):
+        if self.corpus.has_boxes:
             raise SeesayError(f"{self.corpus.root}: holds phrases; '{row.name}' is measured on sentences.")
         combined = measure_combined(runs[0], runs[1], self.corpus, self.split)
         origin = provenance(runs[0], time.monotonic() - started, self.commit)
@@ -171,7 +171,7 @@ class TableRuns:
             raise SeesayError("changes: seed is not one of them; a table is given its seeds by themselves.")
         images = len(corpus.split(self.split).images)
         for protocol in protocols:
-            if isinstance(corpus, PhraseCorpus) != (protocol.needs == "phrases"):
+            if corpus.has_boxes != (protocol.needs == "phrases"):
                 wanted = "phrases with boxes" if protocol.needs == "phrases" else "captioned images"
                 raise SeesayError(f"Table {name}: needs {wanted}, which {corpus.root} does not have.")
             if protocol.images not in (None, images):

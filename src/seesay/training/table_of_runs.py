@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.protocols.evaluate import evaluate, protocol_for
 from seesay.recipes.load import canonical_changes
@@ -34,7 +34,7 @@ def load_runs(names: Sequence[str]) -> list[Run]:
 
 def measure_runs(
     runs: Sequence[Run],
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     split: str,
     protocol: str | None,
     tell: Callable[[str], None],
@@ -79,7 +79,7 @@ def measure_runs(
     return table
 
 
-def _measure(run: Run, corpus: Corpus | PhraseCorpus, split: str, protocol: str, commit: str | None) -> Row:
+def _measure(run: Run, corpus: Corpus, split: str, protocol: str, commit: str | None) -> Row:
     started = time.monotonic()
     result = evaluate(run, corpus, protocol, split, resamples=0)
     return Row(provenance(run, time.monotonic() - started, commit), result)

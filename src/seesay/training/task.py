@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.encoders.sentences.base import SentenceEncoder
 from seesay.losses.base import Loss
 from seesay.matchers.sentences import Sentences
@@ -63,15 +63,13 @@ class Task(Protocol):
         ...
 
 
-def task_for(
-    recipe: Recipe, corpus: Corpus | PhraseCorpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None
-) -> Task:
+def task_for(recipe: Recipe, corpus: Corpus, vocabulary: Vocabulary, encoder: SentenceEncoder | None) -> Task:
     """Make the recipe's task on a corpus; features that are missing are encoded first.
 
     Raises:
         SeesayError: the recipe is for another kind of corpus, or a split has nothing that can be used.
     """
-    if isinstance(corpus, PhraseCorpus):
+    if corpus.has_boxes:
         return PhraseTask.from_corpus(recipe, corpus, vocabulary, encoder)
     if recipe.matcher.predicts_concepts:
         return ConceptTask.from_corpus(recipe, corpus, vocabulary)

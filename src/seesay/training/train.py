@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.device import default_device
 from seesay.encoders.images.concepts import keep_concepts
 from seesay.encoders.sentences.base import (
@@ -48,7 +48,7 @@ from seesay.training.words import PretrainedVectors, learned_words, start_words
 
 def train(
     recipe: Recipe,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     out: Path,
     resume: bool = False,
     module: nn.Module | None = None,
@@ -91,7 +91,7 @@ def train(
 
 def _train(
     recipe: Recipe,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     out: Path,
     resume: bool,
     module: nn.Module | None,
@@ -154,7 +154,7 @@ def _holding(out: Path) -> Iterator[None]:
 
 def _begin(
     recipe: Recipe,
-    corpus: Corpus | PhraseCorpus,
+    corpus: Corpus,
     out: Path,
     resume: bool,
     module: nn.Module | None,
@@ -193,14 +193,11 @@ def _begin(
     return run, task
 
 
-def _sentence_encoder(
-    recipe: Recipe, split: Corpus | PhraseCorpus, resumed: Path | None
-) -> SentenceEncoder | None:
+def _sentence_encoder(recipe: Recipe, split: Corpus, resumed: Path | None) -> SentenceEncoder | None:
     """The recipe's; a resumed run's own, since what is fitted again may differ: PCA's axes have no sign."""
     if resumed is not None and recipe.sentence_encoder is not None and (resumed / TEXT).is_file():
         return load_sentence_encoder(recipe.sentence_encoder, resumed / TEXT)
-    owners = split.image_of_sentence() if isinstance(split, Corpus) else split.image_of_phrase()
-    return fitted_sentence_encoder(recipe, split.texts(), owners)
+    return fitted_sentence_encoder(recipe, split.texts(), split.image_of_sentence())
 
 
 def _check_module(recipe: Recipe, module: nn.Module) -> None:
@@ -227,7 +224,7 @@ def _check_folder(recipe: Recipe, out: Path, resume: bool) -> None:
         raise SeesayError(f"{out / RUN}: another recipe was trained there; choose another folder.")
 
 
-def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus | PhraseCorpus, out: Path) -> None:
+def _check_vocabulary(vocabulary: Vocabulary, corpus: Corpus, out: Path) -> None:
     if (out / VOCABULARY).exists() and Vocabulary.load(out / VOCABULARY).words != vocabulary.words:
         raise SeesayError(
             f"{out}: was trained on other sentences than those of {corpus.root}; choose another folder."

@@ -5,8 +5,6 @@ import zlib
 import pytest
 from PIL import Image
 
-from seesay.data.corpus import PhraseCorpus
-
 
 def jpeg(name):
     """The bytes of a tiny JPEG, different for each name."""
@@ -52,9 +50,9 @@ def content():
     """A corpus as plain data: image -> (split, sentences), or rows of image, split, phrase and boxes."""
 
     def plain(corpus):
-        if isinstance(corpus, PhraseCorpus):
-            owners = [corpus.images[phrase.image] for phrase in corpus.phrases]
-            return [(i.name, i.split, p.text, p.boxes) for i, p in zip(owners, corpus.phrases, strict=True)]
+        if corpus.has_boxes:
+            owners = [corpus.images[phrase.image] for phrase in corpus.sentences]
+            return [(i.name, i.split, p.text, p.boxes) for i, p in zip(owners, corpus.sentences, strict=True)]
         images = {image.name: (image.split, []) for image in corpus.images}
         for sentence in corpus.sentences:
             images[corpus.images[sentence.image].name][1].append(sentence.text)

@@ -1,6 +1,6 @@
 import pytest
 
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import NO_SPLIT_LISTED, TWO_SPLITS
 from seesay.data.readers.flickr30k_entities import BAD_ANNOTATION, NO_BOX, NOT_VISUAL, SCENE_ONLY
 from seesay.errors import SeesayError
@@ -33,15 +33,14 @@ def entities(tmp_path, photo):
 
 def test_boxes_chains_kinds_and_sentences(entities, tmp_path):
     entities()
-    corpus = read_phrases(tmp_path)
-    men, hand, again = corpus.phrases
+    corpus = read_corpus(tmp_path, phrases=True)
+    men, hand, again = corpus.sentences
     # 1-based inclusive pixels of 200 × 100, on an image at hand of 100 × 50.
     assert men.boxes == ((0, 0, 10, 10), (90, 0, 100, 50))
     assert men.box.tolist() == [0, 0, 100, 50]
-    assert corpus.pixels.tolist() == [[0.5, 0.5]]
-    assert (men.text, men.chain, men.kinds, men.sentence) == ("Two men", "1", ("people",), 0)
+    assert (men.text, men.chain, men.kinds, men.number) == ("Two men", "1", ("people",), 0)
     assert (hand.boxes, hand.kinds) == (((90, 0, 100, 50),), ("bodyparts", "other"))
-    assert (again.text, again.chain, again.sentence) == ("The men", "1", 1)
+    assert (again.text, again.chain, again.number) == ("The men", "1", 1)
     assert corpus.issues.counts[NOT_VISUAL] == corpus.issues.counts[SCENE_ONLY] == 1
     assert corpus.issues.counts[NO_BOX] == 1
     assert corpus.issues.examples[NO_BOX][0].endswith("100.txt:2 the sky")
@@ -52,7 +51,7 @@ def test_lists_give_the_splits(entities, tmp_path):
         entities(name)
     (tmp_path / "train.txt").write_text("100\n")
     (tmp_path / "test.txt").write_text("200.jpg\n100\n")
-    corpus = read_phrases(tmp_path)
+    corpus = read_corpus(tmp_path, phrases=True)
     assert {image.name: image.split for image in corpus.images} == {"100.jpg": "train", "200.jpg": "test"}
     assert corpus.issues.counts[NO_SPLIT_LISTED] == corpus.issues.counts[TWO_SPLITS] == 1
 
@@ -73,7 +72,7 @@ def test_lists_give_the_splits(entities, tmp_path):
 def test_a_bad_annotation_costs_its_image_alone(entities, tmp_path, xml):
     entities("100", xml)
     entities("200")
-    corpus = read_phrases(tmp_path)
+    corpus = read_corpus(tmp_path, phrases=True)
     assert [image.name for image in corpus.images] == ["200.jpg"]
     assert corpus.issues.counts[BAD_ANNOTATION] == 1
     assert "100.xml" in corpus.issues.examples[BAD_ANNOTATION][0]
@@ -83,7 +82,7 @@ def test_entities_that_unfold_without_end_are_refused(entities, tmp_path):
     layers = "".join(f'<!ENTITY e{i} "{f"&e{i - 1};" * 10}">' for i in range(1, 9))
     entities("100", f'<!DOCTYPE annotation [<!ENTITY e0 "ha">{layers}]><annotation>&e8;</annotation>')
     entities("200")
-    place = read_phrases(tmp_path).issues.examples[BAD_ANNOTATION][0]
+    place = read_corpus(tmp_path, phrases=True).issues.examples[BAD_ANNOTATION][0]
     assert "a document type declaration" in place
 
 
@@ -91,6 +90,6 @@ def test_no_annotation_at_all(entities, tmp_path):
     entities()
     (tmp_path / "Annotations" / "100.xml").unlink()
     with pytest.raises(SeesayError, match="annotation missing"):
-        read_phrases(tmp_path)
+        read_corpus(tmp_path, phrases=True)
     with pytest.raises(SeesayError, match=r"no Annotations/\*.xml and Sentences"):
-        read_phrases(tmp_path / "images", format="flickr30k-entities")
+        read_corpus(tmp_path / "images", format="flickr30k-entities", phrases=True)

@@ -48,5 +48,5 @@ def test_file_names_that_are_no_utf8_can_be_printed(tmp_path, photos):
 def test_an_empty_folder_is_refused(tmp_path):
     with pytest.raises(SeesayError, match="not in a format that seesay recognises"):
         read_corpus(tmp_path)
-    with pytest.raises(SeesayError, match="no image left"):
+    with pytest.raises(SeesayError, match="nothing left"):
         read_corpus(tmp_path, "folder")

@@ -145,7 +145,7 @@ def test_lone_surrogates_do_not_get_in(tmp_path, photos):
         ('{"images": [{"filename": "a.jpg", "split": "tain"}]}', "split 'tain' is not known"),
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": [{"raw": 3}]}]}', "'raw' is int"),
         ('{"images": [{"filename": "a.jpg", "split": "train", "sentences": ["x"]}]}', "expected an object"),
-        ('{"images": []}', "no image left"),
+        ('{"images": []}', "nothing left"),
         ("[" * 100_000, "nested too deeply"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.readers.builder import (
     CLIPPED_BOX,
     MISSING_PHRASE_IMAGE,
@@ -28,7 +28,7 @@ def table(tmp_path, photo):
 
     def read(text, name="phrases.csv"):
         (tmp_path / name).write_text(text, encoding="utf-8")
-        return read_phrases(tmp_path)
+        return read_corpus(tmp_path, phrases=True)
 
     return read
 
@@ -36,8 +36,8 @@ def table(tmp_path, photo):
 def test_boxes_are_the_images_own_pixels(table, content):
     corpus = table(PLAIN + 'a.jpg,"a red, round ball",10,5,40.5,25,dev\n')
     assert content(corpus) == [("a.jpg", "val", "a red, round ball", ((10, 5, 40.5, 25),))]
-    assert corpus.sizes.tolist() == [[100, 50]]
-    assert corpus.phrases[0].sentence is None
+    assert [image.size for image in corpus.images] == [(100, 50)]
+    assert corpus.sentences[0].number is None
 
 
 def test_flickr30ks_boxes_count_from_one_on_an_image_of_another_size(table, content):
@@ -50,7 +50,6 @@ def test_flickr30ks_boxes_count_from_one_on_an_image_of_another_size(table, cont
 @pytest.mark.parametrize(("origin", "expected"), [(0, (10, 10, 20, 20)), (1, (9, 9, 20, 20))])
 def test_origin_tells_from_where_to_count(table, content, origin, expected):
     corpus = table(f"image,phrase,x1,y1,x2,y2,origin\na.jpg,x,10,10,20,20,{origin}\n")
-    assert (corpus.pixels is not None) == bool(origin)
     assert content(corpus)[0][3] == (expected,)
     sized = table(f"image,phrase,x1,y1,x2,y2,origin,width,height\na.jpg,x,10,10,20,20,{origin},100,50\n")
     assert content(sized)[0][3] == (expected,)
@@ -65,11 +64,11 @@ def test_rows_of_one_phrase_are_its_boxes(table):
         + "a.jpg,two men,90,0,100,10,train,2,7,people\n"
         + "a.jpg,two men,90,0,100,10,train,3,7,people\n"
     )
-    first, hat, again = corpus.phrases
+    first, hat, again = corpus.sentences
     assert first.boxes == ((0, 0, 10, 10), (90, 0, 100, 10))
     assert first.box.tolist() == [0, 0, 100, 10]
-    assert (first.sentence, first.chain, first.kinds) == (2, "7", ("people",))
-    assert (again.sentence, again.chain, again.boxes) == (3, "7", ((90, 0, 100, 10),))
+    assert (first.number, first.chain, first.kinds) == (2, "7", ("people",))
+    assert (again.number, again.chain, again.boxes) == (3, "7", ((90, 0, 100, 10),))
     assert hat.kinds == ("clothing", "other")
 
 
@@ -77,7 +76,7 @@ def test_without_chains_equal_boxes_share_one(table, photo):
     photo("b.jpg")
     rows = ["a.jpg,a man,0,0,9,9", "a.jpg,a boy,0,0,9,9", "a.jpg,a dog,0,0,9,8", "b.jpg,a man,0,0,9,9"]
     corpus = table("image,phrase,x1,y1,x2,y2\n" + "\n".join(rows))
-    man, boy, dog, other = (phrase.chain for phrase in corpus.phrases)
+    man, boy, dog, other = (phrase.chain for phrase in corpus.sentences)
     assert man == boy
     assert len({man, dog, other}) == 3
 
@@ -91,7 +90,7 @@ def test_guessed_sizes_serve_training_alone(table, photo):
         + "b.jpg,test,y,1,1,9,9,100,50,guess\n"
         + "b.jpg,test,z,1,1,9,9,100,50,inferred\n"
     )
-    assert [p.text for p in corpus.phrases] == ["x", "z"]
+    assert [p.text for p in corpus.sentences] == ["x", "z"]
     assert corpus.issues.counts == {GUESSED_SIZE: 1}
 
 
@@ -102,7 +101,9 @@ def test_json_lines_gzipped_with_images_elsewhere(tmp_path, photo, content):
     file = tmp_path / "text" / "rows.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     for path in (file, file.parent):
-        assert content(read_phrases(path, tmp_path / "photos")) == [("a.png", "test", "x", ((1, 2, 3.5, 4),))]
+        assert content(read_corpus(path, images=tmp_path / "photos", phrases=True)) == [
+            ("a.png", "test", "x", ((1, 2, 3.5, 4),))
+        ]
 
 
 def test_the_frame_is_the_upright_image(tmp_path, photo, table):
@@ -110,7 +111,7 @@ def test_the_frame_is_the_upright_image(tmp_path, photo, table):
     exif[0x0112] = 6
     photo("turned.jpg", 80, 40, exif=exif)
     corpus = table("image,phrase,x1,y1,x2,y2\nturned.jpg,x,0,0,40,80\n")
-    assert corpus.sizes.tolist() == [[40, 80]]
+    assert [image.size for image in corpus.images] == [(40, 80)]
     assert not corpus.issues.counts.get(CLIPPED_BOX)
 
 
@@ -178,10 +179,10 @@ def test_two_splits_and_empty_phrases_are_counted(table):
     [
         ("", "not in a format of phrases that seesay recognises"),
         ("image,phrase,left,top,right,bottom\n", "not in a format of phrases that seesay recognises"),
-        (PLAIN, r"no phrase left to use\. The list is empty"),
+        (PLAIN, r"nothing left to use\. The list is empty"),
         (PLAIN + "a.jpg,x,0,0,9,9,some\n", r"phrases.csv:2: split 'some' is not known"),
         (PLAIN + "b.jpg,x,0,0,9,9,\n", "1 × image listed but missing.*Put the images below"),
-        (PLAIN + 'a.jpg,"x,0,0,9,9,\n', "no phrase left"),
+        (PLAIN + 'a.jpg,"x,0,0,9,9,\n', "nothing left"),
     ],
 )
 def test_tables_that_cannot_be_used(table, text, message):
@@ -197,7 +198,7 @@ def test_a_named_table_says_which_columns_it_lacks(tmp_path):
     ]:
         file.write_text(text)
         with pytest.raises(SeesayError, match=message):
-            read_phrases(file, format="table")
+            read_corpus(file, format="phrase-table", phrases=True)
 
 
 def test_a_gzip_file_cut_short(tmp_path, photo):
@@ -207,7 +208,7 @@ def test_a_gzip_file_cut_short(tmp_path, photo):
     for cut in (data[: len(data) // 2], b"plain text"):
         file.write_bytes(cut)
         with pytest.raises(SeesayError, match="not a whole gzip file"):
-            read_phrases(file, format="table")
+            read_corpus(file, format="phrase-table", phrases=True)
 
 
 def test_of_two_tables_one_must_be_named(table, tmp_path):
@@ -218,13 +219,13 @@ def test_of_two_tables_one_must_be_named(table, tmp_path):
 
 @pytest.mark.skipif(not PHRASES.exists(), reason="real data: no phrases at ../shared/flickr8k-phrases")
 def test_flickr8ks_phrases(flickr8k):
-    corpus = read_phrases(PHRASES, images=flickr8k)
-    assert len(corpus.phrases) == 24_046
-    assert set(map(tuple, corpus.sizes.tolist())) == {(224, 224)}
+    corpus = read_corpus(PHRASES, images=flickr8k, phrases=True)
+    assert len(corpus.sentences) == 24_046
+    assert {image.size for image in corpus.images} == {(224, 224)}
     assert corpus.issues.counts[GUESSED_SIZE] == 2607
     splits = {name: corpus.split(name) for name in ("train", "val", "test")}
     assert len(splits["test"].images) == 677
-    assert sum(len(part.phrases) for part in splits.values()) == len(corpus.phrases)
+    assert sum(len(part.sentences) for part in splits.values()) == len(corpus.sentences)
     boxes = corpus.enclosing_boxes()
     assert boxes.min() >= 0
     assert boxes.max() <= 224

@@ -1,49 +1,57 @@
 import pytest
 
-from seesay.data.readers import PHRASE_READERS, READERS, read_corpus, read_phrases
+from seesay.data.readers import read_corpus
+from seesay.data.readers.base import READERS
 from seesay.errors import SeesayError
 
-BOTH = pytest.mark.parametrize(
-    ("read", "readers"), [(read_corpus, READERS), (read_phrases, PHRASE_READERS)], ids=["corpus", "phrases"]
-)
+BOTH = pytest.mark.parametrize("phrases", [False, True], ids=["sentences", "phrases"])
 
 
 @BOTH
-def test_an_unknown_format_lists_the_known_ones(tmp_path, read, readers):
+def test_an_unknown_format_lists_the_known_ones(tmp_path, phrases):
     with pytest.raises(SeesayError, match=r"'tables'; did you mean 'table'\?") as caught:
-        read(tmp_path, format="tables")
-    assert all(name in str(caught.value) for name in readers)
+        read_corpus(tmp_path, format="tables", phrases=phrases)
+    assert all(name in str(caught.value) for name in READERS)
 
 
 @BOTH
-def test_a_missing_path_is_named(tmp_path, read, readers):
+def test_a_format_of_the_other_kind_is_refused(tmp_path, phrases):
+    for name, reader in READERS.items():
+        if reader.has_boxes != phrases:
+            with pytest.raises(SeesayError, match=f"Format '{name}' does not hold"):
+                read_corpus(tmp_path, format=name, phrases=phrases)
+
+
+@BOTH
+def test_a_missing_path_is_named(tmp_path, phrases):
     with pytest.raises(SeesayError, match="gone: no such folder or file"):
-        read(str(tmp_path / "gone"))
+        read_corpus(str(tmp_path / "gone"), phrases=phrases)
 
 
 def test_a_missing_folder_of_images_is_named(tmp_path):
     with pytest.raises(SeesayError, match="gone: no such folder or file"):
-        read_phrases(tmp_path, images=tmp_path / "gone")
+        read_corpus(tmp_path, images=tmp_path / "gone", phrases=True)
 
 
 @BOTH
-def test_nothing_recognised_lists_every_format_and_what_it_looks_like(tmp_path, read, readers):
+def test_nothing_recognised_lists_every_format_and_what_it_looks_like(tmp_path, phrases):
     file = tmp_path / "notes.md"
     file.write_text("x")
     for path in (tmp_path, file):
         with pytest.raises(SeesayError, match=r"notes\.md: not in a|: not in a") as caught:
-            read(path)
-        assert all(f"{name}: {reader.looks_like}" in str(caught.value) for name, reader in readers.items())
+            read_corpus(path, phrases=phrases)
+        for name, reader in READERS.items():
+            listed = f"{name}: {reader.looks_like}" in str(caught.value)
+            assert listed == (reader.has_boxes == phrases)
 
 
-@BOTH
-def test_every_reader_refuses_an_empty_folder_and_a_foreign_file(tmp_path, read, readers):
+def test_every_reader_refuses_an_empty_folder_and_a_foreign_file(tmp_path):
     file = tmp_path / "x.bin"
     file.write_bytes(b"\x00\xff" * 50)
-    for name in readers:
+    for name, reader in READERS.items():
         for path in (tmp_path, file):
             with pytest.raises(SeesayError):
-                read(path, format=name)
+                read_corpus(path, format=name, phrases=reader.has_boxes)
 
 
 def test_the_format_can_be_chosen_against_the_looks(tmp_path, photos):
@@ -58,3 +66,12 @@ def test_sure_signs_count_before_images(tmp_path, photos):
     (tmp_path / "t.csv").write_text("image,caption\na.jpg,of the table\n")
     (tmp_path / "x.token").write_text("a.jpg#0\tof the token file\n")
     assert read_corpus(tmp_path).texts() == ["of the token file"]
+
+
+def test_the_images_of_a_corpus_may_lie_elsewhere(tmp_path, photos):
+    photos("photos/a.jpg")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "t.csv").write_text("image,caption\na.jpg,A\n")
+    corpus = read_corpus(tmp_path / "texts", images=tmp_path / "photos")
+    assert [image.name for image in corpus.images] == ["a.jpg"]
+    assert corpus.images_root == tmp_path / "photos"

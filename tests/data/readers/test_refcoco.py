@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from seesay.data.readers import read_phrases
+from seesay.data.readers import read_corpus
 from seesay.data.readers.refcoco import UNKNOWN_ANNOTATION
 from seesay.errors import SeesayError
 
@@ -30,7 +30,7 @@ def refcoco(tmp_path, photo):
     def read(refs=REFS, instances=INSTANCES):
         (tmp_path / "refs(unc).json").write_text(json.dumps(refs))
         (tmp_path / "instances.json").write_text(json.dumps(instances))
-        return read_phrases(tmp_path)
+        return read_corpus(tmp_path, phrases=True)
 
     return read
 
@@ -42,8 +42,8 @@ def test_refs_are_phrases_of_their_annotations(refcoco, content):
         ("a.jpg", "train", "man in red", ((10, 5, 30, 20),)),
         ("b.jpg", "test", "the cup", ((1, 2, 4.5, 6),)),
     ]
-    assert [phrase.kinds for phrase in corpus.phrases] == [("person",), ("person",), ()]
-    first, second, third = (phrase.chain for phrase in corpus.phrases)
+    assert [phrase.kinds for phrase in corpus.sentences] == [("person",), ("person",), ()]
+    first, second, third = (phrase.chain for phrase in corpus.sentences)
     assert first == second != third
 
 

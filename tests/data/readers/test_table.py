@@ -184,7 +184,7 @@ def test_jsonl_issues(tmp_path, photos, content):
         (b"image,caption\na.jpg,caf\xe9\n", r"t\.csv:2: byte 0xe9"),
         (b"picture,words\na.jpg,A\n", r"t\.csv:1: no column image, caption; columns there: picture, words"),
         (b'image,caption\na.jpg,"' + b"x" * 200_000, r"t\.csv:2: malformed table"),
-        (b"image,caption\n", "no image left"),
+        (b"image,caption\n", "nothing left"),
         (b"", "the file is empty"),
     ],
 )
@@ -287,7 +287,7 @@ def test_it_is_summarised_and_cannot_be_encoded(tmp_path, monkeypatch):
         (b"\x1f\x8bnothing", "not a whole gzip file"),
         (gzip.compress(b"name\tcap1\n", mtime=0), "no column image; columns there: name, cap1"),
         (gzip.compress(b"image\tcap1\tsplit\na\tA dog\tmiddle\n", mtime=0), "split 'middle'"),
-        (gzip.compress(b"image\tcap1\n", mtime=0), "no image left"),
+        (gzip.compress(b"image\tcap1\n", mtime=0), "nothing left"),
         (gzip.compress(b"image\tcap1\na\t\xff\n", mtime=0), "byte 0xff is not UTF-8"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Readers: the interface, the two registries, and the choice among the readers of one kind."""
+"""Readers: the interface, the registry, and the choice of one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from seesay.data.corpus import Corpus, PhraseCorpus
+from seesay.data.corpus import Corpus
 from seesay.errors import SeesayError
 from seesay.registry import Registry
 
@@ -16,6 +16,7 @@ class Reader(ABC):
 
     Attributes:
         name: the name of the format, as `--format` takes it.
+        has_boxes: whether it reads phrases with boxes, or sentences.
         looks_like: what a folder of this format holds, in a few words, for error messages.
         order: readers are asked in ascending order whether they recognise a path, so formats with an
             unmistakable sign stand first. `folder`, which takes any images, is asked last, at 1000.
@@ -23,6 +24,7 @@ class Reader(ABC):
 
     name: ClassVar[str]
     looks_like: ClassVar[str]
+    has_boxes: ClassVar[bool] = False
     order: ClassVar[int] = 100
 
     def files(self, path: Path) -> list[Path]:  # noqa: ARG002
@@ -46,50 +48,47 @@ class Reader(ABC):
             raise SeesayError(f"{path}: expected one {self.looks_like}, found {names}; give the file's path.")
         return files
 
-
-class CorpusReader(Reader):
-    """Reads captioned images."""
-
     @abstractmethod
-    def read(self, path: Path) -> Corpus:
-        """Read a corpus; raise SeesayError if that cannot be done."""
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
+        """Read a corpus, whose images lie below `images`, by default beside it.
+
+        Raises:
+            SeesayError: that cannot be done.
+        """
 
 
-class PhraseReader(Reader):
-    """Reads phrases with boxes."""
+READERS = Registry[Reader]("format", "seesay.readers")
 
-    @abstractmethod
-    def read(self, path: Path, images: Path) -> PhraseCorpus:
-        """Read a phrase corpus whose images lie below `images`; raise SeesayError if that cannot be done."""
+R = TypeVar("R", bound=type[Reader])
 
 
-READERS = Registry[CorpusReader]("format", "seesay.readers")
-PHRASE_READERS = Registry[PhraseReader]("format of phrases", "seesay.phrase_readers")
-
-R = TypeVar("R", bound=Reader)
-C = TypeVar("C", bound=type[CorpusReader])
-P = TypeVar("P", bound=type[PhraseReader])
-
-
-def register_reader(reader: C) -> C:
+def register_reader(reader: R) -> R:
     """Register a class that reads corpora under its `name`; for use as a decorator."""
     READERS.register(reader.name)(reader())
     return reader
 
 
-def register_phrase_reader(reader: P) -> P:
-    """Register a class that reads phrase corpora under its `name`; see `register_reader`."""
-    PHRASE_READERS.register(reader.name)(reader())
-    return reader
+def choose_reader(path: Path, format: str | None, phrases: bool) -> Reader:
+    """Return the reader of that format, or the first that recognises the path.
 
+    Args:
+        path: a folder or file.
+        format: the name of a reader.
+        phrases: whether phrases with boxes are wanted, or sentences.
 
-def choose_reader(readers: Registry[R], path: Path, format: str | None) -> R:
-    """Return the reader of that format, or the first that recognises the path; raise SeesayError if none."""
+    Raises:
+        SeesayError: there is no such reader, or it reads the other kind.
+    """
     if format is not None:
-        return readers[format]
-    in_order = sorted(readers.values(), key=lambda reader: reader.order)
-    for reader in in_order:
+        if READERS[format].has_boxes != phrases:
+            kind = "phrases with boxes" if phrases else "sentences"
+            raise SeesayError(f"Format '{format}' does not hold {kind}; choose another.")
+        return READERS[format]
+    readers = [reader for reader in READERS.values() if reader.has_boxes == phrases]
+    readers.sort(key=lambda reader: reader.order)
+    for reader in readers:
         if reader.recognises(path):
             return reader
-    known = "; ".join(f"{reader.name}: {reader.looks_like}" for reader in in_order)
-    raise SeesayError(f"{path}: not in a {readers.what} that seesay recognises. It reads {known}.")
+    known = "; ".join(f"{reader.name}: {reader.looks_like}" for reader in readers)
+    what = "format of phrases" if phrases else "format"
+    raise SeesayError(f"{path}: not in a {what} that seesay recognises. It reads {known}.")

@@ -1,9 +1,9 @@
-"""Builders collect what a reader finds into a corpus, and count its data-quality issues."""
+"""The builder, which collects what a reader finds into a corpus, and counts its data-quality issues."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.boxes import clip
-from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Phrase, PhraseCorpus, Sentence
+from seesay.data.corpus import Box, ByteSource, Corpus, CorpusImage, Issues, Sentence
 from seesay.data.features import FeatureRows
 from seesay.data.finder import ImageFinder
 from seesay.data.readers.files import canonical_split, read_lines, seeded_splits
@@ -42,18 +42,34 @@ _UNSPLIT = ""
 _TOLERANCE = 0.5  # pixels; a smaller excess is the rounding of another size, not an issue
 
 
-class _Builder:
-    """The common part of both builders: issues, finding images, and splits for those without one."""
+class CorpusBuilder:
+    """Takes images and sentences, or phrases with boxes, in the order they are read.
 
-    def __init__(self, name: str, root: Path, images: Path) -> None:
-        self.root, self.issues = root, Issues()
-        self._name, self._images_root = name, images
+    An image without a split waits for the end, when all such images are split 80/10/10.
+
+    Args:
+        path: a folder, or a file in it; the corpus is named after it.
+        name: of the corpus, if it has one of its own.
+        images: where images are looked for, if not in that folder.
+    """
+
+    def __init__(self, path: Path, name: str | None = None, images: Path | None = None) -> None:
+        self.root = path if path.is_dir() else path.parent
+        self.issues = Issues()
+        self._path, self._images_root = path, images
+        stem = Path(path.name.removesuffix(".gz")).stem
+        self._name = name or (path.resolve().name if path.is_dir() else stem)
+        self._images: list[CorpusImage] = []
+        self._sentences: list[Sentence] = []
+        self._seen: set[tuple[int, str]] = set()
+        self._position: dict[str, int] = {}
+        self._missing: set[str] = set()
 
     @cached_property
     def finder(self) -> ImageFinder:
-        """Finder of images below the root, or below the folder that holds it."""
-        root = self._images_root
-        return ImageFinder(root if root.is_dir() else root.parent, self.issues)
+        """Finder of images below the root, or where else they are looked for."""
+        below = self._images_root or self.root
+        return ImageFinder(below if below.is_dir() else below.parent, self.issues)
 
     def read_split_lists(
         self, lists: Iterable[tuple[Path, str]], stem: Callable[[str], str]
@@ -67,44 +83,6 @@ class _Builder:
                 if image and splits.setdefault(stem(image), split) != split:
                     self.issues.add(TWO_SPLITS, f"{file}:{number} {image}")
         return splits
-
-    def _check_split(self, image: CorpusImage, split: str | None, where: str) -> None:
-        if image.split != (split or _UNSPLIT):
-            self.issues.add(TWO_SPLITS, f"{where}: {image.split or 'none'}, {split or 'none'}")
-
-    def _split(self, images: Sequence[CorpusImage]) -> tuple[CorpusImage, ...]:
-        """Split the images without a split 80/10/10."""
-        unsplit = [image.name for image in images if image.split == _UNSPLIT]
-        if unsplit:
-            self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
-        splits = seeded_splits(unsplit)
-        return tuple(image if image.split else replace(image, split=splits[image.name]) for image in images)
-
-    def _nothing_left(self, what: str) -> SeesayError:
-        why = "The list is empty."
-        if self.issues.counts:
-            kind, count = self.issues.counts.most_common(1)[0]
-            why = f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
-            if kind in (MISSING_IMAGE, MISSING_PHRASE_IMAGE):
-                why += f" Put the images below {self._images_root}."
-        return SeesayError(f"{self.root}: no {what} left to use. {why}")
-
-
-class CorpusBuilder(_Builder):
-    """Takes images and sentences in the order they are read.
-
-    An image without a split waits for the end, when all such images are split 80/10/10. The path is a folder,
-    or a file in it; the corpus is named after it.
-    """
-
-    def __init__(self, path: Path, name: str | None = None) -> None:
-        root = path if path.is_dir() else path.parent
-        super().__init__(name or (root.resolve().name if path.is_dir() else path.stem), root, root)
-        self._images: list[CorpusImage] = []
-        self._sentences: list[Sentence] = []
-        self._seen: set[tuple[int, str]] = set()
-        self._position: dict[str, int] = {}
-        self._missing: set[str] = set()
 
     def has(self, name: str) -> bool:
         """Return True if an image of that name was added."""
@@ -121,21 +99,45 @@ class CorpusBuilder(_Builder):
             return None
         source = None if self.has(name) else self.finder.find(name, folder)
         if source is None and row is None and not self.has(name):
-            self._missing.add(name)
-            self.issues.add(MISSING_IMAGE, f"{where} {name}")
+            self._drop(name, MISSING_IMAGE, f"{where} {name}")
             return None
         return self.image(name, split, source, row)
 
+    def measure_image(self, name: str, split: str | None, where: str) -> int | None:
+        """Find an image of phrases, and read its size, once; return its position.
+
+        None, counted as an issue, if it is missing or cannot be read.
+        """
+        if name in self._missing:
+            return None
+        if self.has(name):
+            return self.image(name, split)
+        source = self.finder.find(name)
+        if source is None:
+            self._drop(name, MISSING_PHRASE_IMAGE, f"{where} {name}")
+            return None
+        try:
+            size = source_size(source, name)
+        except ImageError as error:
+            self._drop(name, UNREADABLE_IMAGE, f"{where} {error}")
+            return None
+        return self.image(name, split, source, size=size)
+
     def image(
-        self, name: str, split: str | None, source: ByteSource | None = None, row: int | None = None
+        self,
+        name: str,
+        split: str | None,
+        source: ByteSource | None = None,
+        row: int | None = None,
+        size: tuple[int, int] = (0, 0),
     ) -> int:
         """Add an image, unless there is one of that name; return its position."""
         name = printable(name)
         at = self._position.setdefault(name, len(self._images))
         if at == len(self._images):
-            self._images.append(CorpusImage(name, split or _UNSPLIT, source, row))
-        else:
-            self._check_split(self._images[at], split, name)
+            self._images.append(CorpusImage(name, split or _UNSPLIT, source, row, size))
+        elif (known := self._images[at].split) != (split or _UNSPLIT):
+            self.issues.add(TWO_SPLITS, f"{name}: {known or 'none'}, {split or 'none'}")
         return at
 
     def sentence(self, text: str, image: int | None, where: str) -> None:
@@ -156,10 +158,39 @@ class CorpusBuilder(_Builder):
         self._seen.add((image, text))
         self._sentences.append(Sentence(text, image))
 
+    def phrase(
+        self,
+        text: str,
+        image: int,
+        boxes: Iterable[Sequence[float]],
+        where: str,
+        frame: tuple[float, float] | None = None,
+        chain: str | None = None,
+        kinds: tuple[str, ...] = (),
+        number: int | None = None,
+    ) -> None:
+        """Add a phrase of sentence `number` to an image that was measured.
+
+        Boxes are x1 y1 x2 y2 from zero, x2 and y2 exclusive, on an image of size `frame`, (width, height);
+        they are scaled to the size of the image that was found. Without a frame they are its own pixels.
+        """
+        text = " ".join(printable(text).split())
+        if not text:
+            self.issues.add(EMPTY_PHRASE, where)
+            return
+        width, height = size = self._images[image].size
+        across, down = (width / frame[0], height / frame[1]) if frame else (1.0, 1.0)
+        scaled = ((b[0] * across, b[1] * down, b[2] * across, b[3] * down) for b in boxes)
+        inside = dict.fromkeys(box for b in scaled if (box := self._inside(b, size, where)))
+        if inside:
+            self._sentences.append(Sentence(text, image, tuple(inside), chain, kinds, number))
+
     def finish(self, features: FeatureRows | NDArray[np.float32] | None = None) -> Corpus:
-        """Return the corpus; raise SeesayError if no image is left."""
+        """Return the corpus; raise SeesayError if no image, or no phrase of the images, is left."""
         if not self._images:
-            raise self._nothing_left("image")
+            raise self._nothing_left()
+        if any(image.size != (0, 0) for image in self._images):
+            return self._finish_phrases()
         images, sentences = self._split(self._images), tuple(self._sentences)
         counts = Counter(sentence.image for sentence in sentences)
         for at, image in enumerate(images if sentences else ()):
@@ -167,95 +198,40 @@ class CorpusBuilder(_Builder):
                 self.issues.add(NO_SENTENCES, image.name)
             elif counts[at] != 5:
                 self.issues.add(NOT_FIVE, f"{image.name}: {counts[at]}")
-        return Corpus(self._name, self.root, images, sentences, self.issues, features)
+        return Corpus(self._name, self.root, images, sentences, self.issues, features, self._images_root)
 
+    def _finish_phrases(self) -> Corpus:
+        """The corpus of the images that have phrases; its root is the table, one of several in a folder."""
+        if not self._sentences:
+            raise self._nothing_left()
+        position = {old: new for new, old in enumerate(sorted({p.image for p in self._sentences}))}
+        images = self._split([self._images[old] for old in position])
+        phrases = tuple(replace(p, image=position[p.image]) for p in _chained(self._sentences))
+        return Corpus(self._name, self._path, images, phrases, self.issues, None, self._images_root)
 
-class PhraseBuilder(_Builder):
-    """Takes images and phrases in the order they are read; an image counts once it has a phrase.
+    def _drop(self, image: str, kind: str, where: str) -> None:
+        self._missing.add(image)
+        self.issues.add(kind, where)
 
-    Set `inclusive` if the annotations give boxes as pixels counted from one (see `PhraseCorpus.pixels`).
-    """
+    def _split(self, images: Sequence[CorpusImage]) -> tuple[CorpusImage, ...]:
+        """Split the images without a split 80/10/10."""
+        unsplit = [image.name for image in images if image.split == _UNSPLIT]
+        if unsplit:
+            self.issues.add(SEEDED_SPLIT, f"{len(unsplit)} images")
+        splits = seeded_splits(unsplit)
+        return tuple(image if image.split else replace(image, split=splits[image.name]) for image in images)
 
-    def __init__(self, path: Path, images: Path, inclusive: bool = False) -> None:
-        super().__init__(path.resolve().name if path.is_dir() else path.name.split(".")[0], path, images)
-        self.inclusive = inclusive
-        self._known: dict[str, tuple[CorpusImage, tuple[int, int]] | None] = {}
-        self._position: dict[str, int] = {}
-        self._pixels: dict[str, tuple[float, float]] = {}
-        self._phrases: list[Phrase] = []
+    def _nothing_left(self) -> SeesayError:
+        why = "The list is empty."
+        if self.issues.counts:
+            kind, count = self.issues.counts.most_common(1)[0]
+            why = f"{count} × {kind}; the first: {self.issues.examples[kind][0]}."
+            if kind in (MISSING_IMAGE, MISSING_PHRASE_IMAGE):
+                why += f" Put the images below {self._images_root or self.root}."
+        return SeesayError(f"{self._path}: nothing left to use. {why}")
 
-    def image(self, name: str, split: str | None, where: str) -> bool:
-        """Find and measure an image, once; return False, counted as an issue, if that cannot be done."""
-        if name not in self._known:
-            self._known[name] = self._measured(name, split, where)
-        elif known := self._known[name]:
-            self._check_split(known[0], split, f"{where} {name}")
-        return self._known[name] is not None
-
-    def phrase(
-        self,
-        text: str,
-        image: str,
-        boxes: Iterable[Sequence[float]],
-        where: str,
-        frame: tuple[float, float] | None = None,
-        chain: str | None = None,
-        kinds: tuple[str, ...] = (),
-        sentence: int | None = None,
-    ) -> None:
-        """Add a phrase to an image that `image` found.
-
-        Boxes are x1 y1 x2 y2 from zero, x2 and y2 exclusive, on an image of size `frame`, (width, height);
-        they are scaled to the size of the image that was found. Without a frame they are its own pixels.
-        """
-        text = " ".join(printable(text).split())
-        known = self._known[image]
-        if known is None or not text:
-            self.issues.add(EMPTY_PHRASE, where)
-            return
-        found, (width, height) = known
-        across, down = (width / frame[0], height / frame[1]) if frame else (1.0, 1.0)
-        scaled = ((b[0] * across, b[1] * down, b[2] * across, b[3] * down) for b in boxes)
-        inside = dict.fromkeys(box for b in scaled if (box := self._inside(b, width, height, where)))
-        if not inside:
-            return
-        at = self._position.setdefault(found.name, len(self._position))
-        self._pixels[found.name] = across, down
-        self._phrases.append(Phrase(text, at, tuple(inside), chain, kinds, sentence))
-
-    def finish(self) -> PhraseCorpus:
-        """Return the phrase corpus; raise SeesayError if no phrase is left."""
-        if not self._phrases:
-            raise self._nothing_left("phrase")
-        by_name = {known[0].name: known for known in self._known.values() if known}
-        found = [by_name[name] for name in self._position]
-        return PhraseCorpus(
-            self._name,
-            self.root,
-            self._images_root,
-            self._split([image for image, _ in found]),
-            self._chained(),
-            np.array([size for _, size in found], np.int64),
-            self.issues,
-            np.array([self._pixels[name] for name in self._position]) if self.inclusive else None,
-        )
-
-    def _measured(
-        self, name: str, split: str | None, where: str
-    ) -> tuple[CorpusImage, tuple[int, int]] | None:
-        source = self.finder.find(name)
-        if source is None:
-            self.issues.add(MISSING_PHRASE_IMAGE, f"{where} {name}")
-            return None
-        try:
-            size = source_size(source, name)
-        except ImageError as error:
-            self.issues.add(UNREADABLE_IMAGE, f"{where} {error}")
-            return None
-        return CorpusImage(printable(name), split or _UNSPLIT, source), size
-
-    def _inside(self, box: Box, width: int, height: int, where: str) -> Box | None:
-        x1, y1, x2, y2 = clip([box], width, height)[0].tolist()
+    def _inside(self, box: Box, size: tuple[int, int], where: str) -> Box | None:
+        x1, y1, x2, y2 = clip([box], *size)[0].tolist()
         if x2 <= x1 or y2 <= y1:
             self.issues.add(OUTSIDE_BOX, where)
             return None
@@ -263,16 +239,15 @@ class PhraseBuilder(_Builder):
             self.issues.add(CLIPPED_BOX, where)
         return x1, y1, x2, y2
 
-    def _chained(self) -> tuple[Phrase, ...]:
-        """Give each phrase a chain: without one, phrases of an image with equal boxes share one."""
-        chains: dict[tuple[int, frozenset[Box]], str] = {}
 
-        def chain(p: Phrase) -> str:
-            if p.chain is not None:
-                return p.chain
-            return chains.setdefault((p.image, frozenset(p.boxes)), f"boxes-{len(chains)}")
-
-        return tuple(replace(p, chain=chain(p)) for p in self._phrases)
+def _chained(phrases: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Give each phrase a chain: without one, phrases of an image with equal boxes share one."""
+    chains: dict[tuple[int, frozenset[Box]], str] = {}
+    for phrase in phrases:
+        if phrase.chain is None:
+            key = phrase.image, frozenset(phrase.boxes)
+            phrase = replace(phrase, chain=chains.setdefault(key, f"boxes-{len(chains)}"))
+        yield phrase
 
 
 def printable(text: str) -> str:

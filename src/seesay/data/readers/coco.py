@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import need, read_json, split_in_name
 from seesay.errors import SeesayError
@@ -18,7 +18,7 @@ _YEAR = re.compile(r"(20\d\d)")
 
 
 @register_reader
-class CocoReader(CorpusReader):
+class CocoReader(Reader):
     """Reads one caption file, or all of a folder; the name of a file gives the split."""
 
     name = "coco"
@@ -30,7 +30,7 @@ class CocoReader(CorpusReader):
             return [path] if path.suffix == ".json" and path.name.startswith("captions_") else []
         return sorted([*path.glob("annotations/captions_*.json"), *path.glob("captions_*.json")])
 
-    def read(self, path: Path) -> Corpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         files = self.find(path)
         years = {year for file in files for year in _YEAR.findall(file.stem)}
         if len(years) > 1:
@@ -41,7 +41,7 @@ class CocoReader(CorpusReader):
         root = path if path.is_dir() else path.parent
         if path.is_file() and root.name == "annotations":
             root = root.parent
-        builder = CorpusBuilder(root, f"coco{years.pop() if years else ''}")
+        builder = CorpusBuilder(root, f"coco{years.pop() if years else ''}", images=images)
         for file in files:
             document = read_json(file)
             _add_sentences(document, file, _add_images(document, file, builder), builder)

@@ -14,9 +14,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from seesay.data.boxes import from_inclusive
-from seesay.data.corpus import SPLITS, Box, PhraseCorpus
-from seesay.data.readers.base import PhraseReader, register_phrase_reader
-from seesay.data.readers.builder import NO_SPLIT_LISTED, PhraseBuilder
+from seesay.data.corpus import SPLITS, Box, Corpus
+from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers.builder import NO_SPLIT_LISTED, CorpusBuilder
 from seesay.data.readers.files import read_lines
 
 BAD_ANNOTATION = "annotation missing, cut short or malformed, image dropped"
@@ -43,19 +43,20 @@ class _NoDoctype(ElementTree.TreeBuilder):
         raise ValueError("a document type declaration")
 
 
-@register_phrase_reader
-class Flickr30kEntitiesReader(PhraseReader):
+@register_reader
+class Flickr30kEntitiesReader(Reader):
     """Reads the annotations and sentences of a folder."""
 
     name = "flickr30k-entities"
     looks_like = "Annotations/*.xml and Sentences/*.txt"
+    has_boxes = True
     order = 10
 
     def files(self, path: Path) -> list[Path]:
         return sorted((path / "Sentences").glob("*.txt")) if (path / "Annotations").is_dir() else []
 
-    def read(self, path: Path, images: Path) -> PhraseCorpus:
-        builder = PhraseBuilder(path, images, inclusive=True)
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
+        builder = CorpusBuilder(path, images=images)
         lists = ((path / f"{split}.txt", split) for split in SPLITS)
         splits = builder.read_split_lists(lists, lambda name: name.removesuffix(".jpg"))
         for file in self.find(path):
@@ -67,14 +68,14 @@ class Flickr30kEntitiesReader(PhraseReader):
         return builder.finish()
 
 
-def _read_image(annotations: Path, sentences: Path, split: str | None, builder: PhraseBuilder) -> None:
+def _read_image(annotations: Path, sentences: Path, split: str | None, builder: CorpusBuilder) -> None:
     try:
         annotation = _parse(annotations.read_bytes())
     except (OSError, ValueError, ElementTree.ParseError) as error:
         builder.issues.add(BAD_ANNOTATION, f"{annotations}: {error}")
         return
-    image = f"{sentences.stem}.jpg"
-    if not builder.image(image, split, str(sentences)):
+    at = builder.measure_image(f"{sentences.stem}.jpg", split, str(sentences))
+    if at is None:
         return
     for number, line in enumerate(read_lines(sentences)):
         where = f"{sentences}:{number + 1}"
@@ -85,7 +86,7 @@ def _read_image(annotations: Path, sentences: Path, split: str | None, builder: 
                 scene = SCENE_ONLY if entity in annotation.scenes else NO_BOX
                 builder.issues.add(NOT_VISUAL if "notvisual" in kinds else scene, f"{where} {match['words']}")
                 continue
-            builder.phrase(match["words"], image, boxes, where, annotation.frame, entity, kinds, number)
+            builder.phrase(match["words"], at, boxes, where, annotation.frame, entity, kinds, number)
 
 
 def _parse(data: bytes) -> _Annotation:

@@ -11,7 +11,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import NO_SPLIT_LISTED, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, read_lines
 
@@ -20,7 +20,7 @@ _LINE = re.compile(r"(?P<key>(?P<name>[^\t]+?)#\d+)\s+(?P<text>.*)|(?P<bare>[^\t
 
 
 @register_reader
-class FlickrTokenReader(CorpusReader):
+class FlickrTokenReader(Reader):
     """Reads the sentences of the token file and the splits of the lists beside it."""
 
     name = "flickr-token"
@@ -30,10 +30,10 @@ class FlickrTokenReader(CorpusReader):
     def files(self, path: Path) -> list[Path]:
         return [file for file in ([path] if path.is_file() else _near(path)) if _is_token(file)]
 
-    def read(self, path: Path) -> Corpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         (file,) = self.find(path, single=True)
         root = path if path.is_dir() else file.parent
-        builder = CorpusBuilder(root)
+        builder = CorpusBuilder(root, images=images)
         lists = ((list_, match[1]) for list_ in _near(root) if (match := _LIST.fullmatch(list_.name)))
         splits = builder.read_split_lists(lists, _stem)
         described = _add_sentences(file, splits, builder)

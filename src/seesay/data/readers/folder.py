@@ -6,7 +6,7 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.data.finder import walk_files
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES, unread_kind
@@ -16,7 +16,7 @@ UNREADABLE_KIND = "file of a kind that seesay does not read"
 
 
 @register_reader
-class FolderReader(CorpusReader):
+class FolderReader(Reader):
     """Reads images, named by their path below the folder.
 
     All are in split `test`: without sentences nothing can be trained on them, and `test` is what commands
@@ -30,10 +30,10 @@ class FolderReader(CorpusReader):
     def recognises(self, path: Path) -> bool:
         return path.is_dir() and any(map(_is_image, walk_files(path)))
 
-    def read(self, path: Path) -> Corpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         if not path.is_dir():
             raise SeesayError(f"{path}: expected a folder of images.")
-        builder = CorpusBuilder(path)
+        builder = CorpusBuilder(path, images=images)
         for file in walk_files(path):
             if _is_image(file):
                 builder.image(file.relative_to(path).as_posix(), "test", FileSource(file))

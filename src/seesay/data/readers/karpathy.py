@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.features import RegionFiles, find_region_files
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import REPEATED_IMAGE, REPEATED_ROW, CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
@@ -24,7 +24,7 @@ FEATURES = "vgg_feats.mat"
 
 
 @register_reader
-class KarpathyReader(CorpusReader):
+class KarpathyReader(Reader):
     """Reads a split file; COCO's `restval` images count as train."""
 
     name = "karpathy"
@@ -36,12 +36,12 @@ class KarpathyReader(CorpusReader):
             return [path] if path.suffix == ".json" and path.name.startswith("dataset") else []
         return sorted([*path.glob("dataset_*.json"), *path.glob("dataset.json")])
 
-    def read(self, path: Path) -> Corpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         (file,) = self.find(path, single=True)
         document = read_json(file)
         records = need(document, "images", list, str(file))
         name = document.get("dataset")
-        builder = CorpusBuilder(file, name if isinstance(name, str) else None)
+        builder = CorpusBuilder(file, name if isinstance(name, str) else None, images=images)
         matrix, regions = file.parent / FEATURES, find_region_files(file.parent)
         features: NDArray[np.float32] | RegionFiles | None = None
         if regions:

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, canonical_split, files_of_suffix, split_in_name
 from seesay.data.remote import as_remote, version_of
@@ -55,7 +55,7 @@ class ParquetCell:
 
 
 @register_reader
-class ParquetReader(CorpusReader):
+class ParquetReader(Reader):
     """Reads one Parquet file, or every one below a folder; the split is a column, or in the file's name."""
 
     name = "parquet"
@@ -65,8 +65,8 @@ class ParquetReader(CorpusReader):
     def files(self, path: Path) -> list[Path]:
         return files_of_suffix(path, ".parquet")
 
-    def read(self, path: Path) -> Corpus:
-        builder = CorpusBuilder(path)
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
+        builder = CorpusBuilder(path, images=images)
         for file in self.find(path):
             _read_file(file, builder)
         return builder.finish()

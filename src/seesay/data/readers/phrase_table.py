@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.boxes import from_inclusive
-from seesay.data.corpus import Box, PhraseCorpus
-from seesay.data.readers.base import PhraseReader, register_phrase_reader
-from seesay.data.readers.builder import PhraseBuilder
+from seesay.data.corpus import Box, Corpus
+from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split
 
 GUESSED_SIZE = "box on an image of guessed size outside train, dropped"
 _TABLE = TableFormat(("image",), ("phrase",), ("x1",), ("y1",), ("x2",), ("y2",))
-_Key = tuple[str, int | None, str, str | None]
+_Key = tuple[int, int | None, str, str | None]
 
 
 @dataclass(slots=True)
@@ -44,35 +44,34 @@ class _Group:
     boxes: list[Box] = field(default_factory=list)
 
 
-@register_phrase_reader
-class PhraseTableReader(PhraseReader):
+@register_reader
+class PhraseTableReader(Reader):
     """Reads a table of phrases and boxes."""
 
-    name = "table"
+    name = "phrase-table"
     looks_like = "CSV, TSV or JSONL with image, phrase, x1, y1, x2, y2"
+    has_boxes = True
     order = 30
 
     def files(self, path: Path) -> list[Path]:
         return _TABLE.files(path)
 
-    def read(self, path: Path, images: Path) -> PhraseCorpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         (file,) = self.find(path, single=True)
-        builder = PhraseBuilder(path, images)
+        builder = CorpusBuilder(path, images=images)
         groups: dict[_Key, _Group] = {}
-        origins: set[int] = set()
         for where, row in _TABLE.rows(file, builder.issues):
             try:
-                origins.add(_add(row, where, groups, builder))
+                _add(row, where, groups, builder)
             except ValueError as error:
                 builder.issues.add(MALFORMED_LINE, f"{where}: {error}")
-        for (image, sentence, text, chain), group in groups.items():
-            builder.phrase(text, image, group.boxes, group.where, group.frame, chain, group.kinds, sentence)
-        builder.inclusive = origins == {1}
+        for (image, number, text, chain), group in groups.items():
+            builder.phrase(text, image, group.boxes, group.where, group.frame, chain, group.kinds, number)
         return builder.finish()
 
 
-def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder: PhraseBuilder) -> int:
-    """Add a row's box to its phrase, unless its image cannot be used; return the origin of the box.
+def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder: CorpusBuilder) -> None:
+    """Add a row's box to its phrase, unless its image cannot be used.
 
     Raises:
         ValueError: the row is malformed.
@@ -88,13 +87,12 @@ def _add(row: Mapping[str, Any], where: str, groups: dict[_Key, _Group], builder
     split = canonical_split(str(row["split"]), where) if _has(row, "split") else None
     if str(row.get("size")).strip() == "guess" and split != "train":
         builder.issues.add(GUESSED_SIZE, where)
-    elif builder.image(image, split, where):
+    elif (at := builder.measure_image(image, split, where)) is not None:
         chain = str(row["chain"]).strip() if _has(row, "chain") else None
         kinds = tuple(kind for kind in str(row.get("kind") or "").strip().split("/") if kind)
-        key = image, number if number >= 0 else None, phrase, chain
+        key = at, number if number >= 0 else None, phrase, chain
         x1, y1, x2, y2 = from_inclusive([corners])[0].tolist() if origin else corners
         groups.setdefault(key, _Group(where, frame, kinds)).boxes.append((x1, y1, x2, y2))
-    return int(origin)
 
 
 def _has(row: Mapping[str, Any], name: str) -> bool:

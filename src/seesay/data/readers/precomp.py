@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.data.features import FeatureRows
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, read_lines
 from seesay.errors import SeesayError
@@ -24,7 +24,7 @@ _BLOCK = 1024
 
 
 @register_reader
-class PrecompReader(CorpusReader):
+class PrecompReader(Reader):
     """Reads the features and sentences of every split; images are named `{split}/{row}`."""
 
     name = "precomp"
@@ -34,11 +34,11 @@ class PrecompReader(CorpusReader):
     def files(self, path: Path) -> list[Path]:
         return sorted(path.glob(f"*{_SUFFIX}"))
 
-    def read(self, path: Path) -> Corpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         if path.is_file():
             raise SeesayError(f"{path}: expected a folder with {self.looks_like}.")
         stems = [file.name.removesuffix(_SUFFIX) for file in self.find(path)]
-        builder = CorpusBuilder(path)
+        builder = CorpusBuilder(path, images=images)
         if "testall" in stems and "test" in stems:
             stems.remove("test")
             builder.issues.add(PART_OF_TESTALL, str(path / f"test{_SUFFIX}"))

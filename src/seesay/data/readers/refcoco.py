@@ -12,9 +12,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from seesay.data.corpus import PhraseCorpus
-from seesay.data.readers.base import PhraseReader, register_phrase_reader
-from seesay.data.readers.builder import PhraseBuilder
+from seesay.data.corpus import Corpus
+from seesay.data.readers.base import Reader, register_reader
+from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import canonical_split, need, read_json
 from seesay.errors import SeesayError
 
@@ -23,19 +23,20 @@ UNKNOWN_ANNOTATION = "phrase of an unknown annotation or image, dropped"
 _TESTS = ("testa", "testb", "testc")  # people, everything else; both are tests
 
 
-@register_phrase_reader
-class RefCocoReader(PhraseReader):
+@register_reader
+class RefCocoReader(Reader):
     """Reads the refs of a folder; the `kinds` of a phrase are the category of its annotation."""
 
     name = "refcoco"
     looks_like = "instances.json and refs.json"
+    has_boxes = True
     order = 20
 
     def files(self, path: Path) -> list[Path]:
         pairs = [sorted(path.glob(f"{stem}*.json")) for stem in ("instances", "refs")]
         return [file for files in pairs for file in files] if all(pairs) else []
 
-    def read(self, path: Path, images: Path) -> PhraseCorpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         files = self.find(path)
         if len(files) != 2:
             names = ", ".join(file.name for file in files)
@@ -45,7 +46,7 @@ class RefCocoReader(PhraseReader):
         pictures = _by_id(document, "images", instances)
         annotations = _by_id(document, "annotations", instances)
         categories = _by_id(document, "categories", instances) if "categories" in document else {}
-        builder = PhraseBuilder(path, images)
+        builder = CorpusBuilder(path, images=images)
         records = read_json(refs)
         if not isinstance(records, list):
             raise SeesayError(f"{refs}: expected a list of refs, not {type(records).__name__}.")
@@ -67,10 +68,11 @@ def _add(
     picture: Record,
     kinds: tuple[str, ...],
     where: str,
-    builder: PhraseBuilder,
+    builder: CorpusBuilder,
 ) -> None:
-    image = need(picture, "file_name", str, where)
-    if not builder.image(image, _split(record.get("split"), where), where):
+    name = need(picture, "file_name", str, where)
+    image = builder.measure_image(name, _split(record.get("split"), where), where)
+    if image is None:
         return
     frame = _frame(picture, where)
     box, chain = _box(annotation, where), f"annotation-{annotation['id']}"

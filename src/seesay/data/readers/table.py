@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import CorpusBuilder
 from seesay.data.readers.files import MALFORMED_LINE, TableFormat, canonical_split, split_in_name
 from seesay.errors import SeesayError
@@ -22,7 +22,7 @@ _NUMBERED = re.compile(r"cap\d+")
 
 
 @register_reader
-class TableReader(CorpusReader):
+class TableReader(Reader):
     """Reads `image`, `caption` and optionally `split`, or a table for each split (`train.csv`, `val.csv`).
 
     A row without a split is given one by `seeded_splits`, from the names of the images.
@@ -35,13 +35,13 @@ class TableReader(CorpusReader):
     def files(self, path: Path) -> list[Path]:
         return _TABLE.files(path)
 
-    def read(self, path: Path) -> Corpus:
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
         files = self.find(path)
         splits = [split_in_name(file.stem) for file in files] if len(files) > 1 else [None]
         if len(files) > 1 and (None in splits or len(set(splits)) < len(files)):
             names = ", ".join(file.name for file in files)
             raise SeesayError(f"{path}: several tables ({names}), not one for each split; give one's path.")
-        builder = CorpusBuilder(path)
+        builder = CorpusBuilder(path, images=images)
         for file, split in zip(files, splits, strict=True):
             for where, row in _TABLE.rows(file, builder.issues):
                 captions = _first(row, _CAPTION)
@@ -58,7 +58,7 @@ class TableReader(CorpusReader):
 
 
 @register_reader
-class CaptionsReader(CorpusReader):
+class CaptionsReader(Reader):
     """Reads a table with `image`, `cap1` to `capN` and optionally `split`: sentences without the images.
 
     Flickr30k's sentences are distributed so (Multi30k). Images are only names: their sentences can be counted
@@ -72,8 +72,8 @@ class CaptionsReader(CorpusReader):
     def files(self, path: Path) -> list[Path]:
         return _ALONE.files(path)
 
-    def read(self, path: Path) -> Corpus:
-        builder = CorpusBuilder(path if path.is_dir() else path.parent)
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
+        builder = CorpusBuilder(path if path.is_dir() else path.parent, images=images)
         for where, row in _ALONE.rows(self.find(path, single=True)[0], builder.issues):
             image, split = row.get("image") or "", row.get("split")
             texts = [text for column, text in row.items() if _NUMBERED.fullmatch(column)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from seesay.data.corpus import Corpus
-from seesay.data.readers.base import CorpusReader, register_reader
+from seesay.data.readers.base import Reader, register_reader
 from seesay.data.readers.builder import UNKNOWN_IMAGE, CorpusBuilder
 from seesay.data.readers.files import (
     MALFORMED_LINE,
@@ -38,7 +38,7 @@ class _Sample:
 
 
 @register_reader
-class WebDatasetReader(CorpusReader):
+class WebDatasetReader(Reader):
     """Reads one shard, or every shard below a folder; images are named `{shard}/{key}.jpg`."""
 
     name = "webdataset"
@@ -51,8 +51,8 @@ class WebDatasetReader(CorpusReader):
     def recognises(self, path: Path) -> bool:
         return path.suffix.lower() == ".tar" if path.is_file() else any(map(_has_pair, self.files(path)[:1]))
 
-    def read(self, path: Path) -> Corpus:
-        builder = CorpusBuilder(path)
+    def read(self, path: Path, images: Path | None = None) -> Corpus:
+        builder = CorpusBuilder(path, images=images)
         for shard in self.find(path):
             members = tar_members(shard)
             below = shard.relative_to(builder.root).with_suffix("").as_posix()

@@ -112,11 +112,11 @@ def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
 
 
 def region_features(
-    features: NDArray[np.floating], boxes: Boxes, size: NDArray[np.int64], geometry: bool
+    features: NDArray[np.floating], boxes: Boxes, size: tuple[int, int], geometry: bool
 ) -> Rows:
     """Join features (r, d), if `geometry` is set, with box and area as shares of the image: (r, d + 5).
 
-    Boxes (r, 4) are in pixels; `size` (2,) is the image's width and height.
+    Boxes (r, 4) are in pixels; `size` is the image's width and height.
     """
     rows = np.asarray(features, np.float32)
     if not geometry:
