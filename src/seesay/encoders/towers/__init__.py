@@ -33,4 +33,10 @@ __all__ = [
     "load_two_tower",
 ]
 
-__getattr__ = lazy_names(__name__, ("two_tower", "write"))
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "two_tower": ("TwoTower", "load_two_tower"),
+        "write": ("bring_towers",),
+    },
+)
