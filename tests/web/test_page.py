@@ -720,7 +720,9 @@ def test_languages(browser, many, locale: str, describe: str, month: str) -> Non
 @pytest.fixture(scope="module")
 def locked(page_index: Path):
     """A server that asks for the token."""
-    yield from served(page_index, token=TOKEN, hosts=["localhost", ELSEWHERE])
+    file = page_index.parent / "tokens"
+    file.write_text(TOKEN)
+    yield from served(page_index, token_file=file, hosts=["localhost", ELSEWHERE])
 
 
 @pytest.mark.slow
@@ -755,6 +757,10 @@ def test_the_token_is_taken_over_plain_http_from_another_device(browser, locked:
     expect(tiles(page)).to_have_count(18)
     ask(page, "blue")
     expect(page.locator("#status")).to_have_text("Best matches for “blue”")
+    page.locator("#open-panel").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert watched.context.cookies() == []
     watched.context.close()
 
 

@@ -40,6 +40,7 @@ export default {
   clear: "Auswahl aufheben",
   index: "Index",
   update: "Nach neuen Fotos suchen",
+  logOut: "Abmelden",
   showDuplicates: "Fast gleiche Fotos anzeigen",
   language: "Sprache",
   file: "Datei",

@@ -40,6 +40,7 @@ export default {
   clear: "Clear selection",
   index: "Index",
   update: "Look for new photos",
+  logOut: "Log out",
   showDuplicates: "Show near-duplicates",
   language: "Language",
   file: "File",

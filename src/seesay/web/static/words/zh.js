@@ -40,6 +40,7 @@ export default {
   clear: "取消选择",
   index: "索引",
   update: "查找新照片",
+  logOut: "退出登录",
   showDuplicates: "显示近似重复",
   language: "语言",
   file: "文件",
