@@ -176,8 +176,8 @@ def _search(folder: Path, way: str) -> dict[str, Any]:
     started = time.perf_counter()
     with store.write() as writer:
         for number, vector in enumerate(np.load(folder / "update.npz")["more"]):
-            writer.put_vector("image", f"more-{number}", vector, (640, 480))
-            writer.put_image(f"more/{number}.jpg", f"more-{number}", 0, 0)
+            writer.put_vector("image", f"{number + (1 << 64):032x}", vector, (640, 480))
+            writer.put_image(f"more/{number}.jpg", f"{number + (1 << 64):032x}", 0, 0)
     if way in ("qdrant", "milvus"):
         near.save()
     near.refresh()

@@ -19,6 +19,7 @@ from seesay.matchers.instances import missing_instances, normalised_instances
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 from seesay.recipes.load import load_recipe
+from seesay.runs.embedder import Embedder
 from seesay.runs.run import Run
 from seesay.runs.summary import TrainingSummary
 from seesay.search.index import Index
@@ -314,7 +315,7 @@ def test_a_new_gate_knows_nothing(images):
     assert (gate(images) == 0).all()
 
 
-class Prepared:
+class Prepared(Embedder):
     """A fusion whose images and sentences are numbers: that of their row."""
 
     name, fingerprint, dim = "fusion", "1", 14
@@ -330,9 +331,12 @@ class Prepared:
         return embed(self.sentences.take(torch.tensor(rows))).numpy()
 
     @torch.inference_mode()
-    def embed_image_files(self, images, names, query=False):
+    def embed_photos(self, photos, query=False):
+        return self.embed_numbers([int(photo.pixels[0, 0, 0]) for photo in photos], query)
+
+    def embed_numbers(self, numbers, query=False):
         embed = self.matcher.query_images if query else self.matcher.embed_images
-        return embed(self.images[[int(image) for image in images]]).numpy(), [None] * len(images)
+        return embed(self.images[numbers]).numpy()
 
 
 @torch.inference_mode()
@@ -343,13 +347,13 @@ def test_an_index_ranks_exactly_as_the_formula(images, sentences, tmp_path):
     index = Index.create(tmp_path / "index", embedder)
     index.add_sentences([str(i) for i in range(M)])
     with index.store.write() as writer:
-        for row, vector in enumerate(embedder.embed_image_files(range(N), range(N))[0]):
+        for row, vector in enumerate(embedder.embed_numbers(list(range(N)))):
             writer.put_vector("image", f"{row:032x}", vector)  # content keys are hexadecimal
             writer.put_image(f"{row}.jpg", f"{row:032x}", 0, 1)
     by_image = gate_by_hand(matcher.image_gate, x)[:, None]
     by_sentence = gate_by_hand(matcher.sentence_gate, y)[:, None]
     for row, expected in enumerate(by_the_formula(by_image, x, y)):
-        hits = index.sentences_for(str(row).encode(), M)
+        hits = index.sentences_for(b"P6 1 1 255\n" + bytes([row] * 3), M)
         assert [int(hit.text) for hit in hits] == (-expected).argsort().tolist()
         assert np.allclose([hit.score for hit in hits], expected.sort(descending=True).values, atol=1e-5)
     for row, expected in enumerate(by_the_formula(by_sentence, y, x)):

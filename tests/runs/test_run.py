@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from seesay.data.images import content_key
+from seesay.data.images import Photo, content_key
 from seesay.encoders.feature_store import FeatureStore, stores_folder
 from seesay.errors import ImageError, SeesayError
 from seesay.recipes.load import load_recipe
@@ -56,10 +56,6 @@ def test_scores_of_images_are_those_of_their_embeddings(small: Run, pictures: li
 def test_a_broken_image_is_named(small: Run, pictures: list[Path]) -> None:
     with pytest.raises(ImageError, match=r"images\[1\]"):
         small.embed_images([pictures[0], b"no image"])
-    vectors, errors = small.embed_image_files([pictures[0].read_bytes(), b"no image"], ["good", "bad"])
-    assert [error is None for error in errors] == [True, False]
-    assert vectors[0].any()
-    assert not vectors[1].any()
 
 
 def test_one_string_is_no_list_of_sentences(small: Run) -> None:
@@ -197,19 +193,17 @@ def test_stored_features_of_a_photo_are_not_computed_again(
     """They are told from computed ones by being wrong."""
     monkeypatch.setenv("SEESAY_CACHE", str(tmp_path))
     run, photo = Run.load("seesay-small", "cpu"), pictures[0].read_bytes()
-    computed, _ = run.embed_image_files([photo], ["photo"])
+    photos = [Photo.read(photo, "photo", run.side)]
+    computed = run.embed_photos(photos)
     draw = np.random.default_rng(0)
     wrong = [{name: draw.random((1, dim), np.float32) for name, dim in e.dims.items()} for e in run.encoders]
     for encoder, arrays in zip(run.encoders, wrong, strict=True):
         store = FeatureStore(stores_folder(), encoder.name, encoder.fingerprint, encoder.dims)
         store.append([content_key(photo)], arrays)
-    stored, errors = Run.load("seesay-small", "cpu").embed_image_files([photo, b"none"], ["photo", "none"])
+    stored = Run.load("seesay-small", "cpu").embed_photos(photos)
     wanted = run.embed_features(join_features(run.config.arrays, wrong))
-    np.testing.assert_allclose(stored[:1], wanted, atol=2e-3)
+    np.testing.assert_allclose(stored, wanted, atol=2e-3)
     assert np.abs(stored[0] - computed[0]).max() > 0.01
-    assert errors[0] is None
-    assert not stored[1].any()
-    assert errors[1] is not None
 
 
 def test_a_run_is_sent_to_another_process_by_its_place(small: Run, pictures: list[Path]) -> None:

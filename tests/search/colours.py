@@ -1,6 +1,5 @@
 """A matcher for tests: images are their colours, sentences the colours that they name."""
 
-import hashlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.images import decode
-from seesay.errors import ImageError
+from seesay.data.images import Photo
+from seesay.encoders.images.encode import SHARED_SIDE
+from seesay.runs.embedder import Embedder
 from seesay.search import Index
 
 RGB = {
@@ -33,6 +33,11 @@ def picture(*colours: str, size: tuple[int, int] = (60, 40), format: str = "PNG"
     return out.getvalue()
 
 
+def photo_of(data: bytes) -> Photo:
+    """The photo in encoded bytes."""
+    return Photo.read(data, "x", SHARED_SIDE)
+
+
 def gallery(folder: Path, *names: str) -> Path:
     """A folder with one image a name such as `red-blue.png`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,10 +53,11 @@ def opened(folder: Path) -> Index:
     return Index.open(folder, Colours())
 
 
-class Colours:
+class Colours(Embedder):
     """Histograms of 4 × 4 × 4 colours, square roots so that they are unit rows."""
 
     name = "colours"
+    fingerprint = "1"
     dim = 64
 
     def __init__(self, fingerprint: str = "1") -> None:
@@ -66,19 +72,10 @@ class Colours:
         row: NDArray[np.float32] = np.sqrt(histogram / histogram.sum()).astype(np.float32)
         return row
 
-    def embed_image_files(
-        self, images: Sequence[bytes], names: Sequence[str], query: bool = False
-    ) -> tuple[NDArray[np.float32], list[ImageError | None]]:
-        rows = np.zeros((len(images), 64), np.float32)
-        errors: list[ImageError | None] = [None] * len(images)
-        for i, (image, name) in enumerate(zip(images, names, strict=True)):
-            self.embedded.append(name)
-            self.seen.add(hashlib.sha256(image).hexdigest())
-            try:
-                rows[i] = self._row(decode(image, name))
-            except ImageError as error:
-                errors[i] = error
-        return rows, errors
+    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> NDArray[np.float32]:
+        self.embedded += [photo.name for photo in photos]
+        self.seen |= {photo.key for photo in photos}
+        return np.stack([self._row(photo.pixels) for photo in photos])
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> NDArray[np.float32]:
         rows = []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
 from seesay.search.query import Query
 from tests.encoders.test_detector import graph, rows
-from tests.search.colours import Colours, gallery, picture
+from tests.search.colours import Colours, gallery, photo_of, picture
 from tests.search.test_background import Named
 
 
@@ -43,8 +42,13 @@ class Reds(NamedDetector):
 
 
 @pytest.fixture
-def detecting() -> Detecting:
-    return Detecting(Named(), Reds())
+def reds() -> Reds:
+    return Reds()
+
+
+@pytest.fixture
+def detecting(reds: Reds) -> Detecting:
+    return Detecting(Named(), reds)
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def test_the_score_is_the_sum_of_both(index: Index, detecting: Detecting) -> Non
     plain = Named()
     gap = {}
     for hit in index.search("apple"):
-        (row,), _ = plain.embed_image_files([picture(*Path(hit.path).stem.split("-"))], ["x"])
+        (row,) = plain.embed_photos([photo_of(picture(*Path(hit.path).stem.split("-")))])
         gap[hit.path] = hit.score - float(row @ plain.embed_sentences(["apple"])[0])
     assert gap["red.png"] == pytest.approx(0.5, abs=1e-3)
     assert gap["blue-red.png"] == pytest.approx(0.25, abs=1e-3)
@@ -105,11 +109,12 @@ def test_what_the_detector_saw_counts_in_sums_as_in_sentences(index: Index, dete
         vector = index.vector(Query.parse(query))
         sure, unsure = np.zeros((2, detecting.dim), np.float32)
         sure[-2] = 0.5
-        seen, unseen = detecting.log_odds(np.full(2, 3.0), np.stack([sure, unsure]), vector)
+        rows = np.stack([sure, unsure])
+        seen, unseen = detecting.log_odds(np.full(2, 3.0), partial(np.copy, rows), vector)
         assert seen > unseen + 0.1, query
     # What is said beside the name is judged as it would be without a detector.
     vector = index.vector(Query.parse("an apple on the green grass"))
-    (seen,) = detecting.log_odds(np.full(1, 3.0), sure[None], vector)
+    (seen,) = detecting.log_odds(np.full(1, 3.0), lambda: sure[None], vector)
     assert seen > detecting.calibration.log_odds(3.0)
 
 
@@ -117,20 +122,12 @@ def test_what_is_taken_away_has_no_boxes(index: Index) -> None:
     assert all(not hit.objects for hit in index.search("something blue - apple"))
 
 
-def test_a_query_by_an_image_takes_nothing_from_an_update(detecting: Detecting) -> None:
-    red, blue = picture("red"), picture("blue")
-    detecting.embed_image_files([red], ["red"])
-    with ThreadPoolExecutor(1) as others:
-        others.submit(detecting.embed_image_files, [blue], ["blue"], True).result()
-    assert [each.name for each in detecting.objects(red)] == ["apple"]
-
-
-def test_it_is_asked_once_for_each_content(index: Index, detecting: Detecting, tmp_path: Path) -> None:
-    assert detecting.detector.calls == 5
+def test_it_is_asked_once_for_each_content(index: Index, reds: Reds, tmp_path: Path) -> None:
+    assert reds.calls == 5
     (tmp_path / "photos" / "red.png").rename(tmp_path / "photos" / "moved.png")
     (tmp_path / "photos" / "blue-red.png").unlink()
     index.update_images(tmp_path / "photos")
-    assert detecting.detector.calls == 5
+    assert reds.calls == 5
     answer = index.search("apple")
     assert (answer[0].path, len(answer[0].objects)) == ("moved.png", 1)
     assert index.store.objects([hit.id for hit in answer], ["dog"]) == {}
@@ -139,8 +136,7 @@ def test_it_is_asked_once_for_each_content(index: Index, detecting: Detecting, t
 def test_large_photographs_have_boxes_in_their_own_pixels(tmp_path: Path) -> None:
     detecting = Detecting(Colours(), Reds())
     large = picture("red", size=(4000, 3000), format="JPEG")
-    detecting.embed_image_files([large], ["large.jpg"])
-    (found,) = detecting.objects(large)
+    _, ((found,),) = detecting.embed_and_detect([photo_of(large)])
     assert found.box == pytest.approx((0, 0, 4000, 3000))
 
 
@@ -152,7 +148,7 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
     assert embedder.run.name == "seesay-small"
     Index.create(folder, embedder).close()
     with Index.open(folder) as opened:
-        assert opened.run_name == f"seesay-small with detector {file}"
+        assert (opened.run_name, opened.detector) == ("seesay-small", file)
         assert opened.run.fingerprint == embedder.fingerprint
         assert opened.run.calibration == embedder.run.calibration
         assert opened.run.unknown_words(["xyzzy"]) == ["xyzzy"]
@@ -165,12 +161,3 @@ def test_an_index_knows_its_detector(tmp_path: Path) -> None:
         pytest.raises(SeesayError, match=r"two\.onnx, which is not there .* --detector FILE"),
     ):
         opened.search("dog")
-
-
-def test_broken_images_are_skipped(detecting: Detecting) -> None:
-    contents: Sequence[bytes] = [b"no image", picture("red")]
-    vectors, errors = detecting.embed_image_files(contents, ["a", "b"])
-    assert not vectors[0].any()
-    assert errors[0] is not None
-    assert errors[1] is None
-    assert detecting.detector.calls == 1

@@ -1,6 +1,5 @@
 """Filters: their grammar, and what they let through."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -92,14 +91,14 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ("italy", "not a filter"),
+        ("italy", "no condition"),
         ("takn:2019", "did you mean 'taken'"),
-        ("xyz:2019", "Try folder:, taken:"),
+        ("xyz:2019", "there are folder, taken"),
         ("taken:last", "no date"),
         ("taken:2019-13", "no date"),
         ("taken:2019-02-30", "no date"),
         ("taken:0000", "no date"),
-        ("taken:..", "needs an end"),
+        ("taken:..", "without ends"),
         ("taken:2020..2019", "ends before it begins"),
         ("width:900..600", "ends before it begins"),
         ("orientation:up", "portrait, landscape or square"),
@@ -108,7 +107,7 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
         ("folder:/", "name a folder"),
         ("added:3m", "no date"),
         ("a" * 501, "characters"),
-        ("folder:x' OR 1=1 --", "not a filter"),
+        ("folder:x' OR 1=1 --", "no condition"),
     ],
 )
 def test_mistakes_are_told_in_one_line(where: str, told: str) -> None:
@@ -130,35 +129,3 @@ def test_any_text_is_a_filter_or_refused(index: Index, where: str) -> None:
         return
     found = {hit.id for hit in index.search("red", k=len(PHOTOS), where=where)}
     assert found == set(index.store.matching(parsed).tolist())
-
-
-def test_times_of_an_index_of_an_earlier_version_are_read_at_the_next_update(tmp_path: Path) -> None:
-    for name, (size, taken) in PHOTOS.items():
-        photo(tmp_path / "photos" / name, size, taken)
-    with Index.create(tmp_path / "index", Colours()) as index:
-        index.update_images(tmp_path / "photos")
-    old = Index.open(tmp_path / "index", Colours())
-    connection = old.store._connection  # as version 1 left it
-    (folder,) = old.store.roots()
-    meta = [("root", str(folder.folder)), ("seal", folder.seal), ("not_read", "{}")]
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta)
-    connection.execute("DROP TABLE roots")
-    connection.execute("DROP TABLE objects")
-    connection.execute("DROP INDEX items_by_time")
-    connection.execute("ALTER TABLE items DROP COLUMN time")
-    connection.execute("ALTER TABLE vectors DROP COLUMN taken")
-    connection.execute("PRAGMA user_version = 1")
-    old.close()
-    matcher = Colours()
-    with Index.open(tmp_path / "index", matcher) as index:
-        assert index.search("red", where="taken:2019") == []
-        index.check_roots()
-        before = index.search("red")
-        assert index.update_images(tmp_path / "photos").unchanged == len(PHOTOS)
-        assert matcher.embedded == []
-        assert len(index.search("red", where="taken:2019")) == 2
-        assert index.search("red") == before
-        started = time.time()
-        index.update_images(tmp_path / "photos")
-        assert index.store.without_time() == {}
-        assert time.time() - started < 5

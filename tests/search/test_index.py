@@ -18,7 +18,7 @@ from seesay.search import walk
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Sentence
 from tests.search import unprivileged
-from tests.search.colours import RGB, Colours, gallery, picture
+from tests.search.colours import RGB, Colours, gallery, photo_of, picture
 from tests.search.stores import STORES, address
 
 
@@ -251,7 +251,7 @@ def test_scores_are_those_of_the_half_precision_vectors(index: Index, photos: Pa
     index.update_images(photos)
     query = matcher.embed_sentences(["red blue"])[0]
     for hit in index.search("red blue"):
-        row = matcher.embed_image_files([(photos / str(hit.path)).read_bytes()], ["x"])[0][0]
+        row = matcher.embed_photos([photo_of((photos / str(hit.path)).read_bytes())])[0]
         expected = np.float32(row.astype(np.float16).astype(np.float32) @ query)
         assert hit.score == pytest.approx(expected, abs=1e-6)
 
@@ -325,17 +325,14 @@ def test_broken_images_are_skipped_listed_and_tried_again_only_when_they_change(
 
 def test_a_shortage_deletes_nothing_and_is_tried_again(index: Index, photos: Path, tmp_path: Path) -> None:
     class Short(Colours):
-        def embed_image_files(self, images, names, query=False):
-            rows, errors = super().embed_image_files(images, names, query)
-            errors[0] = UnavailableImageError(f"{names[0]}: not enough memory to decode it now.")
-            rows[0] = 0
-            return rows, errors
+        def embed_photos(self, photos, query=False):
+            raise UnavailableImageError(f"{photos[0].name}: not enough memory to crop it now.")
 
     index.update_images(photos)
     (photos / "red.png").write_bytes(picture("yellow"))
     with Index.open(index.folder, Short()) as short:
         report = short.update_images(photos)
-    assert report.skipped == [("red.png", "not enough memory to decode it now.")]
+    assert report.skipped == [("red.png", "not enough memory to crop it now.")]
     assert counts(report) == {"unchanged": 3}
     assert index.count("image") == 4
     assert counts(index.update_images(photos)) == {"changed": 1, "unchanged": 3}
@@ -534,9 +531,9 @@ from tests.search import unprivileged
 from tests.search.colours import Colours
 update._BATCH_FILES = 5
 class Slow(Colours):
-    def embed_image_files(self, images, names):
+    def embed_photos(self, photos, query=False):
         time.sleep(0.02)
-        return super().embed_image_files(images, names)
+        return super().embed_photos(photos, query)
 Index.open(sys.argv[1], Slow()).update_images(sys.argv[2], lambda *at: print(at[0], flush=True))
 """
 

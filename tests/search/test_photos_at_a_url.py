@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,11 +95,12 @@ def test_folders_and_urls_may_be_of_one_index(index: Index, url: str, tmp_path: 
         index.update_images()
     assert index.update_images().unchanged == 5
     assert index.absent() == []
-    assert index.prepare_thumbnails() == 1
     assert index.remove_images(url) == 4
 
 
-def test_thumbnails_are_made_when_they_are_wanted(index: Index, url: str) -> None:
+def test_lost_thumbnails_are_made_again_when_they_are_wanted(index: Index, url: str) -> None:
+    assert len(list((index.folder / "thumbnails").rglob("*.jpg"))) == 4
+    shutil.rmtree(index.folder / "thumbnails")
     Flaky.reads.clear()
     assert index.prepare_thumbnails() == 0
     assert Flaky.reads == []

@@ -183,9 +183,7 @@ def test_equal_scores_keep_the_order_of_the_shortlist() -> None:
 def test_an_embedding_run_re_ranks_too(index: Index, photos: Path) -> None:
     small = Run.load("seesay-small")
     found = Reranker(small).search(index, TEXT, 3)
-    vectors, _ = small.embed_image_files(
-        [(photos / str(hit.path)).read_bytes() for hit in found.hits], ["x"] * 3
-    )
+    vectors = small.embed_images([photos / str(hit.path) for hit in found.hits])
     cosines = vectors @ small.embed_sentences([TEXT])[0]
     assert [hit.score for hit in found.hits] == pytest.approx(cosines, abs=2e-3)
 

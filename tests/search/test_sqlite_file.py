@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.search import sqlite_file
 from seesay.search.store import Store
 
 
@@ -15,8 +14,7 @@ def store(tmp_path: Path):
     made = Store.create(tmp_path / "index.sqlite", "colours", "1", 4)
     with made.write() as writer:
         for name, taken in (("a", ""), ("b", "2019-06-30T12:00:00")):
-            writer.put_vector("image", name, np.ones(4, np.float32), (30, 20))
-            writer.set_time(name, taken)
+            writer.put_vector("image", name, np.ones(4, np.float32), (30, 20), taken)
             writer.put_image(f"{name}.jpg", name, 7, 9)
     yield made
     made.close()
@@ -45,29 +43,11 @@ def test_a_damaged_schema_that_is_not_text_is_one_message(store: Store) -> None:
         Store.open(store.path)
 
 
-def test_a_newer_version_is_refused_and_an_older_one_is_migrated(store: Store, monkeypatch) -> None:
-    store.close()
-    steps = (*sqlite_file.MIGRATIONS, ("ALTER TABLE items ADD COLUMN stars INTEGER DEFAULT 3",))
-    with monkeypatch.context() as patch:
-        patch.setattr(sqlite_file, "MIGRATIONS", steps)
-        newer = Store.open(store.path)
-        assert newer._connection.execute("SELECT stars FROM items").fetchall() == [(3,), (3,)]
-        assert newer.count("image") == 2
-        newer.close()
-    with pytest.raises(SeesayError, match="newer seesay"):
-        Store.open(store.path)
-
-
-def test_images_of_an_index_of_an_earlier_version_have_their_times(store: Store) -> None:
-    before = store.newest(9)
-    store._connection.execute("DROP INDEX items_by_time")
-    store._connection.execute("ALTER TABLE items DROP COLUMN time")
+def test_an_index_of_another_version_is_refused(store: Store) -> None:
     store._connection.execute("PRAGMA user_version = 4")
     store.close()
-    again = Store.open(store.path)
-    assert again.newest(9) == before
-    assert [each.time for each in before] == ["2019-06-30T12:00:00", "1970-01-01T00:00:00"]
-    again.close()
+    with pytest.raises(SeesayError, match="another version of seesay"):
+        Store.open(store.path)
 
 
 def test_creating_twice_is_refused_but_an_empty_file_is_none(tmp_path: Path) -> None:

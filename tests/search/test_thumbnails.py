@@ -1,4 +1,5 @@
 import io
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,16 @@ from seesay.data.images import EncodedImage, content_key
 from seesay.errors import ImageError, SeesayError
 from seesay.search import Index
 from seesay.search.thumbnails import HEIGHT, Thumbnails, make, sheet, write_sheet
-from tests.search.colours import Colours, gallery, picture
+from tests.search.colours import Colours, gallery, photo_of, picture
 
 
 def test_large_images_shrink_and_small_ones_stay() -> None:
-    assert Image.open(io.BytesIO(make(picture("red", size=(2000, 1000)), "x"))).size == (2 * HEIGHT, HEIGHT)
-    assert Image.open(io.BytesIO(make(picture("red", size=(9000, 500)), "x"))).width == 4 * HEIGHT
-    assert Image.open(io.BytesIO(make(picture("red", size=(60, 40)), "x"))).size == (60, 40)
+    assert Image.open(io.BytesIO(make(photo_of(picture("red", size=(2000, 1000)))))).size == (
+        2 * HEIGHT,
+        HEIGHT,
+    )
+    assert Image.open(io.BytesIO(make(photo_of(picture("red", size=(9000, 500)))))).width == 4 * HEIGHT
+    assert Image.open(io.BytesIO(make(photo_of(picture("red", size=(60, 40)))))).size == (60, 40)
 
 
 def test_made_once_and_dropped(tmp_path: Path) -> None:
@@ -38,8 +42,8 @@ def test_a_file_that_changed_is_not_kept_under_the_old_content(tmp_path: Path) -
     key = content_key(first.read_bytes())
     first.write_bytes(picture("blue"))
     thumbnails = Thumbnails(tmp_path / "thumbnails", "identity")
-    assert thumbnails.get(key, first) == make(picture("blue"), "a")
-    assert thumbnails.get(key, second) == make(picture("red"), "b")
+    assert thumbnails.get(key, first) == make(photo_of(picture("blue")))
+    assert thumbnails.get(key, second) == make(photo_of(picture("red")))
 
 
 def test_no_image(tmp_path: Path) -> None:
@@ -55,7 +59,7 @@ def test_sizes_are_of_the_upright_image(format: str) -> None:
     out = io.BytesIO()
     Image.new("RGB", (30, 20)).save(out, format, exif=turned)
     assert EncodedImage(out.getvalue(), "x").size == (20, 30)
-    assert Image.open(io.BytesIO(make(out.getvalue(), "x"))).size == (20, 30)
+    assert Image.open(io.BytesIO(make(photo_of(out.getvalue())))).size == (20, 30)
 
 
 @pytest.fixture
@@ -94,6 +98,7 @@ def test_missing_thumbnails_are_prepared(tmp_path: Path) -> None:
     photos = gallery(tmp_path / "photos", "red.png", "blue.png", "green.png")
     with Index.create(tmp_path / "index", Colours()) as index:
         index.update_images(photos)
+        shutil.rmtree(tmp_path / "index" / "thumbnails")
         (photos / "green.png").unlink()
         done: list[tuple[int, int]] = []
         assert index.prepare_thumbnails(lambda *counts: done.append(counts)) == 2

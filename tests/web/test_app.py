@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.app import create_app
-from seesay.web.options import Limits, Options
+from seesay.web.app import Options, create_app
+from seesay.web.limits import Limits
 from tests.search.colours import Colours, gallery, opened, picture
 
 
@@ -273,8 +273,8 @@ def test_what_is_no_image_by_its_content_is_never_sent(client, photos: Path) -> 
         f"/api/v1/images/{ids['red.png']}/thumbnail",
     ):
         response = client.get(address)
-        assert response.status_code in (404, 422)
-        assert "bash" not in response.text
+        assert response.headers["content-type"] != "text/plain"
+        assert b"bash" not in response.content
     assert client.get(f"/api/v1/images/{ids['red.png']}/original").status_code == 404
     (photos / "red.png").write_bytes(
         picture("red", format="PPM")
@@ -352,12 +352,12 @@ def test_no_more_uploads_are_in_memory_than_there_are_threads_for_them(index_pat
     class Slow(Colours):
         working = most = 0
 
-        def embed_image_files(self, images, names, query=False):
+        def embed_photos(self, photos, query=False):
             Slow.working += 1
             Slow.most = max(Slow.most, Slow.working)
             time.sleep(0.1)
             Slow.working -= 1
-            return super().embed_image_files(images, names, query)
+            return super().embed_photos(photos, query)
 
     files = {"image": ("a.png", picture("red"))}
     app = create_app(Index.open(index_path, Slow()))

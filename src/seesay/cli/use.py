@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -196,8 +195,7 @@ def search(
         if where:
             console.tell(f"{folder}: no image for --where '{where}'.")
         else:
-            out = quote(str(folder))
-            console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {out}")
+            console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
@@ -239,7 +237,7 @@ def sentences(
     if not answer:
         console.tell(
             f"{folder}: no sentences in this index; add some: "
-            f"seesay index PHOTOS --out {quote(str(folder))} --sentences FILE"
+            f"seesay index PHOTOS --out {folder} --sentences FILE"
         )
         raise typer.Exit(opt.NOTHING_FOUND)
 
@@ -333,7 +331,7 @@ def serve(
         ),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="A file with the tokens of which clients must send one.")
+        Path | None, typer.Option(help="A file with a token that clients must send.")
     ] = None,
     photos: Annotated[
         list[Path] | None,
@@ -355,10 +353,11 @@ def serve(
     from seesay.search import Index
     from seesay.search.store import FILE, Store
     from seesay.search.watch import check_watchable
-    from seesay.web.app import name_of
+    from seesay.web.access import read_token
+    from seesay.web.app import Options, name_of
     from seesay.web.app import serve as run_server
-    from seesay.web.options import Options
 
+    token = read_token(token_file) if token_file is not None else None
     if root and len(folders) > 1:
         raise SeesayError("--root: is of one index; serve this one by itself, or update it here.")
     added = [path_of(folder) for folder in photos or ()]
@@ -378,7 +377,7 @@ def serve(
         hosts=allow_host or (),
         prefix=prefix,
         proxies=proxy or (),
-        token_file=token_file,
+        token=token,
         ground_run=ground,
         rerank_run=rerank,
         warm_up=True,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -166,6 +167,40 @@ class EncodedImage:
             if is_of_system(error):
                 raise UnavailableImageError(f"{self.name}: cannot be decoded now ({error}).") from error
             raise ImageError(f"{self.name}: truncated or damaged ({reason_of(error)}).") from error
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Photo:
+    """A photo that was decoded once, for all that want something of it.
+
+    Attributes:
+        name: what error messages call it.
+        key: of its content.
+        pixels: (h, w, 3) RGB, upright, perhaps a fraction of its size; nobody may change them.
+        size: width and height of the whole upright photo, in pixels.
+        taken: when, as `EncodedImage.taken` says.
+    """
+
+    name: str
+    key: str
+    pixels: NDArray[np.uint8]
+    size: tuple[int, int]
+    taken: str
+
+    @classmethod
+    def read(cls, data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
+        """Decode an encoded image; raise as `EncodedImage` does.
+
+        Args:
+            data: the encoded image.
+            name: what error messages call it.
+            min_side: pixels that are needed of the shorter side of a JPEG.
+            key: its content key, if that is known.
+        """
+        image = EncodedImage(data, name)
+        pixels = image.pixels(min_side)
+        pixels.setflags(write=False)
+        return cls(name, key or image.key, pixels, image.size, image.taken)
 
 
 def decode(

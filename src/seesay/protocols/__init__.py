@@ -12,10 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Protocol", "Result", "Subject", "register_protocol"]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "base": ("Options", "Protocol", "Result", "register_protocol"),
-        "subject": ("Subject",),
-    },
-)
+__getattr__ = lazy_names(__name__, ("base", "subject"))

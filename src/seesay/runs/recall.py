@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.data.finder import walk_files
+from seesay.data.images import Photo
 from seesay.data.sources import FileSource
 from seesay.data.suffixes import IMAGE_SUFFIXES
 from seesay.encoders.sentences.class_names import class_names
@@ -122,10 +123,9 @@ def _photos(runs: Sequence[Run], folder: Path) -> list[Vectors]:
     with progress("Checking", len(chosen), "photos") as advance:
         for start in range(0, len(chosen), _AT_ONCE):
             some = chosen[start : start + _AT_ONCE]
-            contents, names = [_read(path) for path in some], [str(path) for path in some]
+            read = [photo for path in some if (photo := _read(path, runs[0].side)) is not None]
             for run, part in zip(runs, parts, strict=True):
-                rows, errors = run.embed_image_files(contents, names)
-                part.append(rows[[error is None for error in errors]])
+                part.append(run.embed_photos(read))
             advance(len(some))
     photos = [np.concatenate(part) for part in parts]
     if len(photos[0]) < LEAST:
@@ -136,12 +136,12 @@ def _photos(runs: Sequence[Run], folder: Path) -> list[Vectors]:
     return photos
 
 
-def _read(path: Path) -> bytes:
-    """Read a photo; one that cannot be read is empty, and left out with the broken ones."""
+def _read(path: Path, side: int) -> Photo | None:
+    """Read a photo and decode it; None if it is broken or cannot be read."""
     try:
-        return FileSource(path).read()
+        return Photo.read(FileSource(path).read(), str(path), side)
     except ImageError:
-        return b""
+        return None
 
 
 def _milliseconds(functions: Sequence[Callable[[], object]]) -> tuple[float, float]:

@@ -22,20 +22,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from seesay.data.images import Photo
 from seesay.device import chosen_device, default_device
 from seesay.encoders.feature_store import stores_folder
 from seesay.encoders.images.base import Arrays, ImageEncoder, load_image_encoder
-from seesay.encoders.images.encode import encode_images, read_or_encode
+from seesay.encoders.images.encode import decoded_side, encode_images, read_or_encode
 from seesay.encoders.images.stored import Stores, opened_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.sentences.base import SentenceEncoder, load_sentence_encoder
 from seesay.encoders.towers import TowerName, is_two_tower
-from seesay.errors import ImageError, SeesayError, did_you_mean, naming_extras
+from seesay.errors import SeesayError, did_you_mean, naming_extras
 from seesay.onnx import use_networks_of
 from seesay.paths import file_digest
 from seesay.runs.backend import Backend
 from seesay.runs.calibration import USUAL, Calibration
 from seesay.runs.config import RUN, TEXT, VOCABULARY, WEIGHTS, RunConfig
+from seesay.runs.embedder import Embedder
 from seesay.runs.images import ImageInput, read_images, read_texts
 from seesay.runs.onnx_backend import OnnxBackend
 from seesay.runs.sentences import PreparedSentences, prepare_sentences
@@ -54,7 +56,7 @@ PRECOMPUTED = "precomputed"
 Vectors = NDArray[np.float32]
 
 
-class Run:
+class Run(Embedder):
     """A trained matcher with its recipe, vocabulary and encoders: embeds and scores images and sentences.
 
     `seesay.load` makes one from a folder, `seesay.train` from a corpus. What takes long to load is loaded
@@ -289,17 +291,21 @@ class Run:
         """
         return self.embed_features(self._features(images), query)
 
-    def embed_image_files(
-        self, contents: Sequence[bytes | NDArray[np.uint8]], names: Sequence[str], query: bool = False
-    ) -> tuple[Vectors, list[ImageError | None]]:
-        """Embed many encoded images, (n, dim); a broken one has a zero row and its error.
+    @property
+    def side(self) -> int:
+        """Pixels that its encoders need of the shorter side of a photo."""
+        return decoded_side(self.encoders)
+
+    def embed_photos(self, photos: Sequence[Photo], query: bool = False) -> Vectors:
+        """Embed photos that were decoded at `side`, (n, dim).
 
         Features that training or measuring has stored are not computed again.
+
+        Raises:
+            UnavailableImageError: the memory does not suffice now.
         """
-        encoded = read_or_encode(self.encoders, self._stores, contents, names)
-        vectors = self.embed_features(join_features(self.config.arrays, encoded.arrays), query)
-        vectors[[i for i, error in enumerate(encoded.errors) if error is not None]] = 0.0
-        return vectors, encoded.errors
+        arrays = read_or_encode(self.encoders, self._stores, photos).checked()
+        return self.embed_features(join_features(self.config.arrays, arrays), query)
 
     def embed_sentences(self, sentences: Sequence[str], query: bool = False) -> Vectors:
         """Embed sentences, (m, dim); the score of a pair is the inner product of its vectors."""

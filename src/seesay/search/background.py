@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seesay.runs.calibration import Background, unrelated_sentences
-from seesay.search.embedder import Embedder
+from seesay.runs.embedder import Embedder
 from seesay.search.store import Changes, Parts, Store
 from seesay.search.update import finite
 

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path, PurePath
-from shlex import quote
 from typing import Any, Self
 
 import numpy as np
@@ -16,17 +15,10 @@ from numpy.typing import NDArray
 from seesay.data.remote import is_folder, is_remote, path_of
 from seesay.errors import SeesayError
 from seesay.paths import disk_errors, sole_writer
+from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.search.background import Gallery, unrelated_vectors
-from seesay.search.embedder import (
-    SHIPPED,
-    WITH_DETECTOR,
-    CorrectsWords,
-    Embedder,
-    KnowsWords,
-    SeesObjects,
-    load_embedder,
-)
+from seesay.search.embedder import SHIPPED, load_embedder
 from seesay.search.filters import Filter
 from seesay.search.hits import Answer, Hit, Place
 from seesay.search.judging import Judge
@@ -93,7 +85,7 @@ class Index:
 
         Args:
             folder: of the index.
-            run: the name or folder of the run that embeds, or any object with the methods of `Embedder`.
+            run: the name or folder of the run that embeds, or any `Embedder`.
             store: where vectors are searched, such as "qdrant+http://localhost:6333"; by default in this
                 process.
 
@@ -110,7 +102,7 @@ class Index:
             raise SeesayError(f"{folder}: cannot hold an index ({error.strerror}).") from error
         if others and not (folder / FILE).exists():
             raise SeesayError(f"{folder}: holds other files ({others[0]}, …); choose an empty folder.")
-        items = Store.create(folder / FILE, *facts, vectors=store)
+        items = Store.create(folder / FILE, *facts, str(embedder.detector or ""), store)
         return cls(folder, items, embedder, vectors=store)
 
     @classmethod
@@ -177,6 +169,11 @@ class Index:
         return str(self.store.meta["embedder"])
 
     @property
+    def detector(self) -> Path | None:
+        """The file of the run's detector of objects; None if it has none."""
+        return Path(self.store.meta["detector"]) if self.store.meta["detector"] else None
+
+    @property
     def run(self) -> Embedder:
         """The run that the vectors are of; loaded once.
 
@@ -186,18 +183,17 @@ class Index:
         with self._loading:
             if self._embedder is None:
                 self._check_there()
-                self._embedder = self._checked(load_embedder(self.run_name))
+                self._embedder = self._checked(load_embedder(self.run_name, self.detector))
             return self._embedder
 
     def _check_there(self) -> None:
         """Raise a SeesayError that says what to do if the folder of the run, or its detector, is gone."""
-        run, _, detector = self.run_name.partition(WITH_DETECTOR)
-        options = "--run FOLDER" + (" --detector FILE" if detector else "")
-        for path in run, detector:
-            if Path(path).is_absolute() and not Path(path).exists():
+        options = "--run FOLDER" + (" --detector FILE" if self.detector else "")
+        for path in Path(self.run_name), self.detector:
+            if path is not None and path.is_absolute() and not path.exists():
                 raise SeesayError(
                     f"{self.folder}: its vectors are of {path}, which is not there any more. If it was "
-                    f"moved, say where it is now: seesay index --out {quote(str(self.folder))} {options}."
+                    f"moved, say where it is now: seesay index --out {self.folder} {options}."
                 )
 
     def set_recall(self, recall: float) -> None:
@@ -229,10 +225,11 @@ class Index:
 
     def _record(self, run: Embedder) -> None:
         """Name the run as it was loaded: it is the index's, but its folder may have been moved."""
-        if run.name != self.run_name:
+        if (run.name, run.detector) != (self.run_name, self.detector):
+            detector = str(run.detector or "")
             with self.store.write() as writer:
-                writer.set_embedder(run.name)
-            self.store.meta["embedder"] = run.name
+                writer.set_embedder(run.name, detector)
+            self.store.meta |= {"embedder": run.name, "detector": detector}
 
     def roots(self) -> list[Root]:
         """Return the folders of the images, in the order of their names; none before their first update."""
@@ -254,10 +251,7 @@ class Index:
         """
         foreign = [root for root in self.store.roots() if not self._is_confirmed(root)]
         if foreign:
-            options = (
-                f"--root {quote(f'{root.name}={root.folder}' if root.name else str(root.folder))}"
-                for root in foreign
-            )
+            options = (f"--root {f'{root.name}=' if root.name else ''}{root.folder}" for root in foreign)
             raise SeesayError(
                 f"{self.folder}: was not made here by you, and would show the images in "
                 f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "
@@ -339,9 +333,9 @@ class Index:
         return removed
 
     def prepare_thumbnails(self, progress: Progress | None = None) -> int:
-        """Make the thumbnails that are missing, so that nobody waits for them; return how many were made.
+        """Make thumbnails that were lost, or of which an update had no room; return how many were made.
 
-        Those of images at URLs are made when they are first wanted: each image would be fetched again.
+        Those of images at URLs are made when they are next wanted: each image would be fetched again.
         """
         items = {item.key: item for item in self.store.items().values()}
         sources = {key: self.file_of(items[key]) for key in self.thumbnails.missing(items)}
@@ -398,8 +392,8 @@ class Index:
             rows = vectors_of_parts(asked, self.run, self.store) if several else [vector]
             chances = self._judge.probabilities(hits, asked, rows, vector, self.run, unknown)
             hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
-        if hits and isinstance(self.run, SeesObjects):
-            objects = self.store.objects([hit.id for hit in hits], self.run.named(asked.wanted))
+        if hits and (names := self.run.named(asked.wanted)):
+            objects = self.store.objects([hit.id for hit in hits], names)
             hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
         return Answer(hits, unknown, found.end, corrected)
 
@@ -467,15 +461,11 @@ class Index:
 
     def corrected(self, query: Query) -> tuple[Query, dict[str, str]]:
         """Return what is searched for, and by which words it replaces misspelt ones, in lower case."""
-        if not (query.unquoted and isinstance(self.run, CorrectsWords)):
-            return query, {}
-        found = self.run.corrections(query.unquoted)
+        found = self.run.corrections(query.unquoted) if query.unquoted else {}
         return (query.corrected(found) if found else query), found
 
     def _unknown_words(self, query: Query) -> list[str]:
-        if not (query.sentences and isinstance(self.run, KnowsWords)):
-            return []
-        return self.run.unknown_words(query.sentences)
+        return self.run.unknown_words(query.sentences) if query.sentences else []
 
     def _nearest(
         self,

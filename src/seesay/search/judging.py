@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.runs.calibration import IMAGES, USUAL, known_share, probability
+from seesay.runs.calibration import IMAGES, known_share, probability
+from seesay.runs.embedder import Embedder
 from seesay.search.background import Gallery
-from seesay.search.embedder import Calibrated, Embedder, SeesObjects
 from seesay.search.hits import Hit
 from seesay.search.query import Query, Sentence
 from seesay.search.store import Store
@@ -82,10 +82,7 @@ class Judge:
         self, scores: NDArray[np.floating], ids: Sequence[int], sentence: NDArray[np.float32], run: Embedder
     ) -> Floats:
         standardised = self._gallery.background(run).standardised(scores, sentence)
-        if isinstance(run, SeesObjects):
-            return run.log_odds(standardised, self._vectors(ids), sentence)
-        calibration = run.calibration if isinstance(run, Calibrated) else USUAL
-        return calibration.log_odds(standardised)
+        return run.log_odds(standardised, lambda: self._vectors(ids), sentence)
 
     def _of_image(self, scores: NDArray[np.floating], image: NDArray[np.float32], run: Embedder) -> Floats:
         mean, most = float(self._gallery.background(run).mean @ image), float(image @ image)

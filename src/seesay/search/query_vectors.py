@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.images import Photo
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError, QueryError, SeesayError
-from seesay.search.embedder import Embedder
+from seesay.runs.embedder import Embedder
 from seesay.search.query import Embedded, Image, Indexed, Part, Query
 from seesay.search.store import Store
 from seesay.search.update import finite
@@ -30,10 +31,7 @@ def embed_image(run: Embedder, image: bytes | str | Path, query: bool = False) -
     """
     name = "the image" if isinstance(image, bytes) else str(image)
     data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
-    vectors, (error,) = run.embed_image_files([data], [name], query)
-    if error is not None:
-        raise error
-    row: Vector = finite(vectors)[0]
+    row: Vector = finite(run.embed_photos([Photo.read(data, name, run.side)], query))[0]
     return row
 
 

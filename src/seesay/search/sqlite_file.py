@@ -20,84 +20,67 @@ APPLICATION_ID = 0x73656573
 # SQLite quotes a damaged schema in its error, and Python cannot decode that if it is not UTF-8.
 DAMAGE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
-# To the times of `Dated`. Also a step below, so as little to be edited as these.
-SET_TIMES = """UPDATE items SET time = (SELECT CASE WHEN COALESCE(taken, '') = ''
-    THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
-    FROM vectors WHERE vectors.id = items.vector) WHERE kind = 'image'"""
+VERSION = 6
+"""Of the schema; a file of another one is made again."""
 
-# Step n brings a file from version n to n + 1. Never edit a step that was released: append one.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-        "INSERT INTO meta VALUES ('generation', '0')",
-        # A vector belongs to a content, so that identical files are embedded once.
-        """CREATE TABLE vectors (
-            id INTEGER PRIMARY KEY,
-            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
-            key TEXT NOT NULL,
-            width INTEGER,
-            height INTEGER,
-            data BLOB NOT NULL,
-            UNIQUE (kind, key)
-        )""",
-        # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image.
-        """CREATE TABLE items (
-            id INTEGER PRIMARY KEY AUTOINCREMENT,
-            kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
-            vector INTEGER NOT NULL REFERENCES vectors (id),
-            path TEXT UNIQUE,
-            text TEXT UNIQUE,
-            mtime_ns INTEGER,
-            size INTEGER,
-            added REAL NOT NULL,
-            generation INTEGER NOT NULL,
-            CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
-        )""",
-        "CREATE INDEX items_by_vector ON items (vector)",
-        "CREATE INDEX items_by_generation ON items (kind, generation)",
-        # Files that could not be used are listed on every update, and decoded again only when they change.
-        """CREATE TABLE skipped (
-            path TEXT PRIMARY KEY,
-            mtime_ns INTEGER NOT NULL,
-            size INTEGER NOT NULL,
-            reason TEXT NOT NULL
-        ) WITHOUT ROWID""",
-    ),
-    # When a photo was taken, "2019-06-30T12:00:00"; empty if it does not say, NULL until it is looked at.
-    ("ALTER TABLE vectors ADD COLUMN taken TEXT",),
-    # What a detector saw in an image: boxes in pixels of the upright image.
-    (
-        """CREATE TABLE objects (
-            vector INTEGER NOT NULL REFERENCES vectors (id) ON DELETE CASCADE,
-            name TEXT NOT NULL,
-            x1 REAL NOT NULL,
-            y1 REAL NOT NULL,
-            x2 REAL NOT NULL,
-            y2 REAL NOT NULL,
-            confidence REAL NOT NULL
-        )""",
-        "CREATE INDEX objects_by_vector ON objects (vector)",
-    ),
-    # An index may be of several folders; files of other kinds are counted for each.
-    (
-        """CREATE TABLE roots (
-            name TEXT PRIMARY KEY,
-            folder TEXT NOT NULL UNIQUE,
-            seal TEXT NOT NULL,
-            not_read TEXT NOT NULL
-        ) WITHOUT ROWID""",
-        """INSERT INTO roots SELECT '', value,
-            COALESCE((SELECT value FROM meta WHERE key = 'seal'), ''),
-            COALESCE((SELECT value FROM meta WHERE key = 'not_read'), '{}')
-            FROM meta WHERE key = 'root'""",
-        "DELETE FROM meta WHERE key IN ('root', 'seal', 'not_read')",
-    ),
+_SCHEMA = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    # A vector belongs to a content, so that identical files are embedded once. `taken` is when a photo was
+    # taken, "2019-06-30T12:00:00", or empty.
+    """CREATE TABLE vectors (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
+        key TEXT NOT NULL,
+        width INTEGER,
+        height INTEGER,
+        taken TEXT NOT NULL,
+        data BLOB NOT NULL,
+        UNIQUE (kind, key)
+    )""",
+    # AUTOINCREMENT: an id that a page or a cache still holds is never given to another image. `time` is when
+    # a photo was taken, else when its file changed: see `Dated`.
+    """CREATE TABLE items (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL CHECK (kind IN ('image', 'sentence')),
+        vector INTEGER NOT NULL REFERENCES vectors (id),
+        path TEXT UNIQUE,
+        text TEXT UNIQUE,
+        mtime_ns INTEGER,
+        size INTEGER,
+        time TEXT,
+        added REAL NOT NULL,
+        generation INTEGER NOT NULL,
+        CHECK ((kind = 'image') = (path IS NOT NULL) AND (kind = 'sentence') = (text IS NOT NULL))
+    )""",
+    "CREATE INDEX items_by_vector ON items (vector)",
+    "CREATE INDEX items_by_generation ON items (kind, generation)",
     # A page of the newest images is read in order, however many there are.
-    (
-        "ALTER TABLE items ADD COLUMN time TEXT",
-        SET_TIMES,
-        "CREATE INDEX items_by_time ON items (kind, time)",
-    ),
+    "CREATE INDEX items_by_time ON items (kind, time)",
+    # Files that could not be used are listed on every update, and decoded again only when they change.
+    """CREATE TABLE skipped (
+        path TEXT PRIMARY KEY,
+        mtime_ns INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        reason TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    # What a detector saw in an image: boxes in pixels of the upright image.
+    """CREATE TABLE objects (
+        vector INTEGER NOT NULL REFERENCES vectors (id) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        x1 REAL NOT NULL,
+        y1 REAL NOT NULL,
+        x2 REAL NOT NULL,
+        y2 REAL NOT NULL,
+        confidence REAL NOT NULL
+    )""",
+    "CREATE INDEX objects_by_vector ON objects (vector)",
+    # An index may be of several folders; files of other kinds are counted for each.
+    """CREATE TABLE roots (
+        name TEXT PRIMARY KEY,
+        folder TEXT NOT NULL UNIQUE,
+        seal TEXT NOT NULL,
+        not_read TEXT NOT NULL
+    ) WITHOUT ROWID""",
 )
 
 
@@ -124,17 +107,19 @@ def create_database(path: Path, meta: Mapping[str, str]) -> sqlite3.Connection:
             raise SeesayError(f"{path}: already exists; open it, or delete it first.")
         with transaction(connection):  # a kill leaves an index or an empty file, nothing between
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            _migrate(connection, since=0)
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            for statement in _SCHEMA:
+                connection.execute(statement)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", [("generation", "0"), *meta.items()])
         _use_log(connection)
     return connection
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open the file of an index, and migrate it from an earlier version.
+    """Open the file of an index.
 
     Raises:
-        SeesayError: no such file, not an index, damaged, or made by a newer seesay.
+        SeesayError: no such file, not an index, damaged, or made by another version of seesay.
     """
     if not path.is_file():
         raise SeesayError(f"{path.parent}: no index there; make one with `seesay index`.")
@@ -143,16 +128,10 @@ def open_database(path: Path) -> sqlite3.Connection:
         if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
             raise SeesayError(f"{path}: not a seesay index; name a folder that `seesay index` made.")
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > len(MIGRATIONS):
-            raise SeesayError(f"{path}: made by a newer seesay; upgrade seesay or index again.")
-        if version < len(MIGRATIONS):
-            if _is_read_only(path):
-                raise SeesayError(
-                    f"{path}: made by an older seesay, and cannot be brought up to date without "
-                    "writing to it; have its owner open it, or copy its folder to one of your own."
-                )
-            with transaction(connection):
-                _migrate(connection, since=version)
+        if version != VERSION:
+            raise SeesayError(
+                f"{path}: made by another version of seesay; delete its folder and index again."
+            )
         if not _is_read_only(path):
             _use_log(connection)
     return connection
@@ -236,10 +215,3 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
             connection.execute("ROLLBACK")
         raise
-
-
-def _migrate(connection: sqlite3.Connection, since: int) -> None:
-    for step in MIGRATIONS[since:]:
-        for statement in step:
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")

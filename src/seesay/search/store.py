@@ -117,7 +117,7 @@ class Store:
         Raises:
             SeesayError: something is missing or impossible.
         """
-        missing = {"embedder", "fingerprint", "dim", "identity"} - self.meta.keys()
+        missing = {"embedder", "detector", "fingerprint", "dim", "identity"} - self.meta.keys()
         if missing:
             raise self._damaged(f"no {min(missing)}")
         if not _HEX.fullmatch(self.meta["identity"]):
@@ -135,13 +135,23 @@ class Store:
         return database_exists(path)
 
     @classmethod
-    def create(cls, path: Path, embedder: str, fingerprint: str, dim: int, vectors: str = "") -> Store:
-        """Create an empty store; `vectors` is the address of those that are searched, if not embedded.
+    def create(
+        cls, path: Path, embedder: str, fingerprint: str, dim: int, detector: str = "", vectors: str = ""
+    ) -> Store:
+        """Create an empty store.
+
+        Args:
+            path: of its file.
+            embedder: the name or folder of the run of the vectors.
+            fingerprint: of the run.
+            dim: of the vectors.
+            detector: the file of the run's detector, if it has one.
+            vectors: the address of those that are searched, if not embedded.
 
         Raises:
             SeesayError: there is one already, or the file cannot be written.
         """
-        meta = {"embedder": embedder, "fingerprint": fingerprint, "dim": str(dim)}
+        meta = {"embedder": embedder, "detector": detector, "fingerprint": fingerprint, "dim": str(dim)}
         meta |= {"created": str(time.time()), "identity": uuid.uuid4().hex}
         if vectors:
             meta |= {"store": vectors, "store_seal": seal(meta["identity"], vectors)}
@@ -149,10 +159,10 @@ class Store:
 
     @classmethod
     def open(cls, path: Path) -> Store:
-        """Open a store, and migrate it from an earlier version.
+        """Open a store.
 
         Raises:
-            SeesayError: no such file, not an index, damaged, or made by a newer seesay.
+            SeesayError: no such file, not an index, damaged, or made by another version of seesay.
         """
         return cls(open_database(path), path)
 
@@ -242,7 +252,7 @@ class Store:
 
     def facts(self, ids: Sequence[int]) -> dict[int, Facts]:
         """Return the facts of those images by id."""
-        query = f"""SELECT items.id, path, width, height, COALESCE(taken, ''), added {_IMAGES}
+        query = f"""SELECT items.id, path, width, height, taken, added {_IMAGES}
             AND items.id IN (SELECT value FROM json_each(?))"""
         with self._read() as connection:
             rows = connection.execute(query, (_as_json(ids),)).fetchall()
@@ -296,13 +306,6 @@ class Store:
                 where.values if where else (),
             ).fetchall()
         return dict(rows)
-
-    def without_time(self) -> dict[str, str]:
-        """Return a path for each content key of an image whose time has not been looked at."""
-        with self._read() as connection:
-            query = """SELECT key, path FROM vectors JOIN items ON vectors.id = items.vector
-                WHERE vectors.kind = 'image' AND taken IS NULL"""
-            return dict(connection.execute(query).fetchall())
 
     def vector(self, id_: int) -> NDArray[np.float32] | None:
         """Return the vector (dim,) of an image; None if there is no image of that id.

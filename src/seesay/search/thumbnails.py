@@ -1,4 +1,4 @@
-"""Thumbnails, made when they are first wanted and kept beside the index, and search results as a page."""
+"""Thumbnails, made when photos are indexed or first wanted and kept beside the index; results as a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from seesay import html
-from seesay.data.images import content_key, decode
+from seesay.data.images import Photo
+from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import ImageError
 from seesay.paths import replacing, writing
 from seesay.search.seal import seal
@@ -38,16 +39,18 @@ _ROW = """<li><a href="{link}"><img src="data:image/jpeg;base64,{data}" alt="{pa
 <b>{score:.3f}</b>{path}</a></li>"""
 
 
-def make(data: bytes, name: str) -> bytes:
-    """Return an upright JPEG at most `HEIGHT` high and four times as wide; smaller images keep their size.
+def make(photo: Photo) -> bytes:
+    """Return an upright JPEG at most `HEIGHT` high and four times as wide; smaller photos keep their size."""
+    import cv2
 
-    Raises:
-        ImageError: the image cannot be decoded.
-    """
-    image = Image.fromarray(decode(data, name, min_side=HEIGHT))
-    image.thumbnail((4 * HEIGHT, HEIGHT), Image.Resampling.BICUBIC, reducing_gap=2)
+    height, width = photo.pixels.shape[:2]
+    scale = min(1.0, HEIGHT / height, 4 * HEIGHT / width)
+    size = max(1, round(scale * width)), max(1, round(scale * height))
+    # To more than half the size, linear interpolation leaves no pixel out, and takes an eighth of the time.
+    how = cv2.INTER_AREA if scale < 0.5 else cv2.INTER_LINEAR
+    small = photo.pixels if scale == 1 else cv2.resize(photo.pixels, size, interpolation=how)
     out = io.BytesIO()
-    image.save(out, "JPEG", quality=82, optimize=True)
+    Image.fromarray(small).save(out, "JPEG", quality=82, optimize=True)
     return out.getvalue()
 
 
@@ -82,14 +85,18 @@ class Thumbnails:
         if file is not None:
             with suppress(OSError):
                 return file.read_bytes()
-        data = source.read_bytes()
-        made = make(data, source.name)
-        if file is None or content_key(data) != key:
-            return made  # the file has changed since; another one may still hold this content
-        with suppress(OSError):  # on a full or read-only disk it is only slower
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(file) as beside:
-                beside.write_bytes(made)
+        photo = Photo.read(source.read_bytes(), source.name, SHARED_SIDE)
+        # A file that has changed since is not kept: it is not in the index like that.
+        return self.keep(photo) if photo.key == key else make(photo)
+
+    def keep(self, photo: Photo) -> bytes:
+        """Make the thumbnail of a photo, and keep it if that is possible; return it."""
+        made, file = make(photo), self._file(photo.key)
+        if file is not None:
+            with suppress(OSError):  # on a full or read-only disk it is only slower
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with replacing(file) as beside:
+                    beside.write_bytes(made)
         return made
 
     def missing(self, keys: Iterable[str]) -> list[str]:

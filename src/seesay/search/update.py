@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.data.exif import facts_of
-from seesay.data.images import EncodedImage, content_key
+from seesay.data.images import content_key
 from seesay.data.remote import is_remote, path_of
 from seesay.errors import ImageError, SeesayError, UnavailableImageError
-from seesay.search.embedder import Embedder, SeesObjects
+from seesay.runs.embedder import Embedder
+from seesay.search.entries import Entry, entries_of
 from seesay.search.look import Look
 from seesay.search.store import Item, Store
 from seesay.search.thumbnails import Thumbnails
@@ -30,7 +30,6 @@ _BATCH_FILES = 64
 _BATCH_BYTES = 64 * 2**20
 _REQUESTS = 16  # at once to an object store, which answers each after tens of milliseconds
 _SENTENCES_AT_ONCE = 512
-_TIMES_AT_ONCE = 1000
 
 
 @dataclass
@@ -68,7 +67,7 @@ def update_images(
     started = time.perf_counter()
     with store.write() as writer:
         seen.keep(writer)
-    update = _Update(store, seen, embedder)
+    update = _Update(store, thumbnails, seen, embedder)
     update.run(progress or (lambda _done, _total: None))
     thumbnails.drop(update.finish())
     update.report.seconds = time.perf_counter() - started
@@ -117,7 +116,7 @@ def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 class _Update:
     """One update: the difference between the store and the files of the folders."""
 
-    def __init__(self, store: Store, seen: Look, embedder: Embedder) -> None:
+    def __init__(self, store: Store, thumbnails: Thumbnails, seen: Look, embedder: Embedder) -> None:
         self.report = UpdateReport(
             skipped=list(seen.there.skipped),
             not_read=dict(seen.there.not_read),
@@ -126,7 +125,7 @@ class _Update:
         self._store = store
         self._seen = seen
         self._files = seen.there.files
-        self._embedder = embedder
+        self._embedder, self._thumbnails = embedder, thumbnails
         self._skipped = store.skipped()
         self._before = {item.path: item for item in store.items().values()}
         self._gone: dict[str, list[Item]] = defaultdict(list)  # by content key, for files that moved
@@ -143,21 +142,6 @@ class _Update:
             self._take(batch)
             done += len(batch)
             progress(done, len(todo))
-        self._look_at_times()
-
-    def _look_at_times(self) -> None:
-        """Read when photos were taken that an earlier version indexed."""
-        todo = list(self._store.without_time().items())
-        for start in range(0, len(todo), _TIMES_AT_ONCE):
-            # Of a file that has gone nothing is said, so that it is looked at when it is back.
-            found = [
-                (key, facts_of(self._seen.file(path)).get("taken", ""))
-                for key, path in todo[start : start + _TIMES_AT_ONCE]
-                if path in self._files
-            ]
-            with self._store.write() as writer:
-                for key, taken in found:
-                    writer.set_time(key, taken)
 
     def finish(self) -> list[str]:
         """Delete the files that are gone and have not moved; return the content keys that became unused."""
@@ -194,23 +178,19 @@ class _Update:
             contents.setdefault(key, (file.path, data))
         for key in self._store.known("image", contents):
             del contents[key]
-        broken: dict[str, ImageError] = {}
-        vectors = self._embed(contents, broken)
+        found = entries_of(contents, self._embedder, self._thumbnails)
         with self._store.write() as writer:
-            for key, (vector, size) in vectors.items():
-                writer.put_vector("image", key, vector, size)
-                path, data = contents[key]
-                writer.set_time(key, EncodedImage(data, path).taken)
-            if isinstance(self._embedder, SeesObjects):
-                for key in vectors:
-                    writer.put_objects(key, self._embedder.objects(contents[key][1]))
+            for key, entry in found.items():
+                if isinstance(entry, Entry):
+                    writer.put_vector("image", key, entry.vector, entry.size, entry.taken, entry.objects)
             for file, key in keyed:
-                if key not in broken:
+                failure = found.get(key)
+                if not isinstance(failure, ImageError):
                     self._put(writer, file, key)
-                elif isinstance(broken[key], UnavailableImageError):  # tried again, as above
-                    self.report.skipped.append((file.path, _without_name(broken[key], contents[key][0])))
+                elif isinstance(failure, UnavailableImageError):  # tried again, as above
+                    self.report.skipped.append((file.path, _without_name(failure, contents[key][0])))
                 else:
-                    self._skip(writer, file, _without_name(broken[key], contents[key][0]))
+                    self._skip(writer, file, _without_name(failure, contents[key][0]))
 
     def _put(self, writer: Writer, file: FoundFile, key: str) -> None:
         former = self._before.get(file.path)
@@ -229,26 +209,6 @@ class _Update:
         writer.put_skipped(file.path, file.mtime_ns, file.size, reason)
         self.report.skipped.append((file.path, reason))
         self.report.deleted += file.path in self._before
-
-    def _embed(
-        self, contents: dict[str, tuple[str, bytes]], broken: dict[str, ImageError]
-    ) -> dict[str, tuple[NDArray[np.float32], tuple[int, int]]]:
-        """Return vector and size by content key; add to `broken` why a content has none."""
-        if not contents:
-            return {}
-        names, data = zip(*contents.values(), strict=True)
-        found = {}
-        vectors, errors = self._embedder.embed_image_files(data, names)
-        for key, name, image, vector, error in zip(contents, names, data, vectors, errors, strict=True):
-            try:
-                if error is not None:
-                    raise error
-                if not np.isfinite(vector).all() or not vector.any():
-                    raise ImageError(f"{name}: the matcher gave no embedding of it.")
-                found[key] = vector, EncodedImage(image, name).size
-            except ImageError as failure:
-                broken[key] = failure
-        return found
 
 
 def _without_name(failure: ImageError, name: str) -> str:

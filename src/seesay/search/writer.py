@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from seesay.encoders.detector import Detection
 from seesay.search.roots import Root
-from seesay.search.sqlite_file import SET_TIMES, Kind
+from seesay.search.sqlite_file import Kind
 
 _MARKS = 1000  # that are remembered, so that an older state of a database is known
 
@@ -52,9 +52,10 @@ class Writer:
         self._connection.execute("DELETE FROM roots WHERE name = ?", (root.name,))
         return deleted
 
-    def set_embedder(self, name: str) -> None:
-        """Store the name or folder that the run of the vectors has now."""
-        self._connection.execute("UPDATE meta SET value = ? WHERE key = 'embedder'", (name,))
+    def set_embedder(self, name: str, detector: str) -> None:
+        """Store where the run of the vectors is now, and the file of its detector, if it has one."""
+        pairs = [(name, "embedder"), (detector, "detector")]
+        self._connection.executemany("UPDATE meta SET value = ? WHERE key = ?", pairs)
 
     def set_not_read(self, root: Root, counts: Mapping[str, int]) -> None:
         """Set the number of files of each kind in a folder that is not read."""
@@ -78,34 +79,32 @@ class Writer:
         return mark
 
     def put_vector(
-        self, kind: Kind, key: str, vector: NDArray[np.float32], size: tuple[int, int] | None = None
+        self,
+        kind: Kind,
+        key: str,
+        vector: NDArray[np.float32],
+        size: tuple[int, int] | None = None,
+        taken: str = "",
+        objects: Iterable[Detection] = (),
     ) -> None:
-        """Add the vector (dim,) of a content, with (width, height) for an image."""
+        """Add the vector (dim,) of a content, unless there is one.
+
+        Args:
+            kind: of the content.
+            key: of the content.
+            vector: (dim,).
+            size: width and height of an image.
+            taken: when it was taken, as `EncodedImage.taken` says.
+            objects: that a detector saw in it.
+        """
         width, height = size or (None, None)
-        self._connection.execute(
-            "INSERT OR IGNORE INTO vectors (kind, key, width, height, data) VALUES (?, ?, ?, ?, ?)",
-            (kind, key, width, height, vector.astype(np.float16).tobytes()),
+        added = self._connection.execute(
+            "INSERT OR IGNORE INTO vectors (kind, key, width, height, taken, data) VALUES (?, ?, ?, ?, ?, ?)",
+            (kind, key, width, height, taken, vector.astype(np.float16).tobytes()),
         )
-
-    def put_objects(self, key: str, objects: Iterable[Detection]) -> None:
-        """Add what a detector saw in the image of that content, whose vector must be there."""
-        self._connection.executemany(
-            """INSERT INTO objects SELECT id, ?, ?, ?, ?, ?, ? FROM vectors
-            WHERE kind = 'image' AND key = ?""",
-            [(each.name, *each.box, each.confidence, key) for each in objects],
-        )
-
-    def set_time(self, key: str, taken: str) -> None:
-        """Set when the photo of that content was taken, as `EncodedImage.taken` tells."""
-        self._connection.execute(
-            "UPDATE vectors SET taken = ? WHERE kind = 'image' AND key = ?", (taken, key)
-        )
-        self._connection.execute(
-            """UPDATE items SET generation = ?
-            WHERE vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)""",
-            (self._generation, key),
-        )
-        self._date("vector = (SELECT id FROM vectors WHERE kind = 'image' AND key = ?)", key)
+        if added.rowcount:
+            rows = [(added.lastrowid, each.name, *each.box, each.confidence) for each in objects]
+            self._connection.executemany("INSERT INTO objects VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def put_image(self, path: str, key: str, mtime_ns: int, size: int) -> None:
         """Add or change the image at a path, which keeps its id; its content's vector must be there."""
@@ -121,7 +120,12 @@ class Writer:
 
     def _date(self, which: str, value: str | int) -> None:
         """Set the times of images whose file or photo has changed."""
-        self._connection.execute(f"{SET_TIMES} AND {which}", (value,))
+        self._connection.execute(
+            f"""UPDATE items SET time = (SELECT CASE WHEN taken = ''
+            THEN strftime('%Y-%m-%dT%H:%M:%S', mtime_ns / 1000000000, 'unixepoch') ELSE taken END
+            FROM vectors WHERE vectors.id = items.vector) WHERE {which}""",
+            (value,),
+        )
 
     def put_sentence(self, text: str, key: str) -> None:
         """Add a sentence, whose vector must be there."""

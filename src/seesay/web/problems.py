@@ -28,10 +28,10 @@ class ProblemResponse(JSONResponse):
     media_type = MEDIA_TYPE
 
 
-def problem(status: int, detail: str, close: bool = False) -> ProblemResponse:
-    """Return the response of a failure, after which the connection may be closed."""
+def problem(status: int, detail: str) -> ProblemResponse:
+    """Return the response of a failure."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
-    return ProblemResponse(body.model_dump(), status, {"Connection": "close"} if close else None)
+    return ProblemResponse(body.model_dump(), status)
 
 
 def failures(*statuses: int) -> Responses:

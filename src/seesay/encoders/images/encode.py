@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from seesay.data.corpus import CorpusImage
-from seesay.data.images import content_key, decode
+from seesay.data.images import Photo, content_key, decode
 from seesay.data.remote import is_remote
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels
@@ -92,7 +92,7 @@ def encode_chunk(
     encoders: Sequence[ImageEncoder], images: Sequence[bytes | Pixels], names: Sequence[str]
 ) -> Encoded:
     """Encode a few images; arrays have rows for the good images only, and are left out if there is none."""
-    side = _decoded_side(encoders)
+    side = decoded_side(encoders)
     errors: list[ImageError | None] = []
     prepared: list[list[Any]] = []
     for data, name in zip(images, names, strict=True):
@@ -118,28 +118,22 @@ def _decoded(data: bytes, name: str, side: int) -> Pixels:
 
 
 def read_or_encode(
-    encoders: Sequence[ImageEncoder],
-    stores: Stores | None,
-    images: Sequence[bytes | Pixels],
-    names: Sequence[str],
+    encoders: Sequence[ImageEncoder], stores: Stores | None, photos: Sequence[Photo]
 ) -> Encoded:
-    """Do as `encode_images`, but read the features of encoded images that are in the stores already."""
-    if stores is None:
-        return encode_images(encoders, images, names)
-    keys = [content_key(image) if isinstance(image, bytes) else "" for image in images]
-    known = [i for i, key in enumerate(keys) if key and all(key in store for store in stores)]
-    if not known:
-        return encode_images(encoders, images, names)
-    others = sorted(set(range(len(images))) - set(known))
-    encoded = encode_images(encoders, [images[i] for i in others], [names[i] for i in others])
+    """Do as `encode_images`, but read the features of photos that are in the stores already."""
+    known = [i for i, photo in enumerate(photos) if stores and all(photo.key in store for store in stores)]
+    others = sorted(set(range(len(photos))) - set(known))
+    encoded = encode_images(encoders, [photos[i].pixels for i in others], [photos[i].name for i in others])
+    if not known or stores is None:
+        return encoded
     arrays: list[Arrays] = []
     for encoder, store, computed in zip(encoders, stores, encoded.arrays, strict=True):
         arrays.append(each := {})
         for name, dim in encoder.dims.items():
-            each[name] = np.empty((len(images), dim), np.float32)
-            each[name][known] = store.read([keys[i] for i in known], name)
+            each[name] = np.empty((len(photos), dim), np.float32)
+            each[name][known] = store.read([photos[i].key for i in known], name)
             each[name][others] = computed[name]
-    errors: list[ImageError | None] = [None] * len(images)
+    errors: list[ImageError | None] = [None] * len(photos)
     for i, error in zip(others, encoded.errors, strict=True):
         errors[i] = error
     return Encoded(arrays, errors)
@@ -247,7 +241,7 @@ def _missing_features(
     known: KnownKeys,
     images: Sequence[CorpusImage],
 ) -> Chunk[_Features]:
-    side = _decoded_side(encoders)
+    side = decoded_side(encoders)
     chunk: Chunk[_Features] = Chunk([])
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
     found = [known.key(image) for image in images]
@@ -301,8 +295,11 @@ def bytes_of(image: CorpusImage) -> bytes:
     return image.source.read()
 
 
-def _decoded_side(encoders: Sequence[ImageEncoder]) -> int:
-    """Compute the side down to which JPEGs may be decoded; ten crops come from an image 256/224 larger."""
+def decoded_side(encoders: Sequence[ImageEncoder]) -> int:
+    """Return the side in pixels down to which JPEGs may be decoded.
+
+    Ten crops come from an image 256/224 larger.
+    """
     sides = [round(e.size * 256 / 224) if e.crop in ("ten", EACH) else e.size for e in encoders]
     return max(SHARED_SIDE, *sides)
 

@@ -33,10 +33,4 @@ __all__ = [
     "load_two_tower",
 ]
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    {
-        "two_tower": ("TwoTower", "load_two_tower"),
-        "write": ("bring_towers",),
-    },
-)
+__getattr__ = lazy_names(__name__, ("two_tower", "write"))

@@ -9,9 +9,9 @@ from fastapi import APIRouter, HTTPException
 from seesay import __version__
 from seesay.data.suffixes import unread_lines
 from seesay.grounding.ground import can_ground
-from seesay.search.embedder import WITH_DETECTOR
+from seesay.search.index import Index
 from seesay.web.answers import Fault, Status, UpdateState
-from seesay.web.options import API
+from seesay.web.limits import API
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.service import Served, Service
@@ -64,22 +64,20 @@ def _status(service: Service, served: Served) -> Status:
         not_read=unread_lines(index.store.not_read()),
         absent=[root.title for root in index.absent()],
         faults=len(served.updates.faults()),
-        matcher=_without_folders(index.run_name),
+        matcher=_matcher(index),
         generation=index.store.generation(),
         version=__version__,
-        grounding=can_ground(service.options.ground_run),
+        grounding=can_ground(service.ground_run),
         reranking=service.reranker is not None,
         updating=served.updates.possible,
-        login=service.options.token_file is not None,
     )
 
 
-def _without_folders(name: str) -> str:
-    """The name of a run, of which clients need not know where it lies on this machine."""
-    run, detecting, detector = name.partition(WITH_DETECTOR)
-    library, colon, model = run.partition(":")
+def _matcher(index: Index) -> str:
+    """The name of an index's run, of which clients need not know where it lies on this machine."""
+    library, colon, model = index.run_name.partition(":")
     if not colon or "/" in library:
-        shown = Path(run).name
+        shown = Path(index.run_name).name
     else:
-        shown = f"{library}:{Path(model).name}" if model.startswith(("/", ".", "~")) else run
-    return f"{shown}{detecting}{Path(detector).name}"
+        shown = f"{library}:{Path(model).name}" if model.startswith(("/", ".", "~")) else index.run_name
+    return shown if index.detector is None else f"{shown} with detector {index.detector.name}"
