@@ -17,9 +17,9 @@ from seesay import __version__
 from seesay.encoders.images.concepts import HEAD_INPUTS
 from seesay.encoders.images.tuned import copy_tuned
 from seesay.encoders.regions.base import load_region_encoder
-from seesay.encoders.towers import bring_towers, is_two_tower
-from seesay.encoders.towers.names import EXPORTED, TowerName
+from seesay.encoders.towers.names import EXPORTED, TowerName, is_two_tower
 from seesay.encoders.towers.reduce import BITS
+from seesay.encoders.towers.write import bring_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.onnx import exported_networks, used_networks
 from seesay.paths import check_new_folder, new_folder

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from seesay.encoders.towers import TwoTower, load_two_tower
-from seesay.encoders.towers.names import EXPORTED, TowerName
+from seesay.encoders.towers.encoders import TowerSentenceEncoder
+from seesay.encoders.towers.names import EXPORTED, IMAGES_ONLY, LIBRARIES, TowerName
+from seesay.encoders.towers.opened import Towers, open_towers
 from seesay.errors import SeesayError, naming_extras
 from seesay.paths import replacing_folder, sole_writer
 from seesay.runs.config import RUN
@@ -29,10 +30,15 @@ def model_folder(name: TowerName) -> Path:
     """
     if name.library == EXPORTED:
         raise SeesayError(f"{name}: holds towers, and is no run; name the folder of the run that holds them.")
+    if name.library in IMAGES_ONLY:
+        others = ", ".join(sorted(set(LIBRARIES) - IMAGES_ONLY))
+        raise SeesayError(
+            f"{name} encodes images only; a run needs a text tower too, as models of {others} have."
+        )
     folder = name.export_folder() / "run"
     if (folder / RUN).is_file():
         return folder
-    towers = load_two_tower(str(name), "cpu")
+    towers = open_towers(name, "cpu")
     busy = f"{folder.parent}: another process exports this model; wait until it has finished."
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -47,13 +53,15 @@ def model_folder(name: TowerName) -> Path:
     return folder
 
 
-def _write(name: TowerName, towers: TwoTower, folder: Path) -> None:
+def _write(name: TowerName, towers: Towers, folder: Path) -> None:
     from seesay.matchers.cosine import Cosine
     from seesay.recipes.schema import Recipe
     from seesay.runs.export import export_run
     from seesay.runs.run import Run
     from seesay.runs.trained import save_inputs, save_weights
 
+    sentences, dim = TowerSentenceEncoder(str(name), towers), towers.about["dim"]
+    scale, bias = float(towers.about["logit_scale"]), float(towers.about["logit_bias"])
     recipe = Recipe.model_validate(
         {
             "name": str(name),
@@ -61,12 +69,11 @@ def _write(name: TowerName, towers: TwoTower, folder: Path) -> None:
             "encoders": (str(name),),
             "sentence_encoder": str(name),
             "matcher": {"kind": "cosine"},
-            "loss": {"kind": "contrastive", "scale": towers.logit_scale},
+            "loss": {"kind": "contrastive", "scale": scale},
         }
     )
-    matcher = Cosine(towers.dim, towers.dim)
-    run = Run.from_matcher(folder, recipe, Vocabulary([]), towers.text, matcher, (towers.dim,))
-    run.config = replace(run.config, logit_scale=towers.logit_scale, logit_bias=towers.logit_bias)
+    run = Run.from_matcher(folder, recipe, Vocabulary([]), sentences, Cosine(dim, dim), (dim,))
+    run.config = replace(run.config, logit_scale=scale, logit_bias=bias)
     save_inputs(run)
     save_weights(folder, {})
     export_run(run)

@@ -9,7 +9,22 @@ from typing import Any
 import pytest
 import torch
 
+from seesay.encoders.towers.encoders import TowerImageEncoder, TowerSentenceEncoder
+from seesay.encoders.towers.names import TowerName
+from seesay.encoders.towers.opened import open_towers
 from tests.small_towers import CAPTIONS, VISION, save_siglip_weights
+
+
+class Model:
+    """Both towers of a model as encoders."""
+
+    def __init__(self, name: str, device: str | None = None) -> None:
+        towers = open_towers(TowerName.parse(name), device)
+        self.image, self.text = TowerImageEncoder(name, towers), TowerSentenceEncoder(name, towers)
+        self.dim = self.text.dim
+        self.logit_scale, self.logit_bias = towers.about["logit_scale"], towers.about["logit_bias"]
+        self.fingerprint = self.image.fingerprint, self.text.fingerprint
+
 
 # What tokenizers tend to read differently.
 ODD = [

@@ -15,13 +15,13 @@ import torch
 from safetensors.torch import load_file
 
 from seesay.encoders import load_image_encoder
-from seesay.encoders.towers import load_two_tower
 from seesay.errors import SeesayError
+from tests.encoders.towers.conftest import Model
 
 
 def refusal(name: str) -> str:
     with pytest.raises(SeesayError) as caught:
-        load_two_tower(name)
+        Model(name)
     message = str(caught.value)
     assert "\n" not in message
     return message

@@ -16,12 +16,11 @@ import torch
 from PIL import Image
 
 from seesay.encoders import fit_sentence_encoder, load_image_encoder, load_sentence_encoder
-from seesay.encoders.towers import TowerName, TwoTower, is_two_tower, load_two_tower
-from seesay.encoders.towers.opened import _from_export, _in_pytorch
-from seesay.encoders.towers.two_tower import TowerImageEncoder, TowerSentenceEncoder
+from seesay.encoders.towers import TowerName, is_two_tower
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from tests.conftest import ROOT
+from tests.encoders.towers.conftest import Model
 from tests.small_towers import REMEMBER_NETWORKS
 
 pytestmark = pytest.mark.filterwarnings("error:.*runs in PyTorch")
@@ -37,28 +36,27 @@ def photographs() -> list[Image.Image]:
     return [image.resize(size, Image.Resampling.BICUBIC) for image, size in zip(coarse, sizes, strict=True)]
 
 
-def vectors(tower: TwoTower, photographs: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
+def vectors(tower: Model, photographs: list[Image.Image]) -> tuple[np.ndarray, np.ndarray]:
     prepared = [tower.image.prepare(np.asarray(image)) for image in photographs]
     return tower.image.encode_prepared(prepared)["pooled"], tower.text.encode(SENTENCES)
 
 
-def check(name: str, photographs: list[Image.Image], images: Any, texts: Any, logits: Any = None) -> TwoTower:
+def scores(tower: Model, images: np.ndarray, texts: np.ndarray) -> np.ndarray:
+    """The model's own logits of vectors that are not normalised."""
+    unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (images, texts)]
+    return tower.logit_scale * unit[0] @ unit[1].T + tower.logit_bias
+
+
+def check(name: str, photographs: list[Image.Image], images: Any, texts: Any, logits: Any = None) -> Model:
     """Hold vectors and logits to the library's, exported and in PyTorch."""
-    tower = load_two_tower(name)
-    in_pytorch = _in_pytorch(TowerName.parse(name), "cpu")
-    other = TwoTower(
-        **{key: getattr(tower, key) for key in ("name", "fingerprint", "dim", "logit_scale", "logit_bias")},
-        image=TowerImageEncoder(name, in_pytorch),
-        text=TowerSentenceEncoder(name, in_pytorch),
-    )
-    assert other.image.fingerprint == tower.image.fingerprint
-    assert other.text.fingerprint == tower.text.fingerprint
+    tower, other = Model(name, "cpu"), Model(name, "cpu:0")  # the second stands for a GPU
+    assert other.fingerprint == tower.fingerprint
     for each in (tower, other):
         found = vectors(each, photographs)
         np.testing.assert_allclose(found[0], images.numpy(), atol=1e-4)
         np.testing.assert_allclose(found[1], texts.numpy(), atol=1e-4)
         if logits is not None:
-            np.testing.assert_allclose(tower.scores(*found), logits.numpy(), atol=1e-4, rtol=1e-5)
+            np.testing.assert_allclose(scores(tower, *found), logits.numpy(), atol=1e-4, rtol=1e-5)
     return tower
 
 
@@ -114,7 +112,7 @@ def test_models_of_sentence_transformers(
     library = sentence_transformers.SentenceTransformer
     texts = library(str(folder), device="cpu").encode(SENTENCES, convert_to_tensor=True)
     name = f"sentence-transformers:{folder}"
-    tower = load_two_tower(name)
+    tower = Model(name)
     # The library resizes with torchvision where that is installed, within a level of Pillow.
     images = library(str(clip_of_sentence_transformers), device="cpu").encode(
         photographs, convert_to_tensor=True
@@ -135,7 +133,7 @@ def test_vision_models_are_image_encoders_only(
     prepared = [encoder.prepare(np.asarray(image)) for image in photographs]
     np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], expected.numpy(), atol=1e-4)
     with pytest.raises(SeesayError, match="encodes images only"):
-        load_two_tower(f"transformers:{vit}")
+        Model(f"transformers:{vit}")
 
 
 @torch.inference_mode()
@@ -152,18 +150,16 @@ def test_networks_of_timm(transformers: Any, photographs: list[Image.Image]) -> 
     expected = model(torch.stack([transform(image) for image in photographs]))
     prepared = [encoder.prepare(np.asarray(image)) for image in photographs]
     np.testing.assert_allclose(encoder.encode_prepared(prepared)["pooled"], expected.numpy(), atol=1e-4)
-    with pytest.raises(SeesayError, match="encodes images only; a run needs a text tower too"):
-        load_two_tower("timm:test_vit@random")
 
 
 def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_path: Path) -> None:
-    first = load_two_tower(f"transformers:{clip}")
+    first = Model(f"transformers:{clip}")
     copied = tmp_path / "clip"
     shutil.copytree(clip, copied)
-    assert load_two_tower(f"transformers:{copied}").fingerprint == first.fingerprint
+    assert Model(f"transformers:{copied}").fingerprint == first.fingerprint
     settings = json.loads((copied / "preprocessor_config.json").read_text())
     (copied / "preprocessor_config.json").write_text(json.dumps(settings | {"resample": 2}))
-    changed = load_two_tower(f"transformers:{copied}")  # exported again
+    changed = Model(f"transformers:{copied}")  # exported again
     assert changed.fingerprint != first.fingerprint
     assert changed.text.fingerprint == first.text.fingerprint
 
@@ -171,9 +167,9 @@ def test_fingerprints_follow_the_weights_and_the_preprocessing(clip: Path, tmp_p
 SECOND_START = (
     REMEMBER_NETWORKS
     + """
-from seesay.encoders.towers import load_two_tower
-tower = load_two_tower(sys.argv[1])
-assert tower.text.encode(["two dogs"]).shape == (1, tower.dim)
+from seesay.encoders import load_sentence_encoder
+tower = load_sentence_encoder(sys.argv[1])
+assert tower.encode(["two dogs"]).shape == (1, tower.dim)
 assert opened == ["text.onnx"], opened
 loaded = [name for name in ("torch", "transformers", "open_clip", "torchvision") if name in sys.modules]
 assert not loaded, loaded
@@ -186,7 +182,7 @@ def test_the_second_start_needs_neither_pytorch_nor_the_library(
     library: str, clip: Path, request: pytest.FixtureRequest
 ) -> None:
     folder = clip if library == "transformers" else request.getfixturevalue("open_clip_folders")["shortest"]
-    load_two_tower(f"{library}:{folder}")
+    Model(f"{library}:{folder}")
     command = [sys.executable, "-c", SECOND_START, f"{library}:{folder}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -196,23 +192,22 @@ ON_A_DEVICE = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
-from seesay.encoders.towers import load_two_tower
+from seesay.encoders import load_image_encoder
 from tests.fit_torchvision import fit_torchvision
 fit_torchvision()
-tower = load_two_tower(sys.argv[1])
+tower = load_image_encoder(sys.argv[1], sys.argv[2])
 pixels = np.zeros((40, 40, 3), np.uint8)
-encode = lambda _: tower.image.encode_prepared([tower.image.prepare(pixels)])["pooled"]
+encode = lambda _: tower.encode_prepared([tower.prepare(pixels)])["pooled"]
 with ThreadPoolExecutor(8) as threads:
-    assert all(each.shape == (1, tower.dim) for each in threads.map(encode, range(8)))
+    assert all(each.shape == (1, 24) for each in threads.map(encode, range(8)))
 assert "transformers" in sys.modules
 """
 
 
 @pytest.mark.slow
-def test_the_second_start_on_another_device(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    load_two_tower(f"transformers:{clip}")
-    monkeypatch.setenv("SEESAY_DEVICE", "cpu:0")
-    command = [sys.executable, "-c", ON_A_DEVICE, f"transformers:{clip}"]
+def test_the_second_start_on_another_device(clip: Path) -> None:
+    Model(f"transformers:{clip}")
+    command = [sys.executable, "-c", ON_A_DEVICE, f"transformers:{clip}", "cpu:0"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
@@ -222,7 +217,7 @@ def test_a_model_is_exported_by_one_thread_of_two(
 ) -> None:
     name = f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}"
     with ThreadPoolExecutor(2) as threads:
-        first, second = threads.map(load_two_tower, [name, name])
+        first, second = threads.map(Model, [name, name])
     assert first.fingerprint == second.fingerprint
     assert capsys.readouterr().err.count("Exporting") == 1
 
@@ -231,9 +226,9 @@ def test_a_model_is_exported_by_one_thread_of_two(
 def test_an_export_of_which_something_is_missing_is_made_again(file: str, clip: Path, tmp_path: Path) -> None:
     name = f"transformers:{shutil.copytree(clip, tmp_path / 'clip')}"
     export = TowerName.parse(name).export_folder()
-    before = load_two_tower(name)
+    before = Model(name)
     (export / file).unlink()
-    assert load_two_tower(name).fingerprint == before.fingerprint
+    assert Model(name).fingerprint == before.fingerprint
     assert (export / file).is_file()
 
 
@@ -268,7 +263,7 @@ def test_a_network_that_cannot_be_exported_runs_in_pytorch(
 
 def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
     name = f"transformers:{clip}"
-    expected = load_two_tower(name).text
+    expected = Model(name).text
     for encoder in (fit_sentence_encoder(name, [], dim=1), load_sentence_encoder(name)):
         assert encoder.fingerprint == expected.fingerprint
         np.testing.assert_array_equal(encoder.encode(SENTENCES), expected.encode(SENTENCES))
@@ -281,17 +276,17 @@ def test_text_towers_are_sentence_encoders_of_recipes(clip: Path) -> None:
 def test_a_damaged_export_is_named(clip: Path, tmp_path: Path) -> None:
     shutil.copytree(clip, tmp_path / "clip")
     name = TowerName.parse(f"transformers:{tmp_path / 'clip'}")
-    load_two_tower(str(name))
+    Model(str(name))
     other = shutil.copytree(name.export_folder(), tmp_path / "export")
     (other / "tower.json").write_text("{")
     with pytest.raises(SeesayError, match="damaged"):
-        _from_export(other)
+        Model(f"onnx:{other}")
 
 
 def test_names() -> None:
     assert is_two_tower("sentence-transformers:clip-ViT-B-32")
     assert not is_two_tower("weights/run")
     with pytest.raises(SeesayError, match="did you mean 'transformers'"):
-        load_two_tower("transformer:google/siglip-base-patch16-224")
+        Model("transformer:google/siglip-base-patch16-224")
     with pytest.raises(SeesayError, match="name a model too"):
-        load_two_tower("open_clip:")
+        Model("open_clip:")

@@ -15,20 +15,17 @@ import onnx
 import pytest
 
 from seesay.encoders import load_image_encoder
-from seesay.encoders.towers import (
-    TwoTower,
-    bring_towers,
-    digest,
-    load_two_tower,
-)
+from seesay.encoders.towers import digest
+from seesay.encoders.towers.write import bring_towers
 from seesay.errors import SeesayError
 from seesay.paths import file_digest
+from tests.encoders.towers.conftest import Model
 from tests.small_towers import CAPTIONS
 
 PIXELS = [np.random.default_rng(i).integers(0, 256, (40, 50, 3), dtype=np.uint8) for i in range(3)]
 
 
-def vectors(tower: TwoTower) -> list[np.ndarray]:
+def vectors(tower: Model) -> list[np.ndarray]:
     images = tower.image.encode_prepared([tower.image.prepare(each) for each in PIXELS])["pooled"]
     both = images, tower.text.encode(CAPTIONS[:5])
     return [each / np.linalg.norm(each, axis=1, keepdims=True) for each in both]
@@ -53,7 +50,7 @@ def test_what_is_written_is_the_same_model(clip: Path, written: Path) -> None:
     ]
     for path in written.iterdir():
         assert str(clip).encode() not in path.read_bytes()
-    ours, theirs = load_two_tower(f"onnx:{written}"), load_two_tower(f"transformers:{clip}", "cpu")
+    ours, theirs = Model(f"onnx:{written}"), Model(f"transformers:{clip}", "cpu")
     assert (ours.dim, ours.logit_scale, ours.logit_bias) == (24, theirs.logit_scale, theirs.logit_bias)
     for found, expected in zip(vectors(ours), vectors(theirs), strict=True):
         np.testing.assert_array_equal(found, expected)
@@ -61,10 +58,11 @@ def test_what_is_written_is_the_same_model(clip: Path, written: Path) -> None:
 
 APART = """
 import shutil, sys
-from seesay.encoders.towers import load_two_tower
+from seesay.encoders.towers.names import TowerName
+from seesay.encoders.towers.opened import open_towers
 from seesay.onnx import network_cache
 before = network_cache("features")
-load_two_tower(sys.argv[1])
+open_towers(TowerName.parse(sys.argv[1]))
 apart = network_cache("features")
 assert apart.parent == before
 shutil.rmtree(sys.argv[1].removeprefix("onnx:"))  # while it is in use
@@ -87,7 +85,7 @@ def test_fewer_bits_give_nearly_the_same_vectors(
     name = f"transformers:{request.getfixturevalue(kind)}"
     reduced = bring_towers(name, tmp_path, bits)
     assert json.loads((folder_of(reduced) / "tower.json").read_text())["bits"] == bits
-    full, small = load_two_tower(name, "cpu"), load_two_tower(str(reduced))
+    full, small = Model(name, "cpu"), Model(str(reduced))
     assert small.image.fingerprint != full.image.fingerprint
     assert small.text.fingerprint != full.text.fingerprint
     for expected, found in zip(vectors(full), vectors(small), strict=True):
@@ -130,7 +128,7 @@ def test_an_image_tower_alone(transformers: Any, tmp_path: Path) -> None:
         encoder = load_image_encoder(name)
         assert encoder.encode_prepared([encoder.prepare(PIXELS[0])])["pooled"].shape == (1, 64)
         with pytest.raises(SeesayError, match="encodes images only"):
-            load_two_tower(name)
+            Model(name)
 
 
 @pytest.mark.parametrize("file", ["image.onnx", "text.onnx", "tokenizer.json", "tower.json"])
@@ -138,28 +136,28 @@ def test_what_is_missing_or_damaged_is_named(file: str, written: Path, tmp_path:
     folder = shutil.copytree(written, tmp_path / "given")
     (folder / file).write_bytes(b"{")
     with pytest.raises(SeesayError, match=f"{file}: damaged.*; copy the folder again"):
-        vectors(load_two_tower(f"onnx:{folder}"))
+        vectors(Model(f"onnx:{folder}"))
     (folder / file).unlink()
     with pytest.raises(SeesayError, match=r"no tower there" if file == "tower.json" else f"{file}: missing"):
-        load_two_tower(f"onnx:{folder}")
+        Model(f"onnx:{folder}")
 
 
 def test_other_networks_beside_a_true_description(written: Path, tmp_path: Path) -> None:
-    true = load_two_tower(f"onnx:{written}")
+    true = Model(f"onnx:{written}")
     copied = shutil.copytree(written, tmp_path / "copied")
     (copied / "LICENSE").write_text("MIT")
-    assert load_two_tower(f"onnx:{copied}").fingerprint == true.fingerprint
+    assert Model(f"onnx:{copied}").fingerprint == true.fingerprint
     for file in ("image.onnx", "text.onnx"):
         folder = shutil.copytree(written, tmp_path / file)
         network = onnx.load(folder / file)
         largest = max(network.graph.initializer, key=lambda each: len(each.raw_data))
         largest.raw_data = bytes(reversed(largest.raw_data))
         onnx.save(network, folder / file)
-        other = load_two_tower(f"onnx:{folder}")
+        other = Model(f"onnx:{folder}")
         assert other.fingerprint != true.fingerprint
         assert other.image.fingerprint != true.image.fingerprint
     (copied / "onnx__MatMul_99").write_bytes(b"weights outside of a network")
-    assert load_two_tower(f"onnx:{copied}").fingerprint != true.fingerprint
+    assert Model(f"onnx:{copied}").fingerprint != true.fingerprint
 
 
 def test_a_large_network_is_hashed_once(
@@ -170,16 +168,16 @@ def test_a_large_network_is_hashed_once(
     read: list[str] = []
     monkeypatch.setattr(digest, "file_digest", lambda path: read.append(path.name) or file_digest(path))
     folder = shutil.copytree(written, tmp_path / "given")
-    first = load_two_tower(f"onnx:{folder}").fingerprint
+    first = Model(f"onnx:{folder}").fingerprint
     assert sorted(read) == ["image.onnx", "text.onnx", "tokenizer.json"]
-    assert load_two_tower(f"onnx:{folder}").fingerprint == first
+    assert Model(f"onnx:{folder}").fingerprint == first
     assert len(read) == 3
     times = (folder / "image.onnx").stat()
     changed = bytearray((folder / "image.onnx").read_bytes())
     changed[-1] ^= 1
     (folder / "image.onnx").write_bytes(changed)
     os.utime(folder / "image.onnx", ns=(times.st_atime_ns, times.st_mtime_ns))  # as an archive would
-    assert load_two_tower(f"onnx:{folder}").fingerprint != first
+    assert Model(f"onnx:{folder}").fingerprint != first
 
 
 WRONG: dict[str, object] = {
@@ -200,6 +198,7 @@ WRONG: dict[str, object] = {
     "logit_bias": "0",
     "weights": 1,
     "text_inputs": ["mask", "ids"],
+    "networks": ["image", "audio"],
 }
 
 
@@ -218,7 +217,7 @@ def test_a_wrong_field_is_named(field: str, written: Path, tmp_path: Path) -> No
     name = with_field(written, tmp_path / "given", field, WRONG[field])
     inner = field.rpartition(".")[2]
     with pytest.raises(SeesayError, match=rf"tower\.json: damaged \(.*{inner}.*\); copy the folder again"):
-        load_two_tower(name)
+        Model(name)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +232,7 @@ def test_a_wrong_field_is_named(field: str, written: Path, tmp_path: Path) -> No
 def test_what_does_not_fit_its_description_is_named(
     field: str, value: object, file: str, written: Path, tmp_path: Path
 ) -> None:
-    given = load_two_tower(with_field(written, tmp_path / "given", field, value))
+    given = Model(with_field(written, tmp_path / "given", field, value))
     with pytest.raises(SeesayError, match=f"{file}: .*; copy the folder again") as caught:
         vectors(given)
     assert "\n" not in str(caught.value)
@@ -243,9 +242,9 @@ def test_a_text_tower_in_place_of_the_image_tower(written: Path, tmp_path: Path)
     folder = shutil.copytree(written, tmp_path / "given")
     shutil.copy(folder / "text.onnx", folder / "image.onnx")
     with pytest.raises(SeesayError, match=r"image\.onnx: does not fit its tower\.json"):
-        vectors(load_two_tower(f"onnx:{folder}"))
+        vectors(Model(f"onnx:{folder}"))
 
 
 def test_no_folder_is_named() -> None:
     with pytest.raises(SeesayError, match="no tower there"):
-        load_two_tower("onnx:nowhere")
+        Model("onnx:nowhere")

@@ -19,9 +19,9 @@ class HubEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
+        from seesay.encoders.towers.encoders import TowerImageEncoder
         from seesay.encoders.towers.names import TowerName
         from seesay.encoders.towers.opened import open_towers
-        from seesay.encoders.towers.two_tower import TowerImageEncoder
 
         return TowerImageEncoder(name, open_towers(TowerName.parse(name), device))
 

@@ -20,9 +20,9 @@ class HubSentenceEncoder(SentenceEncoder):
     @classmethod
     def load(cls, name: str) -> SentenceEncoder:
         """Load the text tower that a recipe names."""
+        from seesay.encoders.towers.encoders import TowerSentenceEncoder
         from seesay.encoders.towers.names import TowerName
         from seesay.encoders.towers.opened import open_towers
-        from seesay.encoders.towers.two_tower import TowerSentenceEncoder
 
         return TowerSentenceEncoder(name, open_towers(TowerName.parse(name)))
 

@@ -6,7 +6,8 @@ import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
+from seesay.encoders.towers.digest import TOWER
 from seesay.encoders.towers.loaded import LoadedText, LoadedTowers
 from seesay.encoders.towers.names import LIBRARIES, TowerName
 from seesay.encoders.towers.preprocessing import Preprocessing
@@ -128,29 +130,43 @@ def about(loaded: LoadedTowers) -> dict[str, Any]:
         "logit_scale": loaded.logit_scale,
         "logit_bias": loaded.logit_bias,
         "preprocessing": loaded.preprocessing.to_json(),
+        "networks": [],
     } | ({} if loaded.text is None else _about_text(loaded.text.tokens))
 
 
 def _about_text(tokens: Tokens) -> dict[str, Any]:
     vocabulary = hashlib.blake2b(tokens.tokenizer.to_str().encode(), digest_size=16)
-    return {"tokens": tokens.settings.to_json(), "vocabulary": vocabulary.hexdigest()}
+    return {
+        "tokens": tokens.settings.to_json(),
+        "vocabulary": vocabulary.hexdigest(),
+        "text_inputs": ["ids", "mask"],
+    }
 
 
-def export(loaded: LoadedTowers, folder: Path) -> None:
+def export(name: TowerName, loaded: LoadedTowers, folder: Path) -> None:
     """Write image.onnx, text.onnx, tokenizer.json and tower.json to a folder, all of them or none.
 
+    A network that cannot be exported, or whose vectors in ONNX Runtime are not PyTorch's, is left out with a
+    warning: it runs in PyTorch.
+
     Raises:
-        NotExportableError: a tower cannot be exported, or ONNX Runtime's vectors are not PyTorch's.
         SeesayError: the cache cannot be written.
     """
     try:
         with replacing_folder(folder) as beside:
             described = about(loaded)
-            _export_image(loaded, beside / "image.onnx")
+            for kind, write in _networks(loaded, beside).items():
+                try:
+                    inputs = write()
+                    described["networks"].append(kind)
+                    if kind == "text":
+                        described["text_inputs"] = inputs
+                except NotExportableError as reason:
+                    (beside / f"{kind}.onnx").unlink(missing_ok=True)
+                    warnings.warn(f"{name} runs in PyTorch, which starts slowly: {reason}.", stacklevel=5)
             if loaded.text is not None:
-                described["text_inputs"] = _export_text(loaded.text, beside / "text.onnx")
                 loaded.text.tokens.tokenizer.save(str(beside / "tokenizer.json"))
-            (beside / "tower.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+            (beside / TOWER).write_text(json.dumps(described, indent=1), encoding="utf-8")
             shutil.rmtree(folder, ignore_errors=True)  # an export of which something is missing
     except OSError as error:
         raise SeesayError(
@@ -158,16 +174,19 @@ def export(loaded: LoadedTowers, folder: Path) -> None:
         ) from error
 
 
-def _export_image(loaded: LoadedTowers, path: Path) -> None:
-    module = PixelsToVectors(loaded.image, loaded.preprocessing)
-    batches = [(_pixels(loaded.preprocessing, n),) for n in (1, 3)]
-    _to_onnx(module, path, ["pixels"], batches, {"pixels": {0: "n"}})
-
-
-def _export_text(text: LoadedText, path: Path) -> list[str]:
-    batches = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
-    axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
-    return _to_onnx(text.module, path, ["ids", "mask"], batches, {"ids": axes, "mask": axes})
+def _networks(loaded: LoadedTowers, folder: Path) -> Mapping[str, Callable[[], list[str]]]:
+    """Return what writes each network, and returns the inputs that it uses."""
+    image = PixelsToVectors(loaded.image, loaded.preprocessing)
+    squares = [(_pixels(loaded.preprocessing, n),) for n in (1, 3)]
+    path = folder / "image.onnx"
+    networks = {"image": partial(_to_onnx, image, path, ["pixels"], squares, {"pixels": {0: "n"}})}
+    if (text := loaded.text) is not None:
+        ids = [text.tokens.ids(some) for some in (SENTENCES[:2], SENTENCES[2:5])]
+        axes = {0: "n"} if text.tokens.settings.fixed else {0: "n", 1: "t"}
+        path = folder / "text.onnx"
+        both = {"ids": axes, "mask": axes}
+        networks["text"] = partial(_to_onnx, text.module, path, ["ids", "mask"], ids, both)
+    return networks
 
 
 def _to_onnx(

@@ -1,4 +1,4 @@
-"""Towers ready to run: from their export, without PyTorch, or on a GPU and before an export by PyTorch."""
+"""Towers ready to run: from their export, without PyTorch, or by PyTorch on a GPU."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import errno
 import os
 import shutil
 import threading
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ _loading = threading.RLock()
 
 
 @dataclass(frozen=True)
-class OpenTowers:
+class Towers:
     """Two functions, and what their inputs are made by.
 
     Attributes:
@@ -54,59 +53,68 @@ class OpenTowers:
     text: Callable[[Ids, Ids], Vectors] | None
     tokens: Callable[[], Tokens] | None
 
+    @property
+    def exported(self) -> bool:
+        """Whether each network is there in ONNX; one that cannot be exported runs in PyTorch."""
+        return bool(self.about["networks"] == (["image"] if self.text is None else ["image", "text"]))
 
-def open_towers(name: TowerName, device: str | None = None) -> OpenTowers:
+
+def open_towers(name: TowerName, device: str | None = None) -> Towers:
     """Open towers; they are exported the first time, and opened from there ever after.
 
     On a GPU images and many sentences at once are encoded by PyTorch. It is looked for when the first come,
     so that a search does not import PyTorch. A folder that holds an export is opened as it is, on the CPU;
     it is known by what its files hold, since its tower.json may name the weights of any model.
+
+    Raises:
+        SeesayError: there is no such model, its library is not installed, its weights are pickled, or its
+            inputs are prepared in a way that seesay does not know; or a file of the export is damaged.
     """
     folder = name.export_folder()
     if name.library == EXPORTED:
         cache_apart(sorted(folder.glob("*.onnx")))
-        opened = open_export(folder, _COPY_AGAIN)
+        opened = _read(folder, name, _COPY_AGAIN)
+        if not opened.exported:
+            raise SeesayError(f"{folder / TOWER}: damaged (networks are missing); {_COPY_AGAIN}.")
         # What counts of tower.json is part of the fingerprints by itself.
         weights = export_digest(folder, without=TOWER)
         return replace(opened, about={**opened.about, "weights": weights})
-    if not (_is_complete(folder) or _exported(name, folder)):
-        return _in_pytorch(name, device or default_device())
-    exported = _from_export(folder)
+    if not _is_complete(folder):
+        _export(name, folder)
+    exported = _cached(folder, name)
     return exported if device == "cpu" else _on_device(exported, name, device)
 
 
-def _on_device(exported: OpenTowers, name: TowerName, device: str | None) -> OpenTowers:
-    def towers() -> OpenTowers:
+def _on_device(exported: Towers, name: TowerName, device: str | None) -> Towers:
+    """Encode by PyTorch on a device that is chosen when the first inputs come."""
+
+    def network(kind: str, in_onnx: Callable[..., Vectors], few: int, *inputs: NDArray[Any]) -> Vectors:
         with _loading:
-            chosen = device or default_device()
-            return exported if chosen == "cpu" else _in_pytorch(name, chosen)
+            here = "cpu" if len(inputs[0]) < few else device or default_device()
+            chosen = in_onnx if here == "cpu" else _in_pytorch(name, here)[kind]
+        return chosen(*inputs)
 
-    def image(pixels: NDArray[np.uint8]) -> Vectors:
-        return towers().image(pixels)
-
-    def text(ids: Ids, mask: Ids) -> Vectors:
-        network = (exported if len(ids) < _MANY else towers()).text
-        assert network is not None
-        return network(ids, mask)
-
-    return replace(exported, image=image, text=None if exported.text is None else text)
+    image = partial(network, "image", exported.image, 0)
+    text = None if exported.text is None else partial(network, "text", exported.text, _MANY)
+    return replace(exported, image=image, text=text)
 
 
 def _is_complete(folder: Path) -> bool:
     """Return whether an export has all of its files, and may be opened; one that has not is made again."""
     try:
-        about = read_small_json(folder / "tower.json")
+        about = read_small_json(folder / TOWER)
         return all((folder / file).is_file() for file in _files_of(about))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return False
 
 
-def _files_of(about: Mapping[str, Any]) -> tuple[str, ...]:
-    return ("image.onnx", "text.onnx", "tokenizer.json") if "tokens" in about else ("image.onnx",)
+def _files_of(about: Mapping[str, Any]) -> list[str]:
+    tokenizer = ["tokenizer.json"] if "tokens" in about else []
+    return [f"{network}.onnx" for network in about["networks"]] + tokenizer
 
 
-def _exported(name: TowerName, folder: Path) -> bool:
-    """Export towers, and remove exports of their former files; False if they run in PyTorch only."""
+def _export(name: TowerName, folder: Path) -> None:
+    """Export towers unless another process has, and remove exports of their former files."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if not os.access(folder.parent, os.W_OK):
@@ -117,81 +125,69 @@ def _exported(name: TowerName, folder: Path) -> bool:
         ) from error
     busy = f"{folder.parent}: another process exports a model; wait until it has finished."
     with _loading, sole_writer(folder.parent / "export.lock", busy, _PATIENCE):
-        return _is_complete(folder) or _export(name, folder)
+        if _is_complete(folder):
+            return
+        with naming_extras(of="hub"):
+            from seesay.encoders.towers.export import export, load_towers
+        from seesay.progress import tell
 
-
-def _export(name: TowerName, folder: Path) -> bool:
-    with naming_extras(of="hub"):
-        from seesay.encoders.towers.export import NotExportableError, export, load_towers
-    from seesay.progress import tell
-
-    loaded = load_towers(name)
-    tell(f"Exporting {name} to ONNX once; from now on it starts without PyTorch.")
-    try:
-        export(loaded, folder)
-    except NotExportableError as reason:
-        warnings.warn(f"{name} runs in PyTorch, which starts slowly: {reason}.", stacklevel=5)
-        return False
-    for each in name.outdated():
-        shutil.rmtree(each, ignore_errors=True)
-    return True
-
-
-def _in_pytorch(name: TowerName, device: str) -> OpenTowers:
-    with _loading:
-        return _loaded(name, device)
+        loaded = load_towers(name)
+        tell(f"Exporting {name} to ONNX once; from now on it starts without PyTorch.")
+        export(name, loaded, folder)
+        for each in name.outdated():
+            shutil.rmtree(each, ignore_errors=True)
 
 
 @lru_cache(maxsize=4)
-def _loaded(name: TowerName, device: str) -> OpenTowers:
+def _in_pytorch(name: TowerName, device: str) -> dict[str, Callable[..., Vectors]]:
+    """Load a model's networks by its library."""
     with naming_extras(of="hub"):
-        from seesay.encoders.towers.export import PixelsToVectors, about, in_pytorch, load_towers
+        from seesay.encoders.towers.export import PixelsToVectors, in_pytorch, load_towers
 
     loaded = load_towers(name)
-    text = loaded.text
-    return OpenTowers(
-        about=about(loaded),
-        preprocessing=loaded.preprocessing,
-        image=in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device),
-        text=None if text is None else in_pytorch(text.module, device),
-        tokens=None if text is None else lambda: text.tokens,
-    )
+    networks = {"image": in_pytorch(PixelsToVectors(loaded.image, loaded.preprocessing), device)}
+    return networks if loaded.text is None else networks | {"text": in_pytorch(loaded.text.module, device)}
 
 
 @lru_cache(maxsize=4)
-def _from_export(folder: Path) -> OpenTowers:
-    return open_export(folder)
+def _cached(folder: Path, name: TowerName) -> Towers:
+    return _read(folder, name, EXPORTED_AGAIN)
 
 
-def open_export(folder: Path, remedy: str = EXPORTED_AGAIN) -> OpenTowers:
-    """Open an export; a tower's network is read when it is first used.
+def _read(folder: Path, name: TowerName, remedy: str) -> Towers:
+    """Read an export; a network is opened when it is first used.
 
     Args:
-        folder: holds tower.json and image.onnx, and with a text tower text.onnx and tokenizer.json.
+        folder: holds tower.json and what it names.
+        name: of the model.
         remedy: what to do about a file that is missing or damaged.
 
     Raises:
         SeesayError: a file is missing, or tower.json is damaged; another's damage is found when it is used.
     """
     try:
-        about = read_small_json(folder / "tower.json")
+        about = read_small_json(folder / TOWER)
         preprocessing = Preprocessing.from_json(about["preprocessing"])
         settings = TokenSettings.from_json(about["tokens"]) if "tokens" in about else None
         _check(about)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SeesayError(f"{folder / 'tower.json'}: damaged ({error}); {remedy}.") from error
+        raise SeesayError(f"{folder / TOWER}: damaged ({error}); {remedy}.") from error
     for file in _files_of(about):
         if not (folder / file).is_file():
             raise SeesayError(f"{folder / file}: missing; {remedy}.")
+
+    def network(kind: str, inputs: list[str], threads: int) -> Callable[..., Vectors]:
+        if kind in about["networks"]:
+            return _network(folder / f"{kind}.onnx", inputs, about["dim"], threads, remedy)
+        return lambda *arrays: _in_pytorch(name, "cpu")[kind](*arrays)
+
     # Images are encoded in as many threads as there are cores, sentences in one.
-    dim = about["dim"]
-    image = _network(folder / "image.onnx", ["pixels"], dim, 1, remedy)
+    image = network("image", ["pixels"], 1)
     if settings is None:
-        return OpenTowers(about, preprocessing, image, None, None)
-    text = _network(folder / "text.onnx", about["text_inputs"], dim, 0, remedy)
-    return OpenTowers(
-        about, preprocessing, image, text, lambda: _tokens(folder / "tokenizer.json", settings, remedy)
-    )
+        return Towers(about, preprocessing, image, None, None)
+    text = network("text", about["text_inputs"], 0)
+    tokens = partial(_tokens, folder / "tokenizer.json", settings, remedy)
+    return Towers(about, preprocessing, image, text, tokens)
 
 
 def _check(about: Mapping[str, Any]) -> None:
@@ -203,6 +199,8 @@ def _check(about: Mapping[str, Any]) -> None:
     texts = ["weights", "vocabulary"] if "tokens" in about else ["weights"]
     if wrong := [key for key in texts if not isinstance(about[key], str)]:
         raise ValueError(f"{wrong[0]} is {about[wrong[0]]!r}")
+    if about["networks"] not in ([], ["image"], ["text"], ["image", "text"]):
+        raise ValueError(f"networks is {about['networks']!r}")
     if "tokens" in about and about["text_inputs"] not in (["ids"], ["ids", "mask"]):
         raise ValueError(f"text_inputs is {about['text_inputs']!r}")
 

@@ -27,10 +27,10 @@ def bring_towers(name: str, run: Path, bits: int = 32) -> str | None:
         SeesayError: there is no such model, or its weights have fewer bits already.
     """
     parsed = TowerName.parse(name)
-    about = dict(open_towers(parsed, "cpu").about)
-    source = parsed.export_folder()
-    if not (source / TOWER).is_file():
+    towers = open_towers(parsed, "cpu")
+    if not towers.exported:
         return None
+    source, about = parsed.export_folder(), dict(towers.about)
     if bits != 32 and about.get("bits", 32) != 32:
         raise SeesayError(
             f"{parsed.title}: has {about['bits']} bits already; name the model that it was made of."
