@@ -25,12 +25,12 @@ from seesay.matchers.gvse import GVSE, GVSESettings
 from seesay.metrics.ranks import ranks
 from seesay.metrics.recall import TOP
 from seesay.recipes.table import load_table
-from seesay.results.orders import Order
 from seesay.runs.gates import gate_values
 from seesay.runs.inputs import split_inputs
 from seesay.runs.run import Run
 from seesay.training.gates import labels_by, member_scores
 from seesay.training.table import TableRuns
+from tools.orders import Order
 
 WEIGHTS = np.linspace(0, 1, 41)  # of the metric for uncommon content
 HALF = len(WEIGHTS) // 2

@@ -201,7 +201,8 @@ def test_the_manifests_fit_the_schemas_of_kubernetes() -> None:
 REPLICA = """
 import sys
 from seesay.search import Index
-from seesay.web.app import Options, serve
+from seesay.web.app import serve
+from seesay.web.options import Options
 from tests.search.colours import Colours
 serve(Index.open(sys.argv[1], Colours()), port=0, options=Options(ground_run="seesay-ground"))
 """

@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 
 from seesay.errors import SeesayError
-from seesay.results.documents import refresh
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # run as a file, it does not find its neighbours
+
+from tools.documents import refresh  # noqa: E402
 
 
 def main() -> int:

@@ -12,8 +12,7 @@ Losses, metrics, matchers, encoders and the index are in `seesay.losses`, `seesa
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seesay.lazy import lazy_names
 
@@ -46,31 +45,18 @@ __all__ = [
     "train",
 ]
 
-_PACKAGES = ("encoders", "losses", "matchers", "metrics", "search")
-_find = lazy_names(
+__getattr__, __dir__ = lazy_names(
     __name__,
-    (
-        "errors",
-        "progress",
-        "data.corpus",
-        "data.readers",
-        "search.hits",
-        "search.index",
-        "runs.run",
-        "training.callbacks",
-        "_api",
-    ),
+    {
+        "": ("encoders", "losses", "matchers", "metrics", "search"),
+        "_api": ("evaluate", "load", "train"),
+        "data.corpus": ("Corpus",),
+        "data.readers": ("read_corpus",),
+        "errors": ("ImageError", "SeesayError"),
+        "progress": ("show_progress",),
+        "runs.run": ("Run",),
+        "search.hits": ("Hit",),
+        "search.index": ("Index",),
+        "training.callbacks": ("Callback",),
+    },
 )
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: PyTorch alone takes two seconds."""
-    if name in _PACKAGES:
-        return import_module(f"seesay.{name}")
-    value = globals()[name] = _find(name)
-    return value
-
-
-def __dir__() -> list[str]:
-    """List the public names."""
-    return sorted([*__all__, *_PACKAGES])

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 from seesay.errors import naming_extras
 
 
-def lazy_names(package: str, modules: Sequence[str] = ()) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`, which looks for the names of its `__all__` in its modules.
+def lazy_names(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return a package's `__getattr__` and `__dir__`.
 
     Args:
         package: its `__name__`.
-        modules: which of its modules have the names; by default any of them.
+        names: by module of the package, the names in it that are imported when they are first used. Those of
+            the module "" are modules of the package.
 
     Raises:
-        MissingExtraError: a module needs a package that is not installed; by the returned function.
+        MissingExtraError: a module needs a package that is not installed; by the returned `__getattr__`.
     """
+    modules = {name: module for module, some in names.items() for name in some}
 
     def get(name: str) -> Any:
-        there = sys.modules[package]
-        if name not in vars(there).get("__all__", ()):
+        if name not in modules:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
         with naming_extras():
-            for module in modules or [each.name for each in iter_modules(there.__path__)]:
-                found = vars(import_module(f"{package}.{module}"))
-                if name in found:
-                    return found[name]
-        raise AttributeError(f"module '{package}' lists '{name}', and no module of it has that name")
+            if not modules[name]:
+                return import_module(f"{package}.{name}")
+            found = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
 
-    return get
+    def listed() -> list[str]:
+        return sorted({*modules, *sys.modules[package].__all__})
+
+    return get, listed

@@ -10,7 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from seesay.search import Index
-from seesay.web.app import Options, create_app
+from seesay.web.app import create_app
+from seesay.web.options import Options
 from tests.end_to_end.command import seesay
 
 # Slow: every command is a process that imports a library of models.

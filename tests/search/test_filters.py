@@ -91,14 +91,14 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
 @pytest.mark.parametrize(
     ("where", "told"),
     [
-        ("italy", "no condition"),
+        ("italy", "not a filter"),
         ("takn:2019", "did you mean 'taken'"),
-        ("xyz:2019", "there are folder, taken"),
+        ("xyz:2019", "Try folder:, taken:"),
         ("taken:last", "no date"),
         ("taken:2019-13", "no date"),
         ("taken:2019-02-30", "no date"),
         ("taken:0000", "no date"),
-        ("taken:..", "without ends"),
+        ("taken:..", "needs an end"),
         ("taken:2020..2019", "ends before it begins"),
         ("width:900..600", "ends before it begins"),
         ("orientation:up", "portrait, landscape or square"),
@@ -107,7 +107,7 @@ def test_the_best_of_the_others_are_found(index: Index) -> None:
         ("folder:/", "name a folder"),
         ("added:3m", "no date"),
         ("a" * 501, "characters"),
-        ("folder:x' OR 1=1 --", "no condition"),
+        ("folder:x' OR 1=1 --", "not a filter"),
     ],
 )
 def test_mistakes_are_told_in_one_line(where: str, told: str) -> None:

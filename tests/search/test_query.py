@@ -85,7 +85,7 @@ def test_a_corrected_query_has_other_words_save_in_quotes() -> None:
         ("beach - ", "take away"),
         ("beach -", "take away"),
         ("beach + - people", "add"),
-        ("- people", "not wanted"),
+        ("- people", "only subtracts"),
         ("id:dog", "a number"),
         ("id:", "a number"),
         ("image:", "name an image file"),

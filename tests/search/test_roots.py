@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import threading
 from pathlib import Path
@@ -229,3 +230,16 @@ def test_copies_in_two_folders_are_duplicates(index: Index) -> None:
         "photos/red.png",
         "scans/red.png",
     ]
+
+
+def test_what_an_error_says_to_confirm_can_be_copied_into_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos = gallery(tmp_path / "my photos; ls", "red.png")
+    with Index.create(tmp_path / "index", Colours()) as index:
+        index.update_images(photos)
+        monkeypatch.setenv("SEESAY_CACHE", str(tmp_path / "another user's"))
+        with pytest.raises(SeesayError) as raised:
+            index.check_roots()
+    words = shlex.split(str(raised.value).partition("--root ")[2])
+    assert words[0].removesuffix(",") == str(photos)

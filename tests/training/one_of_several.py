@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe
 from seesay.samplers import SAMPLERS
 from seesay.training import train as module
-from seesay.training.distributed import average_gradients, shared_rows
+from seesay.training.distributed import shared
 from tests.training.steps import counted_steps
 
 _SHARED = {"about": "small", "encoders": ["efficientnet-lite0"], "batch_size": 25}
@@ -100,19 +102,21 @@ def compare_pairs() -> None:
     images, words = torch.rand(7, 6), torch.randint(0, 10, (7, 3))
     sentences = (words, torch.tensor([1, 2, 3, 3, 2, 1, 3]))
 
-    def gradients() -> list[Tensor]:
-        encoded = matcher.encode_images(images), matcher.encode_sentences(sentences)
-        matcher.score_pairs(*encoded).square().sum().backward()
-        average_gradients(matcher.parameters())
+    def losses(whole: Any, batch: None) -> list[Tensor]:
+        encoded = whole.encode_images(images), whole.encode_sentences(sentences)
+        return [whole.score_pairs(*encoded).square().sum()]
+
+    def gradients(losses_of: Callable[[None], list[Tensor]]) -> list[Tensor]:
+        losses_of(None)[0].backward()
         found = [each.grad.clone() for each in matcher.parameters() if each.grad is not None]
         matcher.zero_grad()
         return found
 
-    alone = gradients()
-    with shared_rows(matcher):
-        shared = gradients()
-    assert len(alone) == len(shared) > 0
-    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(alone, shared, strict=True))
+    alone = gradients(partial(losses, matcher))
+    with shared(matcher, losses) as losses_of:
+        together = gradients(losses_of)
+    assert len(alone) == len(together) > 0
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(alone, together, strict=True))
 
 
 class Counting(OrderEmbeddings):
@@ -133,9 +137,9 @@ def compare_shares() -> None:
     numbers = torch.arange(53.0)[:, None]
     for name in ("rounds", "random"):
         matcher = Counting()
-        with shared_rows(matcher):
+        with shared(matcher, lambda whole, batch: [whole.encode_images(numbers[batch])]) as losses_of:
             for images, _ in SAMPLERS[name](owners, 8, 1, 1):
-                matcher.encode_images(numbers[images])
+                losses_of(images)
         of_all: list[list[int]] = [[] for _ in range(distributed.get_world_size())]
         distributed.all_gather_object(of_all, matcher.rows)
         assert sorted(row for rows in of_all for row in rows) == owners.tolist()

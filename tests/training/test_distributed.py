@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from safetensors.torch import load_file
 from seesay.cli import main
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
-from seesay.training.distributed import average_gradients, check_shareable, joined, shared_rows
+from seesay.training.distributed import check_shareable, joined, shared
 from seesay.training.history import read_history
 from seesay.training.launch import launch
 from tests.training.one_of_several import RECIPES, train_all
@@ -134,10 +133,6 @@ def test_what_scores_or_embeds_can_be_shared(name: str) -> None:
 
 
 def test_one_process_pays_nothing() -> None:
-    matcher: torch.nn.Module = torch.nn.Linear(2, 2)
-    embed: Callable[[], None] = lambda: None  # noqa: E731
-    matcher.embed_images = embed  # type: ignore[assignment]
-    with shared_rows(matcher):
-        assert matcher.embed_images is embed
-    average_gradients(matcher.parameters())
-    assert matcher.weight.grad is None
+    matcher = torch.nn.Linear(2, 2)
+    with shared(matcher, lambda whole, batch: [whole, batch]) as losses_of:  # type: ignore[list-item]
+        assert losses_of(1) == [matcher, 1]

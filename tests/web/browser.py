@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from seesay.web.app import Options, create_app
+from seesay.web.app import create_app
+from seesay.web.options import Options
 from tests.search.colours import opened
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs the playwright package")

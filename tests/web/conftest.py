@@ -14,6 +14,17 @@ NAMES = ("red.png", "blue.png", "sub/green.png", "red-blue.png", "yellow-black.p
 SHAPES = ((300, 200), (200, 300), (500, 180), (240, 240))
 
 
+TOKEN = "a-token-of-many-letters"
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    """A file with a token."""
+    file = tmp_path / "tokens"
+    file.write_text(f"{TOKEN}\n")
+    return file
+
+
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     return gallery(tmp_path / "photos", *NAMES)

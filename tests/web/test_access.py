@@ -2,46 +2,182 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import httpx2 as httpx
 import pytest
 from fastapi.testclient import TestClient
 from starlette.datastructures import Headers
 
+from seesay.errors import SeesayError
 from seesay.web.access import Access
-from seesay.web.app import Options, create_app
+from seesay.web.app import create_app
+from seesay.web.options import Options
 from tests.linear import check_linear
 from tests.search.colours import opened
+from tests.web.conftest import TOKEN
 
-TOKEN = "a-token-of-many-letters"
+OTHER = "another-token-of-many-letters"
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def client_of(index_path: Path, tokens: Path, **options) -> TestClient:
+    app = create_app(opened(index_path), Options(token_file=tokens, **options))
+    return TestClient(app, base_url="http://localhost")
+
+
+def test_a_token_is_asked_for(index_path: Path, tokens: Path) -> None:
+    with client_of(index_path, tokens) as client:
+        for address in (
+            "/api/v1/search?q=red",
+            "/api/v1/images/1/original",
+            "/metrics",
+            "/docs",
+            "/openapi.json",
+        ):
+            refused = client.get(address)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+            assert client.get(address, headers=bearer(f"{TOKEN}x")).status_code == 401
+            assert client.get(address, headers=bearer(TOKEN)).status_code == 200
+        for address in ("/healthz", "/readyz", "/static/style.css"):
+            assert client.get(address).status_code == 200
+        assert client.get("/api/v1/status", headers=bearer(TOKEN)).json()["login"] is True
+
+
+def test_the_page_asks_for_the_token_and_keeps_a_cookie(index_path: Path, tokens: Path) -> None:
+    with client_of(index_path, tokens, prefix="/photos") as client:
+        page = client.get("/photos/", headers={"Accept": "text/html"})
+        assert (page.status_code, "password" in page.text) == (401, True)
+        assert client.post("/photos/login", data={"token": "wrong"}).status_code == 401
+        assert not client.cookies
+        entered = client.post("/photos/login", data={"token": TOKEN}, follow_redirects=False)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/photos/")
+        cookie = entered.headers["set-cookie"].lower()
+        assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/photos/"))
+        assert TOKEN not in cookie
+        assert client.get("/photos/").status_code == 200
+        other = TestClient(client.app, base_url="http://localhost")
+        assert other.get("/photos/", headers={"Cookie": f"seesay={'0' * 64}"}).status_code == 401
+        assert other.get("/photos/", headers={"Cookie": cookie.partition(";")[0]}).status_code == 200
+
+
+def test_whoever_logs_out_has_no_cookie_any_more(index_path: Path, tokens: Path) -> None:
+    with client_of(index_path, tokens, prefix="/photos") as client:
+        client.post("/photos/login", data={"token": TOKEN})
+        assert client.get("/photos/api/v1/status").status_code == 200
+        left = client.post("/photos/logout", follow_redirects=False)
+        assert (left.status_code, left.headers["location"]) == (303, "/photos/")
+        assert not client.cookies
+        assert client.get("/photos/api/v1/status").status_code == 401
+
+
+def test_each_token_lets_in_and_the_log_names_whose_it_was(index_path: Path, tokens: Path, capsys) -> None:
+    tokens.write_text(f"# at home\nada {TOKEN}\n\n{OTHER}\n")
+    with client_of(index_path, tokens, access_log=True) as client:
+        for token in (TOKEN, OTHER):
+            assert client.get("/api/v1/status", headers=bearer(token)).status_code == 200
+        client.post("/login", data={"token": TOKEN})
+        assert client.get("/api/v1/status").status_code == 200
+        assert client.get("/api/v1/status", headers={"Cookie": "", **bearer("ada")}).status_code == 401
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    users = [line.get("user") for line in lines if line["path"] == "/api/v1/status"]
+    assert users == ["ada", None, "ada", None]
+
+
+def test_tokens_that_were_taken_out_of_the_file_open_nothing(tokens: Path) -> None:
+    access = Access(tokens)
+    cookie = Headers({"cookie": f"seesay={access.cookie(TOKEN)}"})
+    assert access.name_of(cookie) == ""
+    tokens.write_text(f"ada {OTHER}")
+    assert access.reread() == 1
+    assert access.name_of(cookie) is None
+    assert not access.is_token(TOKEN)
+    assert access.is_token(OTHER)
+    tokens.write_text("short")
+    with pytest.raises(SeesayError, match="line 1"):
+        access.reread()
+    assert access.is_token(OTHER)
+
+
+SERVER = """
+import sys
+from pathlib import Path
+from seesay.search import Index
+from seesay.web.app import serve
+from seesay.web.options import Options
+from tests.search.colours import Colours
+serve(Index.open(sys.argv[1], Colours()), port=0, options=Options(token_file=Path(sys.argv[2])))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP here")
+def test_sighup_has_the_tokens_read_again(index_path: Path, tokens: Path) -> None:
+    command = [sys.executable, "-c", SERVER, index_path, tokens]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        address = f"{process.stdout.readline().strip()}/api/v1/status"
+        for content, said in ((OTHER, "again: 1"), ("short", "stay as they were")):
+            tokens.write_text(content)
+            process.send_signal(signal.SIGHUP)
+            assert said in process.stderr.readline()
+            statuses = [httpx.get(address, headers=bearer(token)).status_code for token in (TOKEN, OTHER)]
+            assert statuses == [401, 200]
+        process.terminate()
+    assert process.returncode in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize("text", ["", "# none", "short", "one two words-of-some-length", "ä" * 20])
+def test_files_without_tokens(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "my tokens"
+    file.write_text(text)
+    with pytest.raises(SeesayError, match="token"):
+        Access(file)
+    with pytest.raises(SeesayError, match="token"):
+        Access(tmp_path / "nowhere")
+
+
+def test_the_hint_to_make_a_token_can_be_copied(tmp_path: Path) -> None:
+    file = tmp_path / "my 'tokens"
+    file.touch()
+    with pytest.raises(SeesayError) as raised:
+        Access(file)
+    assert (
+        os.system(str(raised.value).rpartition("make one: ")[2].replace("openssl rand -hex 32", "echo")) == 0
+    )
+    assert file.read_text() == "\n"
 
 
 @pytest.mark.parametrize("escaped", [r"\"", r"\054", ";", "; ", "=", " "])
-def test_the_time_to_find_a_cookie_is_linear_in_the_header(escaped: str) -> None:
-    access = Access(TOKEN)
-
+def test_the_time_to_find_a_cookie_is_linear_in_the_header(tokens: Path, escaped: str) -> None:
     def header(size: int) -> Headers:
         return Headers({"cookie": 'seesay="' + escaped * (size // len(escaped)) + '"'})
 
-    check_linear(lambda headers: access.refusal("/api/v1/search", headers), header, 64_000)
+    check_linear(Access(tokens).name_of, header, 64_000)
 
 
-def test_the_cookie_is_found_among_others() -> None:
-    access = Access(TOKEN)
-    ours = f"seesay={access.cookie}"
+def test_the_cookie_is_found_among_others(tokens: Path) -> None:
+    access = Access(tokens)
+    ours = f"seesay={access.cookie(TOKEN)}"
     for cookies in (ours, f"a=b; {ours}", f"{ours};c=d", f'x="q;"; {ours} ; y', f"seesay=old; {ours}"):
-        assert access.refusal("/", Headers({"cookie": cookies})) is None, cookies
+        assert access.name_of(Headers({"cookie": cookies})) == "", cookies
     for cookies in (f"not-{ours}", f"{ours}0", f"a={ours}", f'a="b{ours}"', ""):
-        assert access.refusal("/", Headers({"cookie": cookies})) is not None, cookies
+        assert access.name_of(Headers({"cookie": cookies})) is None, cookies
 
 
-def test_large_headers_are_refused(index_path: Path) -> None:
-    app = create_app(opened(index_path), Options(token=TOKEN))
-    with TestClient(app, base_url="http://localhost") as client:
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        assert client.get("/api/v1/status", headers={**headers, "X": "x" * 15_000}).status_code == 200
-        refused = client.get("/api/v1/status", headers={**headers, "X": "x" * 17_000})
-        many = client.get("/api/v1/status", headers={**headers, **{f"X-{i}": "" for i in range(5000)}})
+def test_large_headers_are_refused(index_path: Path, tokens: Path) -> None:
+    with client_of(index_path, tokens) as client:
+        client.headers |= bearer(TOKEN)
+        assert client.get("/api/v1/status", headers={"X": "x" * 15_000}).status_code == 200
+        refused = client.get("/api/v1/status", headers={"X": "x" * 17_000})
+        many = client.get("/api/v1/status", headers={f"X-{i}": "" for i in range(5000)})
     assert (refused.status_code, many.status_code) == (431, 431)
     assert "16 KB" in refused.json()["detail"]
 
@@ -56,3 +192,13 @@ def test_a_page_of_another_site_may_not_search(client: TestClient, site: str) ->
         assert client.get(address, headers=headers).status_code == 200, "a link may lead here"
     for own in ("same-origin", "none"):
         assert client.get("/api/v1/search?q=red", headers={"Sec-Fetch-Site": own}).status_code == 200
+
+
+def test_another_site_may_change_nothing(client: TestClient) -> None:
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 202)):
+        assert client.post("/api/v1/update", headers={"Sec-Fetch-Site": site}).status_code == status
+
+
+def test_another_site_may_change_nothing_without_tls(client: TestClient) -> None:
+    for origin, status in (("http://other.example", 403), ("null", 403), ("http://127.0.0.1:8000", 202)):
+        assert client.post("/api/v1/update", headers={"Origin": origin}).status_code == status

@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.app import Options, create_app
-from seesay.web.limits import Limits
+from seesay.web.app import create_app
+from seesay.web.options import Limits, Options
 from tests.search.colours import Colours, gallery, opened, picture
 
 

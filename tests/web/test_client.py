@@ -51,7 +51,7 @@ def test_every_method_asks_its_operation(remote: Client, photos: Path) -> None:
 
 
 def test_a_refusal_is_an_error_with_its_status(remote: Client) -> None:
-    with pytest.raises(ClientError, match="only says what is not wanted") as refused:
+    with pytest.raises(ClientError, match="only subtracts") as refused:
         remote.search("- red")
     assert refused.value.status == 422
     with pytest.raises(ClientError, match="cannot be reached"):

@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from seesay.grounding.ground import COLOURS, Grounder
 from seesay.runs.run import Run
 from seesay.search import Index
-from seesay.web.app import Options, create_app
-from seesay.web.limits import Limits
+from seesay.web.app import create_app
+from seesay.web.options import Limits, Options
 from tests.search.colours import Colours, opened
 
 TEXT = "a red circle is above a blue square"

@@ -68,7 +68,7 @@ def test_a_sentence_is_asked_and_is_in_the_address(page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("something red")
     page.keyboard.press("Enter")
-    expect(page.locator("#status")).to_have_text("Best first for “something red”")
+    expect(page.locator("#status")).to_have_text("Best matches for “something red”")
     expect(links(page).first).to_have_attribute("title", re.compile("^red"))
     assert page.url.endswith("/?q=something+red")
     page.reload()
@@ -99,10 +99,10 @@ def test_what_hardly_fits_is_told_and_dimmed(page) -> None:
 
     page.route("**/api/v1/search?**", poor)
     page.goto("/?q=red")
-    expect(page.locator(".heading")).to_have_text("These hardly fit")
+    expect(page.locator(".heading")).to_have_text("Less likely")
     expect(page.locator(".tile.hardly")).to_have_count(16)
     ask(page, "asdf")
-    expect(page.locator("#status")).to_contain_text("Nothing fits “asdf” well.")
+    expect(page.locator("#status")).to_contain_text("Probably nothing here matches “asdf”.")
 
 
 def test_a_correction_is_told_and_taken_back(page) -> None:
@@ -113,12 +113,12 @@ def test_a_correction_is_told_and_taken_back(page) -> None:
     page.route("**/api/v1/search?**", corrected)
     page.goto("/?q=a+dgo+-+red")
     status = page.locator("#status")
-    expect(status).to_contain_text("Searched for “dog”, not “dgo”")
+    expect(status).to_contain_text("Showing results for “dog” instead of “dgo”")
     expect(status.get_by_role("link")).to_have_count(0)
     ask(page, "a dgo")
-    status.get_by_role("link", name="As I typed it").click()
+    status.get_by_role("link", name="Search for what I typed").click()
     expect(page.locator("#sentence")).to_have_value('"a dgo"')
-    expect(status).not_to_contain_text("Searched for")
+    expect(status).not_to_contain_text("Showing results for")
 
 
 @pytest.mark.slow
@@ -244,7 +244,7 @@ def test_similar_images_from_the_viewer(page) -> None:
     links(page).first.click()
     name = page.locator("#viewer-path").inner_text()
     page.get_by_role("button", name="Find similar").click()
-    expect(page.locator("#status")).to_have_text("Most like this photo")
+    expect(page.locator("#status")).to_have_text("Most similar to this photo")
     expect(page.locator("#given-name")).to_have_text(name)
     expect(tiles(page)).to_have_count(17)
     assert re.search(r"\?q=id%3A\d+$", page.url)
@@ -284,7 +284,7 @@ def test_an_image_of_more_than_20_mb_is_drawn_smaller(page, tmp_path: Path) -> N
     Image.fromarray(data).save(tmp_path / "big.png", compress_level=0)
     assert (tmp_path / "big.png").stat().st_size > 20 << 20
     page.locator("#file").set_input_files(tmp_path / "big.png")
-    expect(page.locator("#status")).to_have_text("Most like your image", timeout=20_000)
+    expect(page.locator("#status")).to_have_text("Most similar to your image", timeout=20_000)
     expect(tiles(page)).to_have_count(18)
 
 
@@ -293,8 +293,8 @@ def test_a_file_that_is_no_image_says_so(watched: Watched, name: str, type_: str
     watched.page.goto("/")
     expect(tiles(watched.page)).to_have_count(18)
     drop(watched.page, name, b"no image", type_)
-    expect(watched.page.locator("#message")).to_contain_text("That did not work")
-    expect(watched.page.locator("#message")).to_contain_text("image")
+    expect(watched.page.locator("#message")).to_contain_text("Something went wrong")
+    expect(watched.page.locator("#message")).to_contain_text("unsupported or damaged")
     assert all("422" in error for error in watched.errors)
 
 
@@ -323,7 +323,10 @@ def test_a_filter_is_in_the_address_and_can_be_taken_away(page) -> None:
     expect(page.locator("#chips button")).to_have_text(["orientation:landscape ×"])
     page.locator("#where").fill("width:<2")
     page.locator("#where").press("Enter")
-    expect(page.locator("#message")).to_contain_text("Nothing passes the filter")
+    expect(page.locator("#message")).to_contain_text("No photos match these filters.")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(tiles(page)).to_have_count(18)
+    assert "where" not in page.url
 
 
 @pytest.mark.slow
@@ -331,10 +334,10 @@ def test_an_image_and_a_sentence(page, tmp_path: Path) -> None:
     (tmp_path / "mine.png").write_bytes(picture("black"))
     page.goto("/")
     page.locator("#file").set_input_files(tmp_path / "mine.png")
-    expect(page.locator("#status")).to_have_text("Most like your image")
+    expect(page.locator("#status")).to_have_text("Most similar to your image")
     expect(links(page).first).to_have_attribute("title", re.compile("^black"))
     ask(page, "3*red")
-    expect(page.locator("#status")).to_have_text("Best first for your image and “3*red”")
+    expect(page.locator("#status")).to_have_text("Best matches for your image and “3*red”")
     expect(page.locator("#given")).to_be_visible()
     expect(links(page).first).to_have_attribute("title", re.compile("^red"))
 
@@ -415,7 +418,7 @@ def test_a_server_that_is_gone_says_so_and_can_be_asked_again(watched: Watched) 
     page.goto("/")
     page.route("**/api/v1/search**", lambda route: route.abort())
     ask(page, "red")
-    expect(page.locator("#message")).to_contain_text("cannot be reached")
+    expect(page.locator("#message")).to_contain_text("can't be reached")
     page.unroute("**/api/v1/search**")
     page.get_by_role("button", name="Try again").click()
     expect(tiles(page)).to_have_count(18)
@@ -431,7 +434,7 @@ def test_images_are_shown_though_what_is_beside_them_fails(browser, plain_addres
     page.goto("/")
     expect(tiles(page)).to_have_count(18)
     drop(page, "mine.png", picture("blue"))
-    expect(page.locator("#status")).to_have_text("Most like your image")
+    expect(page.locator("#status")).to_have_text("Most similar to your image")
     expect(tiles(page)).to_have_count(18)
     expect(page.locator("#message")).to_be_hidden()
     assert all("503" in error for error in watched.errors)
@@ -607,7 +610,7 @@ def test_results_of_an_image_go_on_though_the_server_forgot_it(browser, many, tm
     page.route("**/api/v1/search?**", forget_once)
     page.goto("/")
     page.locator("#file").set_input_files(tmp_path / "mine.png")
-    expect(page.locator("#status")).to_have_text("Most like your image")
+    expect(page.locator("#status")).to_have_text("Most similar to your image")
     for _ in range(12):
         page.mouse.wheel(0, 4000)
         page.evaluate("() => new Promise(done => setTimeout(done, 100))")
@@ -628,7 +631,7 @@ def test_years_are_jumped_to(browser, many) -> None:
     oldest.click()
     expect(page.locator(".heading").first).to_contain_text(year)
     assert page.url.endswith(f"?until={year}")
-    page.locator("#chips").get_by_role("button", name=f"Take away up to {year}").click()
+    page.locator("#chips").get_by_role("button", name=f"Remove up to {year}").click()
     expect(page.locator(".heading").first).not_to_contain_text(year)
     watched.context.close()
 
@@ -647,10 +650,10 @@ def test_near_duplicates_faults_and_updates(browser, many) -> None:
     expect(panel.locator("#faults")).to_contain_text("broken.png")
     (photos / "white.png").write_bytes(picture("white"))
     panel.get_by_role("button", name="Look for new photos").click()
-    expect(panel.locator("#update-state")).to_have_text("Up to date: 1 new, 0 gone.")
+    expect(panel.locator("#update-state")).to_have_text("Up to date: 1 added, 0 removed.")
     panel.get_by_role("button", name="Show near-duplicates").click()
     expect(panel).to_be_hidden()
-    expect(page.locator(".heading").first).to_have_text("350 look alike")
+    expect(page.locator(".heading").first).to_have_text("350 near-duplicates")
     expect(page.locator("#chips button")).to_have_count(1)
     assert page.url.endswith("?near=1")
     assert watched.errors == []
@@ -686,7 +689,7 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
     running["running"] = False
     with page.expect_response("**/api/v1/images?**"):
         pass
-    expect(page.locator("#update-state")).to_have_text("Up to date: 0 new, 0 gone.")
+    expect(page.locator("#update-state")).to_have_text("Up to date: 0 added, 0 removed.")
     expect(page.locator("#gallery")).not_to_have_class("stale")
     assert page.evaluate("scrollY") == pytest.approx(place, abs=1)
     expect(page.locator("#sentence")).to_have_value("half a sent")
@@ -695,7 +698,7 @@ def test_an_update_is_asked_for_once_at_a_time_and_its_end_keeps_the_place(brows
 
 @pytest.mark.parametrize(
     ("locale", "describe", "month"),
-    [("de-DE", "Das Bild beschreiben", "Juli 2017"), ("zh-CN", "描述图片", "2017年7月")],
+    [("de-DE", "Foto beschreiben", "Juli 2017"), ("zh-CN", "描述图片", "2017年7月")],
 )
 def test_languages(browser, many, locale: str, describe: str, month: str) -> None:
     watched = Watched(browser, many[0], locale=locale)
@@ -708,16 +711,18 @@ def test_languages(browser, many, locale: str, describe: str, month: str) -> Non
     expect(page.locator('#faults [lang="en"]')).not_to_have_count(0)
     page.locator("#language").select_option("en")
     expect(page.locator("#counts")).to_contain_text("images")
-    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the picture")
+    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the photo")
     page.reload()
-    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the picture")
+    expect(page.locator("#sentence")).to_have_attribute("placeholder", "Describe the photo")
     watched.context.close()
 
 
 @pytest.fixture(scope="module")
 def locked(page_index: Path):
     """A server that asks for the token."""
-    yield from served(page_index, token=TOKEN, hosts=["localhost", ELSEWHERE])
+    file = page_index.parent / "tokens"
+    file.write_text(TOKEN)
+    yield from served(page_index, token_file=file, hosts=["localhost", ELSEWHERE])
 
 
 @pytest.mark.slow
@@ -727,7 +732,7 @@ def test_an_expired_cookie_asks_for_the_token_and_goes_on(browser, locked: str) 
     page.goto("/?q=red")
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Open").click()
-    expect(page.get_by_role("alert")).to_have_text("This is not the token.")
+    expect(page.get_by_role("alert")).to_have_text("That token is not correct.")
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Open").click()
     expect(tiles(page)).to_have_count(18)
@@ -736,7 +741,7 @@ def test_an_expired_cookie_asks_for_the_token_and_goes_on(browser, locked: str) 
     ask(page, "blue")
     page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Open").click()
-    expect(page.locator("#status")).to_have_text("Best first for “blue”")
+    expect(page.locator("#status")).to_have_text("Best matches for “blue”")
     assert all("401" in error for error in watched.errors)
     watched.context.close()
 
@@ -751,7 +756,11 @@ def test_the_token_is_taken_over_plain_http_from_another_device(browser, locked:
     page.get_by_role("button", name="Open").click()
     expect(tiles(page)).to_have_count(18)
     ask(page, "blue")
-    expect(page.locator("#status")).to_have_text("Best first for “blue”")
+    expect(page.locator("#status")).to_have_text("Best matches for “blue”")
+    page.locator("#open-panel").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert watched.context.cookies() == []
     watched.context.close()
 
 
@@ -767,7 +776,7 @@ def test_the_page_that_asks_for_the_token_is_translated_and_axe_finds_nothing(
     expect(page.get_by_role("button")).to_have_text("Öffnen")
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button").click()
-    expect(page.get_by_role("alert")).to_contain_text("nicht das Token")
+    expect(page.get_by_role("alert")).to_contain_text("nicht richtig")
     assert [each["id"] for each in axe.run(page).response["violations"]] == []
     watched.context.close()
 

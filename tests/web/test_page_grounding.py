@@ -66,7 +66,7 @@ def test_phrases_are_coloured_and_light_up_with_their_boxes(page) -> None:
     marks = page.locator("#pointed mark")
     sync_api.expect(marks).to_have_text(["a red circle", "a blue square", "zzyx"])
     sync_api.expect(page.locator("#pointed")).to_have_text(TEXT)
-    sync_api.expect(marks.nth(2)).to_have_attribute("title", "no word of it is known")
+    sync_api.expect(marks.nth(2)).to_have_attribute("title", "contains no known words")
     colour = "e => getComputedStyle(e).borderBottomColor"
     for i in range(2):
         box = page.locator(f'.box[data-phrase="{i}"]')
@@ -83,7 +83,7 @@ def test_the_query_is_at_hand_and_the_sentence_goes_on_to_the_next_image(page) -
     field = page.locator("#point input")
     sync_api.expect(field).to_have_value("red")
     sync_api.expect(page.locator(".box")).to_have_count(0)
-    page.get_by_role("button", name="Point").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     sync_api.expect(page.locator(".box")).to_have_count(1)
     field.focus()
     page.keyboard.press("ArrowLeft")  # within the field
@@ -100,7 +100,7 @@ def test_the_query_is_at_hand_and_the_sentence_goes_on_to_the_next_image(page) -
 def test_a_chosen_file_is_pointed_at(page, page_index: Path) -> None:
     page.goto("/")
     page.locator("#file").set_input_files(page_index.parent / "photos" / "large.png")
-    page.get_by_role("button", name="Point at things in it").click()
+    page.get_by_role("button", name="Find things in this image").click()
     sync_api.expect(page.locator("#point input")).to_be_focused()
     sync_api.expect(page.get_by_role("button", name="Find similar")).to_be_hidden()
     page.keyboard.type("<b>a red circle</b>")
@@ -114,7 +114,7 @@ def test_a_file_of_more_than_20_mb_is_pointed_at(page, tmp_path: Path) -> None:
     Image.fromarray(data).save(tmp_path / "big.png", compress_level=0)
     page.goto("/")
     page.locator("#file").set_input_files(tmp_path / "big.png")
-    page.get_by_role("button", name="Point at things in it").click(timeout=20_000)
+    page.get_by_role("button", name="Find things in this image").click(timeout=20_000)
     page.keyboard.type("a red circle")
     page.keyboard.press("Enter")
     sync_api.expect(page.locator(".box")).not_to_have_count(0, timeout=20_000)
@@ -125,15 +125,17 @@ def test_a_correction_is_told_in_the_viewer(page) -> None:
     page.locator("#point input").fill("a red circcle")
     page.keyboard.press("Enter")
     sync_api.expect(page.locator("#pointed mark")).to_have_text("a red circcle")
-    sync_api.expect(page.locator("#pointed")).to_contain_text("Searched for “circle”, not “circcle”")
+    sync_api.expect(page.locator("#pointed")).to_contain_text(
+        "Showing results for “circle” instead of “circcle”"
+    )
 
 
 def test_a_failure_is_told_in_the_viewer(page) -> None:
     open_image(page, "large.png")
     page.route("**/ground?**", lambda route: route.abort("aborted"))
     page.locator("#point input").fill("a red circle")
-    page.get_by_role("button", name="Point").click()
-    sync_api.expect(page.locator("#pointed")).to_contain_text("cannot be reached")
+    page.get_by_role("button", name="Show", exact=True).click()
+    sync_api.expect(page.locator("#pointed")).to_contain_text("can't be reached")
 
 
 def test_without_a_grounding_run_nothing_is_offered(browser, plain_address: str) -> None:

@@ -30,7 +30,7 @@ def test_it_changes_the_order_the_address_and_the_status(page, page_index: Path,
     assert titles(page) == plain
     assert "re-ranked" not in page.locator("#status").inner_text()
     page.get_by_label("Re-rank").check()
-    sync_api.expect(page.locator("#status")).to_have_text(re.compile(r"^Best first for .* · 18 re-ranked$"))
+    sync_api.expect(page.locator("#status")).to_have_text(re.compile(r"^Best matches for .* · 18 re-ranked$"))
     assert titles(page) == [hit.path for hit in ranked]
     first = page.locator(".tile").first
     page.get_by_role("button", name="Scores").click()

@@ -1,5 +1,7 @@
 """Pages of results, by cursors that hold for every kind of query."""
 
+import base64
+import json
 import os
 from pathlib import Path
 
@@ -7,6 +9,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.search.colours import gallery, opened, picture
+
+SURROGATE = base64.urlsafe_b64encode(json.dumps(["2019-06-30\ud800", 1]).encode()).decode().rstrip("=")
 
 
 def pages(client: TestClient, address: str, **query: object) -> list[list[dict]]:
@@ -61,10 +65,15 @@ def test_an_upload_that_is_forgotten_is_gone(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    "cursor", ["", "x", "W10", "WzEsMiwzXQ", "W05hTiwxLDFd", "e30", "WyJhIiwxXQ", "////", "W1tbW1tb"]
+    "cursor",
+    ["", "x", "W10", "WzEsMiwzXQ", "W05hTiwxLDFd", "e30", "WyJhIiwxXQ", "////", "W1tbW1tb", SURROGATE],
 )
 def test_what_is_no_cursor_is_refused(client: TestClient, cursor: str) -> None:
-    for address, query in (("/api/v1/search", {"q": "red"}), ("/api/v1/images/1/similar", {})):
+    for address, query in (
+        ("/api/v1/search", {"q": "red"}),
+        ("/api/v1/images/1/similar", {}),
+        *([("/api/v1/images", {})] if cursor != "WyJhIiwxXQ" else []),  # which is a time and an id
+    ):
         response = client.get(address, params={"cursor": cursor, **query})
         assert response.status_code == 422
         assert "no cursor" in response.json()["detail"]

@@ -17,8 +17,8 @@ from seesay.errors import SeesayError
 from seesay.runs.run import Run
 from seesay.search import Answer, Index
 from seesay.search.rerank import Reranked, Reranker
-from seesay.web.app import Options, create_app, serve
-from seesay.web.limits import Limits
+from seesay.web.app import create_app, serve
+from seesay.web.options import Options
 from seesay.web.routes import queries
 from seesay.web.service import Lazy, Service
 from tests.search.colours import Colours, opened, picture
@@ -114,7 +114,8 @@ def test_plain_queries_do_not_wait_for_re_rankings(scene_index: Path) -> None:
     slow, count = Slow(), (os.cpu_count() or 1) + 1
     app = FastAPI()
     with opened(scene_index) as index, ThreadPoolExecutor(count) as threads:
-        app.state.service = Service({"scenes": index}, Limits(), "nowhere", Lazy(lambda: slow))
+        app.state.service = Service({"scenes": index}, Options(ground_run="nowhere"))
+        app.state.service.reranker = Lazy(lambda: slow)
         app.include_router(queries.router)
         with TestClient(app) as client:
             slowly = [threads.submit(client.get, "/api/v1/search?q=red&rerank=true") for _ in range(count)]

@@ -14,8 +14,8 @@ from PIL import Image
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.app import Options, serve
-from seesay.web.limits import Limits
+from seesay.web.app import serve
+from seesay.web.options import Limits, Options
 from tests.search.colours import Colours, opened
 
 
@@ -134,11 +134,12 @@ def large_path(index_path: Path, photos: Path) -> Path:
     return index_path
 
 
-def ask_for_the_large_one(port: int) -> socket.socket:
+def ask_for_the_large_one(port: int, own: str = "127.0.0.1") -> socket.socket:
     (large,) = httpx.get(f"http://127.0.0.1:{port}/api/v1/images?where=width:4000").json()["results"]
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(20)
+    client.bind((own, 0))
     client.connect(("127.0.0.1", port))
     client.sendall(b"GET /api/v1/images/%d/original HTTP/1.1\r\nHost: localhost\r\n\r\n" % large["id"])
     return client
@@ -171,6 +172,47 @@ def test_a_slow_client_gets_all_of_its_answer(large_path: Path, monkeypatch) -> 
             if taken > pause:
                 pause += 2_400_000
                 time.sleep(0.15)
+
+
+def test_a_client_that_drips_is_left(large_path: Path, monkeypatch) -> None:
+    """Though it takes some of the answer all the time."""
+    with (
+        serving(large_path, monkeypatch, untaken_seconds=0.5, slowest=1_000_000) as port,
+        closing(ask_for_the_large_one(port)) as client,
+    ):
+        taken = 0
+        with suppress(ConnectionResetError):
+            while part := client.recv(1 << 14):
+                taken += len(part)
+                time.sleep(0.05)
+        assert taken < 24_000_000
+
+
+def test_slow_clients_of_several_addresses_keep_nobody_out(large_path: Path, monkeypatch) -> None:
+    limits = {"connections": 8, "connections_an_address": 4, "untaken_seconds": 60.0}
+    with serving(large_path, monkeypatch, **limits) as port, ExitStack() as stack:
+        slow = [
+            stack.enter_context(closing(ask_for_the_large_one(port, f"127.0.0.{2 + i // 4}")))
+            for i in range(8)
+        ]
+        for client in slow:
+            assert client.recv(100).startswith(b"HTTP/1.1 200")
+        for _ in range(2):
+            assert httpx.get(f"http://127.0.0.1:{port}/api/v1/status").status_code == 200
+
+
+def test_requests_that_a_proxy_may_read_differently_are_refused(index_path: Path, monkeypatch) -> None:
+    head = UPLOAD.replace(b"/search", b"/update") + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with (
+        serving(index_path, monkeypatch) as port,
+        socket.create_connection(("127.0.0.1", port), 10) as client,
+    ):
+        client.sendall(head + b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b""
+        while part := client.recv(10_000):
+            answer += part
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
 
 
 def test_clients_behind_a_proxy_are_told_apart(index_path: Path, monkeypatch) -> None:

@@ -25,13 +25,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from seesay.errors import SeesayError
 from seesay.search import Index
-from seesay.web.access import read_token
-from seesay.web.app import Options, create_app, serve
+from seesay.web.app import create_app, serve
 from seesay.web.batches import Batches
+from seesay.web.options import Options
 from tests.search.colours import Colours, gallery, opened, picture
 from tests.web.test_serve import serving
-
-TOKEN = "a token of many letters".replace(" ", "-")
 
 
 def client_of(index_path: Path, **options) -> TestClient:
@@ -173,67 +171,16 @@ def test_a_prefix_that_is_none(index_path: Path, prefix: str) -> None:
         client_of(index_path, prefix=prefix)
 
 
-def test_a_token_is_asked_for(index_path: Path) -> None:
-    with client_of(index_path, token=TOKEN) as client:
-        for address in (
-            "/api/v1/search?q=red",
-            "/api/v1/images/1/original",
-            "/metrics",
-            "/docs",
-            "/openapi.json",
-        ):
-            refused = client.get(address)
-            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
-            assert client.get(address, headers={"Authorization": f"Bearer {TOKEN}x"}).status_code == 401
-            assert client.get(address, headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
-        for address in ("/healthz", "/readyz", "/static/style.css"):
-            assert client.get(address).status_code == 200
-
-
-def test_the_page_asks_for_the_token_and_keeps_a_cookie(index_path: Path) -> None:
-    with client_of(index_path, token=TOKEN, prefix="/photos") as client:
-        page = client.get("/photos/", headers={"Accept": "text/html"})
-        assert (page.status_code, "password" in page.text) == (401, True)
-        assert client.post("/photos/login", data={"token": "wrong"}).status_code == 401
-        assert not client.cookies
-        entered = client.post("/photos/login", data={"token": TOKEN}, follow_redirects=False)
-        assert (entered.status_code, entered.headers["location"]) == (303, "/photos/")
-        cookie = entered.headers["set-cookie"].lower()
-        assert all(part in cookie for part in ("httponly", "samesite=strict", "path=/photos/"))
-        assert TOKEN not in cookie
-        assert client.get("/photos/").status_code == 200
-        other = TestClient(client.app, base_url="http://localhost")
-        assert other.get("/photos/", headers={"Cookie": f"seesay={'0' * 64}"}).status_code == 401
-        assert other.get("/photos/", headers={"Cookie": cookie.partition(";")[0]}).status_code == 200
-
-
-@pytest.mark.parametrize("text", ["", "short", "two words of some length", "ä" * 20])
-def test_tokens_that_are_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "token").write_text(text)
-    with pytest.raises(SeesayError, match="token"):
-        read_token(tmp_path / "token")
-    with pytest.raises(SeesayError, match="token"):
-        read_token(tmp_path / "nowhere")
-
-
-def test_another_site_may_change_nothing(client: TestClient) -> None:
-    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 202)):
-        assert client.post("/api/v1/update", headers={"Sec-Fetch-Site": site}).status_code == status
-
-
-def test_another_site_may_change_nothing_without_tls(client: TestClient) -> None:
-    for origin, status in (("http://other.example", 403), ("null", 403), ("http://127.0.0.1:8000", 202)):
-        assert client.post("/api/v1/update", headers={"Origin": origin}).status_code == status
-
-
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
-def test_a_server_for_all_without_a_token_warns(index_path: Path, capsys, host, warned, monkeypatch) -> None:
+def test_a_server_for_all_without_a_token_warns(
+    index_path: Path, tokens: Path, capsys, host, warned, monkeypatch
+) -> None:
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
-    for token in (None, TOKEN):
+    for file in (None, tokens):
         index = opened(index_path)
-        serve(index, host=host, port=0, options=Options(token=token), ready=lambda _: None)
+        serve(index, host=host, port=0, options=Options(token_file=file), ready=lambda _: None)
         index.close()
-        assert ("--token-file" in capsys.readouterr().err) is (warned and token is None)
+        assert ("--token-file" in capsys.readouterr().err) is (warned and file is None)
 
 
 def test_a_server_is_ready_when_it_has_warmed_up(index_path: Path) -> None:
@@ -417,7 +364,8 @@ def test_queries_at_once_are_embedded_together(index_path: Path, monkeypatch) ->
 SERVER = """
 import sys, time
 from seesay.search import Index
-from seesay.web.app import Options, serve
+from seesay.web.app import serve
+from seesay.web.options import Options
 from tests.search.colours import Colours
 class Slow(Colours):
     def embed_sentences(self, sentences, query=False):

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _tell_gone(paths: Sequence[str], index: Index) -> None:
     if len(away) < len(paths):
         tell(
             f"{len(paths) - len(away)} of these files are gone; update the index: "
-            f"seesay index --out {index.folder}"
+            f"seesay index --out {quote(str(index.folder))}"
         )
 
 
@@ -207,7 +208,7 @@ def print_training(summary: TrainingSummary, folder: Path) -> None:
         _tell_fewer(summary.concepts.kept, summary.concepts.wanted)
     if summary.uncalibrated:
         tell(f"Probabilities were not fitted to val: {summary.uncalibrated}")
-    print(f"Next: seesay evaluate {folder}")
+    print(f"Next: seesay evaluate {quote(str(folder))}")
 
 
 def print_export(config: RunConfig, folder: str) -> None:
@@ -242,7 +243,7 @@ def print_update(folder: Path, report: UpdateReport, images: int, sentences: int
     for absent in report.absent:
         tell(
             f"{absent}: not there, or empty; its images are kept. If they are gone for good: "
-            f"seesay index --out {folder} --remove {absent}"
+            f"seesay index --out {quote(str(folder))} --remove {quote(str(absent))}"
         )
     print_skipped([f"{path}: {reason}" for path, reason in report.skipped])
 

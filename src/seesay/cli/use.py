@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -195,7 +196,8 @@ def search(
         if where:
             console.tell(f"{folder}: no image for --where '{where}'.")
         else:
-            console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {folder}")
+            out = quote(str(folder))
+            console.tell(f"{folder}: no images in this index; add some: seesay index PHOTOS --out {out}")
         raise typer.Exit(opt.NOTHING_FOUND)
 
 
@@ -237,7 +239,7 @@ def sentences(
     if not answer:
         console.tell(
             f"{folder}: no sentences in this index; add some: "
-            f"seesay index PHOTOS --out {folder} --sentences FILE"
+            f"seesay index PHOTOS --out {quote(str(folder))} --sentences FILE"
         )
         raise typer.Exit(opt.NOTHING_FOUND)
 
@@ -331,7 +333,7 @@ def serve(
         ),
     ] = None,
     token_file: Annotated[
-        Path | None, typer.Option(help="A file with a token that clients must send.")
+        Path | None, typer.Option(help="A file with the tokens of which clients must send one.")
     ] = None,
     photos: Annotated[
         list[Path] | None,
@@ -353,11 +355,10 @@ def serve(
     from seesay.search import Index
     from seesay.search.store import FILE, Store
     from seesay.search.watch import check_watchable
-    from seesay.web.access import read_token
-    from seesay.web.app import Options, name_of
+    from seesay.web.app import name_of
     from seesay.web.app import serve as run_server
+    from seesay.web.options import Options
 
-    token = read_token(token_file) if token_file is not None else None
     if root and len(folders) > 1:
         raise SeesayError("--root: is of one index; serve this one by itself, or update it here.")
     added = [path_of(folder) for folder in photos or ()]
@@ -377,7 +378,7 @@ def serve(
         hosts=allow_host or (),
         prefix=prefix,
         proxies=proxy or (),
-        token=token,
+        token_file=token_file,
         ground_run=ground,
         rerank_run=rerank,
         warm_up=True,

@@ -57,7 +57,7 @@ def parse_header(data: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Image.
             raise ImageError(f"{name}: its header is made to take long; save it anew.") from error
         if not CAN_READ_HEIC and data[4:12] in _HEIC_HEADS:
             raise ImageError(f"{name}: HEIC, which needs pip install 'seesay[heic]'.") from error
-        raise ImageError(f"{name}: no image that seesay reads, or damaged ({reason_of(error)}).") from error
+        raise ImageError(f"{name}: unsupported or damaged ({reason_of(error)}).") from error
     if image.width * image.height > max_pixels:
         raise ImageError(
             f"{name}: {image.width}×{image.height}, more than {max_pixels} pixels; make it smaller first."

@@ -142,6 +142,19 @@ def kind_of(name: str) -> str:
     return re.split("[@:]", name, maxsplit=1)[0]
 
 
-__getattr__ = lazy_names(
-    __name__, ("feature_store", "images.base", "images.encode", "regions.base", "sentences.base")
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "feature_store": ("FeatureStore",),
+        "images.base": ("ImageEncoder", "list_encoders", "load_image_encoder"),
+        "images.encode": ("encode_images", "fill_stores"),
+        "regions.base": ("RegionEncoder", "load_region_encoder"),
+        "sentences.base": (
+            "SentenceEncoder",
+            "SentenceFeatures",
+            "fit_sentence_encoder",
+            "load_sentence_encoder",
+            "save_sentence_encoder",
+        ),
+    },
 )

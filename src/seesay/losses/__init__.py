@@ -43,4 +43,15 @@ __all__ = [
 ]
 
 # PyTorch comes with the first name that is used.
-__getattr__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "base": ("Batch", "LabelledPairs", "Loss", "Relations", "ScoreLoss"),
+        "correlation": ("CorrelationLoss", "TotalCorrelationLoss"),
+        "multi_label": ("MultiLabelLoss",),
+        "pairs": ("LogisticLoss", "PairMarginLoss"),
+        "ranking": ("ContrastiveLoss", "DistillationLoss", "HingeRankLoss", "MarginLoss", "SoftMarginLoss"),
+        "settings": ("LossSettings", "register_loss"),
+        "triplet": ("TripletLoss",),
+    },
+)

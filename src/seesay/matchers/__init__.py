@@ -61,4 +61,26 @@ __all__ = [
 ]
 
 # PyTorch comes with the first name that is used.
-__getattr__ = lazy_names(__name__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "adapter": ("Adapter",),
+        "base": ("EmbeddingMatcher", "Matcher", "PairMatcher", "as_matcher"),
+        "baselines.cca": ("CCA",),
+        "baselines.dcca": ("DCCA",),
+        "baselines.devise": ("DeViSE",),
+        "baselines.dvsa": ("DVSA",),
+        "baselines.order_embeddings": ("OrderEmbeddings",),
+        "baselines.vsepp": ("VSEPlusPlus",),
+        "composed": ("Ensemble",),
+        "cosine": ("Cosine",),
+        "gvse": ("GVSE", "UncommonVSE"),
+        "irmatch": ("IRMatch",),
+        "mcnn": ("MatchingCNN",),
+        "projection": ("Projection",),
+        "sco": ("SCO", "ConceptClassifier"),
+        "sentences": ("Sentences", "read_words"),
+        "settings": ("MatcherInputs", "MatcherSettings", "register_matcher"),
+        "two_branch": ("SimilarityNetwork", "TwoBranchEmbedding"),
+    },
+)

@@ -12,4 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Protocol", "Result", "Subject", "register_protocol"]
 
-__getattr__ = lazy_names(__name__, ("base", "subject"))
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "base": ("Options", "Protocol", "Result", "register_protocol"),
+        "subject": ("Subject",),
+    },
+)

@@ -74,23 +74,25 @@ class Filter:
         """Read a filter.
 
         Raises:
-            QueryError: no such condition, or its value cannot be read.
+            QueryError: a filter is unknown, or its value cannot be read.
         """
         if len(text) > MAX_CHARACTERS:
-            raise QueryError(f"The filter has {len(text)} characters; at most {MAX_CHARACTERS} are read.")
+            raise QueryError(f"The filter has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
         conditions, limits, at = list[str](), list[Limit](), 0
         text = " ".join(text.split())
         while at < len(text):
             found = _CONDITION.match(text, at)
             if found is None:
                 raise QueryError(
-                    f"'{text[at:].strip()}': no condition; write NAME:VALUE, such as taken:2019 or "
+                    f"'{text[at:].strip()}' is not a filter. Write NAME:VALUE, for example taken:2019 or "
                     'folder:"New York".'
                 )
             name, value = found[1].lower(), found[2].strip('"').strip()
             if name not in _CONDITIONS:
-                hint = did_you_mean(name, _CONDITIONS) or f"; there are {', '.join(_CONDITIONS)}."
-                raise QueryError(f"'{name}': no such condition{hint}")
+                known = ", ".join(f"{condition}:" for condition in _CONDITIONS)
+                raise QueryError(
+                    f"Unknown filter '{name}'{did_you_mean(name, _CONDITIONS) or f'. Try {known}'}"
+                )
             found_limits = _CONDITIONS[name](value)
             conditions += [_sql(limit) for limit in found_limits]
             limits += found_limits
@@ -141,7 +143,7 @@ def _taken(value: str) -> list[Limit]:
 
 def _orientation(value: str) -> list[Limit]:
     if value.lower() not in _SHAPES:
-        raise QueryError(f"orientation:{value}: is portrait, landscape or square.")
+        raise QueryError(f"orientation:{value}: write portrait, landscape or square.")
     return [Limit("orientation", "=", value.lower())]
 
 
@@ -156,7 +158,7 @@ def _size(column: str) -> Callable[[str], list[Limit]]:
         for each in written:
             found = _COMPARED.fullmatch(each)
             if found is None:
-                raise QueryError(f"{column}:{value}: is a number of pixels, such as {column}:>3000.")
+                raise QueryError(f"{column}:{value}: write a number of pixels, such as {column}:>3000.")
             limits.append(Limit(column, found[1] or "=", int(found[2])))
         if len(limits) == 2 and int(limits[0].value) > int(limits[1].value):
             raise QueryError(f"{column}:{value}: ends before it begins.")
@@ -189,7 +191,7 @@ _CONDITIONS: dict[str, Callable[[str], list[Limit]]] = {
 def _range(value: str) -> tuple[str, str]:
     first, dots, last = value.partition("..")
     if not first and not last:
-        raise QueryError(f"'{value}': a range without ends; write 2019..2021, 2019.. or ..2021.")
+        raise QueryError(f"'{value}': a range needs an end; write 2019..2021, 2019.. or ..2021.")
     return (first, last) if dots else (first, first)
 
 

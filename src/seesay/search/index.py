@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path, PurePath
+from shlex import quote
 from typing import Any, Self
 
 import numpy as np
@@ -193,7 +194,7 @@ class Index:
             if path is not None and path.is_absolute() and not path.exists():
                 raise SeesayError(
                     f"{self.folder}: its vectors are of {path}, which is not there any more. If it was "
-                    f"moved, say where it is now: seesay index --out {self.folder} {options}."
+                    f"moved, say where it is now: seesay index --out {quote(str(self.folder))} {options}."
                 )
 
     def set_recall(self, recall: float) -> None:
@@ -251,7 +252,10 @@ class Index:
         """
         foreign = [root for root in self.store.roots() if not self._is_confirmed(root)]
         if foreign:
-            options = (f"--root {f'{root.name}=' if root.name else ''}{root.folder}" for root in foreign)
+            options = (
+                f"--root {quote(f'{root.name}={root.folder}' if root.name else str(root.folder))}"
+                for root in foreign
+            )
             raise SeesayError(
                 f"{self.folder}: was not made here by you, and would show the images in "
                 f"{' and '.join(str(root.folder) for root in foreign)}. Confirm where its images are with "

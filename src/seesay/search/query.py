@@ -127,7 +127,7 @@ class Query:
             QueryError: too many parts, none that is wanted, or a weight out of bounds.
         """
         if len(self.parts) > MAX_PARTS:
-            raise QueryError(f"The query has {len(self.parts)} parts; at most {MAX_PARTS} are searched for.")
+            raise QueryError(f"The query has {len(self.parts)} parts; the limit is {MAX_PARTS}.")
         for part in self.parts:
             if not 0 < abs(part.weight) <= MAX_WEIGHT:
                 raise QueryError(
@@ -135,7 +135,7 @@ class Query:
                     f"above 0, of at most {MAX_WEIGHT:g}."
                 )
         if not any(part.weight > 0 for part in self.parts):
-            raise QueryError("The query only says what is not wanted; name something that is, too.")
+            raise QueryError("The query only subtracts; add something to search for.")
 
     def __str__(self) -> str:
         """Return the query as `parse` reads it."""
@@ -152,7 +152,7 @@ class Query:
         if not text.strip():
             raise QueryError("The sentence is empty; describe what the images show.")
         if len(text) > MAX_CHARACTERS:
-            raise QueryError(f"The query has {len(text)} characters; at most {MAX_CHARACTERS} are read.")
+            raise QueryError(f"The query has {len(text)} characters; the limit is {MAX_CHARACTERS}.")
         return cls(tuple(_part(sign, written, text) for sign, written in _split(text)))
 
     @classmethod

@@ -1,22 +1,27 @@
 """Training by several processes of torch.distributed, one a device: each encodes its share of a mini-batch.
 
 What a matcher computes row by row is computed for a share of the rows and gathered, gradients included.
-In every process the loss is that of the whole mini-batch, with the negatives of all, and so without dropout
-the weights are those that one process learns, up to rounding. Without a process group none of it happens.
+In every process the loss is that of the whole mini-batch, with the negatives of all, and PyTorch's
+`DistributedDataParallel` averages the gradients. So without dropout the weights are those that one process
+learns, up to rounding. Without a process group none of it happens.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from datetime import timedelta
+from functools import partial
 from typing import Any, cast
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
 
 from seesay.device import choose_device, chosen_device, default_device
 from seesay.errors import SeesayError
@@ -116,108 +121,122 @@ def first_says(answer: bool) -> bool:
     return bool(said)
 
 
-def copy_from_first(matcher: nn.Module, device: str) -> None:
-    """Give every process the weights and the random state of the first.
+@contextmanager
+def shared(
+    matcher: nn.Module, losses: Callable[[nn.Module, Any], list[Tensor]]
+) -> Iterator[Callable[[Any], list[Tensor]]]:
+    """Yield the function that gives the losses of a mini-batch, which all processes compute together.
 
-    From then on the processes draw the same random numbers, but for those drawn in a share of the rows.
+    The processes begin with the first one's weights, and draw the same random numbers from then on, but for
+    those that are drawn in a share of the rows.
+
+    Args:
+        matcher: in training mode; its class says what it computes row by row.
+        losses: of the matcher on a mini-batch, which is the same in every process.
     """
     if processes() == 1:
+        yield partial(losses, matcher)
         return
-    with torch.no_grad():
-        for each in (*matcher.parameters(), *matcher.buffers()):
-            distributed.broadcast(each, 0)
+    device = next(matcher.parameters()).device
+    _draw_alike(device)
+    sharing = _Sharing(device)
+    hooks: list[RemovableHandle] = []
+    for layer in matcher.modules():
+        if isinstance(layer, _BatchNorm):  # PyTorch's SyncBatchNorm takes no tensors on a CPU
+            hooks.append(layer.register_forward_pre_hook(sharing.gather_rows))
+            hooks.append(layer.register_forward_hook(sharing.take_own_rows))
+    try:
+        # Not every loss uses every weight of a matcher.
+        yield DistributedDataParallel(_Losses(sharing.of(matcher), losses), find_unused_parameters=True)
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+class _Losses(nn.Module):
+    """The losses of a matcher as a module, whose gradients `DistributedDataParallel` averages."""
+
+    def __init__(self, matcher: nn.Module, losses: Callable[[nn.Module, Any], list[Tensor]]) -> None:
+        super().__init__()
+        self.matcher, self._losses = matcher, losses
+
+    def forward(self, batch: Any) -> list[Tensor]:
+        return self._losses(self.matcher, batch)
+
+
+def _draw_alike(device: torch.device) -> None:
+    """Give every process the random state of the first."""
     state = torch.get_rng_state()
     distributed.broadcast(state, 0)
     torch.set_rng_state(state)
-    if torch.device(device).type == "cuda":
+    if device.type == "cuda":
         state = torch.cuda.get_rng_state(device)
         distributed.broadcast(state, 0)
         torch.cuda.set_rng_state(state, device)
 
 
-def average_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Replace gradients by their mean over the processes."""
-    if processes() == 1:
-        return
-    gradients = [each.grad for each in parameters if each.grad is not None]
-    flat = torch.cat([each.flatten() for each in gradients])
-    distributed.all_reduce(flat)
-    flat /= processes()
-    parts = torch.split(flat, [each.numel() for each in gradients])
-    for gradient, part in zip(gradients, parts, strict=True):
-        gradient.copy_(part.view_as(gradient))
-
-
-@contextmanager
-def shared_rows(matcher: nn.Module) -> Iterator[None]:
-    """Let each process compute a share of the rows of what the matcher computes row by row, and gather them.
-
-    Batch normalisation sees the rows of all.
-    """
-    if processes() == 1:
-        yield
-        return
-    sharing = _Sharing()
-    with ExitStack() as restored:
-        for module in matcher.modules():
-            for name, arguments in _ROW_BY_ROW.items():
-                if method := getattr(module, name, None):
-                    _replace(module, name, sharing.rows_of(method, arguments), restored)
-            if isinstance(module, _BatchNorm):
-                _replace(module, "forward", sharing.with_all_rows(module.forward), restored)
-        yield
-
-
-def _replace(module: nn.Module, name: str, function: Callable[..., Any], restored: ExitStack) -> None:
-    """Let a module have another method until `restored` ends."""
-    setattr(module, name, function)
-    restored.callback(delattr, module, name)
-
-
 class _Sharing:
-    """Turns functions of all rows into functions that compute a share of them."""
+    """Makes of a matcher one that computes a share of the rows in each process and gathers them."""
 
-    def __init__(self) -> None:
-        self._active = False  # within a function that has a share of the rows already
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._active = False  # within a method that has a share of the rows already
+        self._sizes: list[int] = []  # how many rows each process has in the layer that sees those of all
 
-    def rows_of(self, method: Callable[..., Any], arguments: int) -> Callable[..., Any]:
+    def of(self, matcher: nn.Module) -> nn.Module:
+        """Return the matcher, with the same weights, as of a subclass whose methods share their rows."""
+        whole = type(matcher)
+        methods = {
+            name: self._rows_of(getattr(whole, name), arguments)
+            for name, arguments in _ROW_BY_ROW.items()
+            if hasattr(whole, name)
+        }
+        twin = copy(matcher)
+        twin.__class__ = type(whole.__name__, (whole,), methods)
+        return twin
+
+    def _rows_of(self, method: Callable[..., Any], arguments: int) -> Callable[..., Any]:
         """Share the rows of the first arguments, and gather those of the result."""
 
-        def shared(*given: Any) -> Any:
+        def shared_rows(matcher: nn.Module, *given: Any) -> Any:
             count = _rows(given[0])
             if self._active or count < processes():
-                return method(*given)
+                return method(matcher, *given)
             sizes = _shares(count)
             start = sum(sizes[: distributed.get_rank()])
             chosen = torch.arange(start, start + sizes[distributed.get_rank()])
             mine = [_take(each, chosen) for each in given[:arguments]]
             with self._apart():
-                return _gather_all(method(*mine, *given[arguments:]), sizes)
+                result = method(matcher, *mine, *given[arguments:])
+            if isinstance(result, tuple):
+                return tuple(gather(each, sizes) for each in result)
+            return gather(result, sizes)
 
-        return shared
+        return shared_rows
 
-    def with_all_rows(self, forward: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-        """Give a layer the rows of all processes, and return those of this one."""
+    def gather_rows(self, layer: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
+        """Give a layer of batch normalisation the rows of all processes."""
+        del layer
+        if not self._active:
+            return inputs
+        lengths = torch.zeros(processes(), dtype=torch.int64, device=inputs[0].device)
+        lengths[distributed.get_rank()] = len(inputs[0])
+        distributed.all_reduce(lengths)
+        self._sizes = lengths.tolist()
+        return (gather(inputs[0], self._sizes),)
 
-        def whole(rows: Tensor) -> Tensor:
-            if not self._active:
-                return forward(rows)
-            lengths = torch.zeros(processes(), dtype=torch.int64)
-            lengths[distributed.get_rank()] = len(rows)
-            distributed.all_reduce(lengths)
-            sizes = lengths.tolist()
-            return torch.split(forward(gather(rows, sizes)), sizes)[distributed.get_rank()]
-
-        return whole
+    def take_own_rows(self, layer: nn.Module, inputs: tuple[Tensor], outputs: Tensor) -> Tensor:
+        """Return this process's rows of what the layer has made of all."""
+        del layer, inputs
+        return torch.split(outputs, self._sizes)[distributed.get_rank()] if self._active else outputs
 
     @contextmanager
     def _apart(self) -> Iterator[None]:
         """Draw random numbers, such as those of dropout, that no other process draws."""
         seed = int(torch.randint(2**62, ())) + distributed.get_rank()
-        devices = [torch.cuda.current_device()] if _on_gpu() else []
         self._active = True
         try:
-            with torch.random.fork_rng(devices):
+            with torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
                 torch.manual_seed(seed)
                 yield
         finally:
@@ -243,13 +262,7 @@ def _take(given: Any, chosen: Tensor) -> Any:
     return type(given)(_take(each, chosen) for each in given)
 
 
-def _gather_all(result: Any, sizes: list[int]) -> Any:
-    if isinstance(result, tuple):
-        return tuple(gather(each, sizes) for each in result)
-    return gather(result, sizes)
-
-
-def gather(rows: Tensor, sizes: list[int]) -> Tensor:
+def gather(rows: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return the rows of all processes one below the other; gradients flow back to all.
 
     Args:
@@ -260,11 +273,14 @@ def gather(rows: Tensor, sizes: list[int]) -> Tensor:
 
 
 class _Gather(torch.autograd.Function):
-    """Every process computes the loss: the gradients of a row are summed here, and the mean comes later."""
+    """An all-gather with gradients: every process computes the loss, so those of a row are summed here.
+
+    PyTorch's own is deprecated, and what replaces it needs a newer version than the oldest supported one.
+    """
 
     @staticmethod
-    def forward(ctx: FunctionCtx, rows: Tensor, sizes: list[int]) -> Tensor:
-        ctx.sizes = sizes  # type: ignore[attr-defined]
+    def forward(ctx: FunctionCtx, rows: Tensor, sizes: Sequence[int]) -> Tensor:
+        ctx.sizes = list(sizes)  # type: ignore[attr-defined]
         padded = rows.new_zeros(max(sizes), *rows.shape[1:])  # processes exchange tensors of one shape
         padded[: len(rows)] = rows
         parts = [torch.empty_like(padded) for _ in sizes]

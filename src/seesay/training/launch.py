@@ -51,6 +51,8 @@ def launch(arguments: Sequence[str], processes: int) -> int:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(cores // processes, 1))),
+        # DistributedDataParallel warns where it finds that every weight is used.
+        "TORCH_CPP_LOG_LEVEL": os.environ.get("TORCH_CPP_LOG_LEVEL", "ERROR"),
     }
     logs = Path(mkdtemp(prefix="seesay-train-"))
     command = [sys.executable, "-m", "seesay.cli", *arguments]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from pydantic import BaseModel
@@ -22,6 +23,8 @@ from seesay.training.average import AveragedWeights
 from seesay.training.callbacks import Tell
 from seesay.training.history import Epoch, figures_of, write_history
 from seesay.training.task import Task
+
+LossesOf: TypeAlias = Callable[[Any], list[Tensor]]  # of a mini-batch
 
 
 class State(BaseModel):
@@ -65,9 +68,11 @@ class Loop:
 
     def _epoch(self, epoch: int) -> None:
         start = time.monotonic()
-        distributed.copy_from_first(self.matcher, self.device)
-        with distributed.shared_rows(self.matcher):
-            loss, active = self._learn(epoch)
+        self.matcher.train()
+        losses = partial(self.task.losses, device=self.device)
+        with distributed.shared(self.matcher, losses) as losses_of:
+            loss, active = self._learn(epoch, losses_of)
+        self.matcher.eval()
         if distributed.is_first():
             self._keep(epoch, loss, active, start)
 
@@ -90,29 +95,26 @@ class Loop:
         if self._tell is not None:
             self._tell(epoch, figures_of(done, measured, self.optimizer.param_groups[0]["lr"]))
 
-    def _learn(self, epoch: int) -> tuple[float, float | None]:
+    def _learn(self, epoch: int, losses_of: LossesOf) -> tuple[float, float | None]:
         """Train for one epoch; return the mean loss and, if it has hinges, the mean share above zero.
 
         Both are summed on the device, because reading a number waits for it.
         """
         schedule = self.recipe.schedule
         batches = self.task.batches(epoch)
-        self.matcher.train()
         totals = torch.zeros(2, dtype=torch.float64, device=self.device)
         with progress(f"{self.recipe.name} {epoch}/{schedule.epochs}", len(batches), "batches") as advance:
             for step, batch in enumerate(batches):
                 set_rate(self.optimizer, self.recipe, (epoch - 1 + step / len(batches)) / schedule.epochs)
-                totals += self._step(batch)
+                totals += self._step(losses_of(batch))
                 advance(1)
-        self.matcher.eval()
         self.state.steps += len(batches)
         loss, active = (totals / max(len(batches), 1)).tolist()
         self._check(loss)
         return loss, active if self.task.loss.active_share is not None else None
 
-    def _step(self, batch: Any) -> Tensor:
-        """Take one step; return the batch's loss and the share of its hinges above zero, (2,)."""
-        losses = self.task.losses(self.matcher, batch, self.device)
+    def _step(self, losses: list[Tensor]) -> Tensor:
+        """Take one step down a batch's losses; return their mean and the share of hinges above zero, (2,)."""
         loss = torch.stack(losses).sum()
         if torch.device(self.device).type == "cpu":  # elsewhere it is looked at after the epoch
             self._check(loss.item())
@@ -151,7 +153,6 @@ def take_step(optimizer: Optimizer, loss: Tensor, module: nn.Module, settings: O
     """Take a step down the gradients of a module's loss, clipped as a recipe says."""
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
-    distributed.average_gradients(module.parameters())
     clip_gradients(settings, module.parameters())
     optimizer.step()
 

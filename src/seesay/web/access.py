@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 from string import Template
 from typing import TYPE_CHECKING
 
@@ -27,51 +29,95 @@ _MIN_CHARACTERS = 16
 _OPEN = ("/healthz", "/readyz", "/login", "/static/")  # probes have no token; the login needs its styles
 
 
-def read_token(file: Path) -> str:
-    """Read a token from a file.
+class Access:
+    """Lets those in who know a token of a file.
+
+    A line of the file is a token, or the name of whom it was given to and the token. Empty lines, and those
+    that begin with #, do not count.
+
+    Args:
+        file: with the tokens.
 
     Raises:
-        SeesayError: the file cannot be read, or its content is too short or not one line of ASCII.
+        SeesayError: the file cannot be read, has no token, or a line of it is none; see `reread`.
     """
-    try:
-        token = file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SeesayError(f"{file}: no token can be read from it ({error}).") from error
-    if len(token) < _MIN_CHARACTERS or not token.isprintable() or " " in token:
-        raise SeesayError(
-            f"{file}: a token is one word of at least {_MIN_CHARACTERS} characters; make one: "
-            f"openssl rand -hex 32 > {file}"
-        )
-    return token
 
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._names: dict[str, str] = {}  # by token
+        self._of_cookies: dict[str, str] = {}  # tokens
+        self.reread()
 
-class Access:
-    """Lets those in who know the token."""
+    def reread(self) -> int:
+        """Read the file again, and return how many tokens are in it; those that were taken out open nothing.
 
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
-        # Browsers keep a digest, which opens no door but this server's page.
-        self.cookie = hashlib.blake2b(b"seesay cookie", key=self._token[:64], digest_size=32).hexdigest()
+        Raises:
+            SeesayError: as at first; the tokens stay as they were.
+        """
+        self._names = _read(self._file)
+        self._of_cookies = {self.cookie(token): token for token in self._names}
+        return len(self._names)
+
+    @staticmethod
+    def cookie(token: str) -> str:
+        """Return what a browser keeps in place of a token: a digest, which opens no other server."""
+        return hashlib.blake2b(b"seesay cookie", key=token.encode()[:64], digest_size=32).hexdigest()
 
     def is_token(self, given: str) -> bool:
-        """Return whether this is the token, in the same time for any that is not."""
-        return secrets.compare_digest(given.encode(), self._token)
+        """Return whether this is a token, in the same time for any that is not."""
+        return _key(given, self._names) is not None
 
-    def refusal(self, path: str, headers: Headers) -> ASGIApp | None:
-        """Return the answer to a request that is not let in; None if it is."""
-        if any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN):
-            return None
+    def name_of(self, headers: Headers) -> str | None:
+        """Return whose token or cookie a request brings, "" for a token without a name; None for neither."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_token(given.strip()):
-            return None
-        cookies = _COOKIE.findall(headers.get("cookie", ""))
-        if any(secrets.compare_digest(each, self.cookie) for each in cookies):
-            return None
+        token = _key(given.strip(), self._names) if scheme.lower() == "bearer" else None
+        for cookie in _COOKIE.findall(headers.get("cookie", "")):
+            token = token or self._of_cookies.get(_key(cookie, self._of_cookies) or "")
+        return None if token is None else self._names[token]
+
+    def refusal(self, path: str, headers: Headers) -> ASGIApp:
+        """Return the answer to a request that brings no token."""
         if path == "/" and "text/html" in headers.get("accept", ""):
             return login_page(401)
         response = problem(401, "Send the server's token in the header Authorization: Bearer TOKEN.")
         response.headers["WWW-Authenticate"] = "Bearer"
         return response
+
+
+def is_open(path: str) -> bool:
+    """Return whether a path is answered without a token."""
+    return any(path == each or (each.endswith("/") and path.startswith(each)) for each in _OPEN)
+
+
+def _key(given: str, keys: Iterable[str]) -> str | None:
+    """Return the one of the keys that was given, in a time that tells nothing about the others."""
+    found = [key for key in keys if secrets.compare_digest(key.encode(), given.encode())]
+    return found[0] if found else None
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The names of the tokens in a file, by token."""
+    try:
+        lines = file.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SeesayError(f"{file}: no token can be read from it ({error}).") from error
+    names: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        match line.split():
+            case []:
+                continue
+            case [start, *_] if start.startswith("#"):
+                continue
+            case [token] | [_, token] if len(token) >= _MIN_CHARACTERS and token.isprintable():
+                names[token] = line.split()[0] if len(line.split()) == 2 else ""
+            case _:
+                raise SeesayError(
+                    f"{file}, line {number}: a token is one word of at least {_MIN_CHARACTERS} characters, "
+                    "after a name if it has one."
+                )
+    if not names:
+        raise SeesayError(f"{file}: no token in it; make one: openssl rand -hex 32 > {quote(str(file))}")
+    return names
 
 
 def login_page(status: int, refused: bool = False) -> HTMLResponse:

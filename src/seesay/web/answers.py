@@ -270,3 +270,4 @@ class Status(BaseModel):
     grounding: bool = Field(description="true if a grounding run is available")
     reranking: bool = Field(description="true if a re-ranking run is available")
     updating: bool = Field(description="true if a client may start an update")
+    login: bool = Field(description="true if clients must send a token")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,49 +23,20 @@ from seesay import __version__
 from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.grounding.ground import SHIPPED, can_ground
 from seesay.search.index import Index
-from seesay.search.rerank import check_reranks, open_reranker
+from seesay.search.rerank import check_reranks
 from seesay.web.access import Access
+from seesay.web.addresses import is_local, networks
 from seesay.web.connections import Connection
-from seesay.web.limits import MAX_CONNECTIONS, Guard, Limits, is_local, networks
+from seesay.web.guard import Guard
 from seesay.web.observe import Metrics, Observed, log_line
+from seesay.web.options import MAX_HEADER_BYTES, Options
 from seesay.web.problems import Problem, ProblemResponse, failures, problem
 from seesay.web.routes import grounding, images, indexes, queries
 from seesay.web.routes.page import STATIC, page_routes
 from seesay.web.routes.probes import IndexMetrics, probe_routes
-from seesay.web.service import Lazy, Service
+from seesay.web.service import Service
 
 _SHUTDOWN_SECONDS = 10  # for requests that are being answered
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How indexes are served.
-
-    Attributes:
-        hosts: names that the server answers to, besides numeric addresses.
-        prefix: of all addresses, such as "/photos", for a server behind a proxy.
-        proxies: addresses or networks of proxies, which may say whose request they pass on.
-        token: that clients must send; None lets everybody in.
-        ground_run: the run that grounds phrases.
-        rerank_run: the run that re-ranks results on request.
-        warm_up: load everything in the background at once, rather than when it is first asked for.
-        access_log: write a line of JSON for each request to standard output.
-        photos: folders of images that are added to an index at once, by its name.
-        watch: update the indexes now, and when their folders change.
-        limits: of requests and connections; `serve` alone limits connections.
-    """
-
-    hosts: Collection[str] = ("localhost",)
-    prefix: str = ""
-    proxies: Collection[str] = ()
-    token: str | None = None
-    ground_run: str = SHIPPED
-    rerank_run: str | None = None
-    warm_up: bool = False
-    access_log: bool = False
-    photos: Mapping[str, Sequence[Path]] = field(default_factory=dict)
-    watch: bool = False
-    limits: Limits = field(default_factory=Limits)
 
 
 def create_app(served: Index | Mapping[str, Index], options: Options | None = None) -> FastAPI:
@@ -87,10 +59,8 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         index.check_roots()
     if options.rerank_run is not None:
         check_reranks(options.rerank_run)
-    rerank_run = options.rerank_run
-    reranker = Lazy(partial(open_reranker, rerank_run)) if rerank_run is not None else None
-    service = Service(by_name, options.limits, options.ground_run, reranker, options.photos)
-    access = Access(options.token) if options.token is not None else None
+    service = Service(by_name, options)
+    access = Access(options.token_file) if options.token_file is not None else None
     metrics = Metrics()
     metrics.registry.register(IndexMetrics(service))
 
@@ -116,7 +86,7 @@ def create_app(served: Index | Mapping[str, Index], options: Options | None = No
         lifespan=lifespan,
         responses=failures(400, 401, 403, 429, 500, 503),
     )
-    app.state.service = service
+    app.state.service, app.state.access = service, access
     app.add_middleware(Guard, limits=options.limits, hosts=options.hosts, prefix=prefix, access=access)
     app.add_middleware(Observed, metrics=metrics, log=options.access_log)
     _add_error_handlers(app)
@@ -213,14 +183,15 @@ def serve(
         app,
         http=partial(Connection, options.limits, networks(options.proxies)),  # type: ignore[arg-type]  # called like a class
         forwarded_allow_ips=list(options.proxies),
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         log_level="warning",
         server_header=False,
         access_log=False,  # `Observed` has one without queries
-        limit_concurrency=MAX_CONNECTIONS + 1,
+        limit_concurrency=options.limits.connections + 1,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
     )
-    with _listen(host, port) as listening:
-        if options.token is None and not is_local(host):
+    with _listen(host, port) as listening, _rereading(app.state.access):
+        if options.token_file is None and not is_local(host):
             log_line(
                 f"Warning: Whoever reaches {host} can see these images. Name a token with --token-file, or "
                 "listen on 127.0.0.1 alone."
@@ -228,6 +199,27 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listening.getsockname()[1]}{_checked_prefix(options.prefix)}")
         uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _rereading(access: Access | None) -> Iterator[None]:
+    """Read the tokens again whenever the process receives SIGHUP, which would otherwise end it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if access is None or not is_main or not hasattr(signal, "SIGHUP"):
+        yield
+        return
+
+    def reread(*_: object) -> None:
+        try:
+            log_line(f"Tokens read again: {access.reread()}.")
+        except SeesayError as error:
+            log_line(f"{error} The tokens stay as they were.")
+
+    before = signal.signal(signal.SIGHUP, reread)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,13 +7,15 @@ ones, reads a body to its end after it has been answered, and waits for a client
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from seesay.web.limits import MAX_CONNECTIONS, Limits, Networks, is_in
+from seesay.web.addresses import Networks, client_of, is_in
+from seesay.web.options import Limits
 
 _AFTER_ANSWER_BYTES = 2**20  # of a body that are read after its answer, so that the client sees the answer
 _AFTER_ANSWER_SECONDS = 2.0
@@ -23,7 +25,8 @@ _GRACE_SECONDS = 2.0  # for the answer that the time of a request is over
 class Connection(H11Protocol):
     """A connection, HTTP/1.1.
 
-    A new one beyond the limits closes the one that has waited longest for the rest of a request.
+    A new one beyond the limits closes the one that has waited longest for the rest of a request or, if none
+    does, for its client to take an answer.
 
     Args:
         limits: of the server.
@@ -38,6 +41,8 @@ class Connection(H11Protocol):
         self._taking: asyncio.TimerHandle | None = None
         self._timed_state: object = None
         self._unread = 0
+        self.of = ""
+        self.untaken_since = math.inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept a connection, or close it or another one."""
@@ -49,18 +54,21 @@ class Connection(H11Protocol):
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.accepted = self.loop.time()
         self._time()
-        everyone = [one for one in self.connections if isinstance(one, Connection)]
-        neighbours = [one for one in everyone if one.host == self.host]
-        is_proxy = is_in(self.host, self._proxies)
-        if len(neighbours) > self._limits.connections_an_address and not is_proxy:
-            (_longest_waiting(neighbours) or self).drop()
-        elif len(everyone) > MAX_CONNECTIONS and (waiting := _longest_waiting(everyone)):
-            waiting.drop()
+        self._make_room()
 
-    @property
-    def host(self) -> str:
-        """The client's address."""
-        return self.client[0] if self.client else ""
+    def _make_room(self) -> None:
+        """Close a connection if there are too many, of this client or together."""
+        host = self.client[0] if self.client else ""
+        self.of = client_of(host)
+        everyone = [one for one in self.connections if isinstance(one, Connection)]
+        neighbours = [one for one in everyone if one.of == self.of]
+        if len(neighbours) > self._limits.connections_an_address and not is_in(host, self._proxies):
+            (_longest_waiting(neighbours) or self).drop()
+        elif len(everyone) > self._limits.connections:
+            others = [one for one in everyone if one is not self]
+            slowest = _longest_waiting(others) or _longest_untaken(others)
+            if slowest is not None:  # else all are at work, and uvicorn answers with 503
+                slowest.drop()
 
     @property
     def is_waiting(self) -> bool:
@@ -93,10 +101,12 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Wait until the client has taken what is written, if it does."""
         super().pause_writing()
+        self.untaken_since = self.loop.time()
         self._watch_taking()
 
     def resume_writing(self) -> None:
         """Go on writing."""
+        self.untaken_since = math.inf
         self._stop_watching()
         super().resume_writing()
 
@@ -107,14 +117,14 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _watch_taking(self) -> None:
-        """Drop the connection if the client takes nothing of what is written for too long."""
+        """Drop the connection if the client takes what is written too slowly."""
         self._stop_watching()
         left = self.transport.get_write_buffer_size()
         self._taking = self.loop.call_later(self._limits.untaken_seconds, self._check_taking, left)
 
     def _check_taking(self, before: int) -> None:
         left = self.transport.get_write_buffer_size()
-        if left >= before:
+        if left and before - left < self._limits.slowest * self._limits.untaken_seconds:
             self.drop()
         elif left:
             self._watch_taking()
@@ -154,6 +164,14 @@ class Connection(H11Protocol):
             self._watch_taking()  # the client may still be taking the answer before
         else:
             self.drop()
+
+
+def _longest_untaken(connections: list[Connection]) -> Connection | None:
+    return min(
+        (one for one in connections if one.untaken_since < math.inf),
+        key=lambda one: one.untaken_since,
+        default=None,
+    )
 
 
 def _longest_waiting(connections: list[Connection]) -> Connection | None:

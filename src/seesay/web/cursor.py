@@ -22,8 +22,11 @@ def _read(cursor: str, kinds: tuple[type, ...]) -> list[Any]:
     except (ValueError, RecursionError):
         values = None
     found: list[Any] = values if isinstance(values, list) else []
-    finite = all(math.isfinite(value) for value in found if type(value) is float)
-    if [type(value) for value in found] != list(kinds) or not finite:
+    is_sound = all(
+        math.isfinite(value) if type(value) is float else str(value).isascii()  # as times are
+        for value in found
+    )
+    if [type(value) for value in found] != list(kinds) or not is_sound:
         raise QueryError("This is no cursor of such a page; take `next` from the page before.")
     return found
 

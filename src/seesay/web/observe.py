@@ -102,6 +102,7 @@ def _write_line(scope: Scope, method: str, status: int, size: int, seconds: floa
     line = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "client": client[0] if client else None,
+        **({"user": scope["user"]} if scope.get("user") else {}),
         "method": method,
         "path": scope["path"],
         "status": status,

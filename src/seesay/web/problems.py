@@ -28,10 +28,10 @@ class ProblemResponse(JSONResponse):
     media_type = MEDIA_TYPE
 
 
-def problem(status: int, detail: str) -> ProblemResponse:
-    """Return the response of a failure."""
+def problem(status: int, detail: str, close: bool = False) -> ProblemResponse:
+    """Return the response of a failure, after which the connection may be closed."""
     body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail)
-    return ProblemResponse(body.model_dump(), status)
+    return ProblemResponse(body.model_dump(), status, {"Connection": "close"} if close else None)
 
 
 def failures(*statuses: int) -> Responses:

@@ -30,12 +30,13 @@ from seesay.search.duplicates import near_duplicates
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Indexed, Query, Sentence
-from seesay.search.rerank import Reranked, Reranker
+from seesay.search.rerank import Reranked, Reranker, open_reranker
 from seesay.search.store import Dated, Item
 from seesay.web.answers import Reranking
 from seesay.web.batches import Batches
 from seesay.web.decoding import Decoders
-from seesay.web.limits import Limits, too_large
+from seesay.web.guard import too_large
+from seesay.web.options import Options
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
@@ -184,22 +185,14 @@ class Service:
 
     Args:
         indexes: to search, by the names that clients call them; the first is searched by default.
-        limits: of one request.
-        ground_run: the name of the run that grounds phrases; it need not exist.
-        reranker: orders the best results of those who ask for it, if set.
-        photos: folders of images that updates add to an index, by its name.
+        options: how they are served; the runs that ground and re-rank are loaded when they are first needed.
     """
 
-    def __init__(
-        self,
-        indexes: Mapping[str, Index],
-        limits: Limits,
-        ground_run: str,
-        reranker: Lazy[Reranker] | None = None,
-        photos: Mapping[str, Sequence[Path]] | None = None,
-    ) -> None:
-        self.limits, self.ground_run, self.reranker = limits, ground_run, reranker
-        self.grounder = Lazy(lambda: Grounder(Run.load(ground_run)))
+    def __init__(self, indexes: Mapping[str, Index], options: Options) -> None:
+        self.options, limits = options, options.limits
+        self.grounder = Lazy(lambda: Grounder(Run.load(options.ground_run)))
+        rerank_run = options.rerank_run
+        self.reranker = None if rerank_run is None else Lazy(lambda: open_reranker(rerank_run))
         cores = os.cpu_count() or 1
         self._queries = ThreadPoolExecutor(cores, "seesay-query")
         self.pictures = ThreadPoolExecutor(cores, "seesay-picture")  # thumbnails, files, boxes
@@ -211,7 +204,7 @@ class Service:
         self._reranking = threading.Lock()
         self._decoders = Decoders(limits.decode_seconds, limits.upload_pixels)
         self.served = {
-            name: Served(name, index, self._queries, (photos or {}).get(name, ()))
+            name: Served(name, index, self._queries, options.photos.get(name, ()))
             for name, index in indexes.items()
         }
         self.is_ready = False
@@ -233,7 +226,7 @@ class Service:
         finally:
             self.is_ready = True
         with suppress(SeesayError):
-            if can_ground(self.ground_run):
+            if can_ground(self.options.ground_run):
                 self.grounder.get().ground(_grey(), "grey", "a photograph")
         with suppress(SeesayError):
             if self.reranker is not None:
@@ -312,7 +305,7 @@ class Service:
         """
 
         def decode_and_work() -> T:
-            limit = self.limits.upload_bytes
+            limit = self.options.limits.upload_bytes
             data = file.file.read(limit + 1)
             if len(data) > limit:
                 raise too_large(limit)

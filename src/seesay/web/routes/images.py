@@ -22,7 +22,7 @@ from seesay.search.duplicates import SIMILARITY
 from seesay.search.filters import Filter
 from seesay.web import cursor as cursors
 from seesay.web.answers import DatedImage, DatedImages, Duplicates, ImageFacts, Month
-from seesay.web.limits import API
+from seesay.web.options import API
 from seesay.web.problems import Responses, failures
 from seesay.web.routes.parameters import DEFAULT_LIMIT, Cursor, Id, Limit, TheIndex, TheService, Where
 from seesay.web.service import Served

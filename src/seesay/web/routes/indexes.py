@@ -11,7 +11,7 @@ from seesay.data.suffixes import unread_lines
 from seesay.grounding.ground import can_ground
 from seesay.search.index import Index
 from seesay.web.answers import Fault, Status, UpdateState
-from seesay.web.limits import API
+from seesay.web.options import API
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import TheIndex, TheService
 from seesay.web.service import Served, Service
@@ -67,9 +67,10 @@ def _status(service: Service, served: Served) -> Status:
         matcher=_matcher(index),
         generation=index.store.generation(),
         version=__version__,
-        grounding=can_ground(service.ground_run),
+        grounding=can_ground(service.options.ground_run),
         reranking=service.reranker is not None,
         updating=served.updates.possible,
+        login=service.options.token_file is not None,
     )
 
 

@@ -18,7 +18,7 @@ _Schema: TypeAlias = dict[str, Any]  # of OpenAPI, which has no types of its own
 
 
 def page_routes(access: Access | None, prefix: str) -> APIRouter:
-    """Build `/`, `/login` and `/docs`."""
+    """Build `/`, `/login`, `/logout` and `/docs`."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/")
@@ -38,13 +38,20 @@ def page_routes(access: Access | None, prefix: str) -> APIRouter:
         if access is not None:
             response.set_cookie(
                 COOKIE,
-                access.cookie,
+                access.cookie(token),
                 max_age=COOKIE_SECONDS,
                 path=f"{prefix}/",
                 secure=request.url.scheme == "https",
                 httponly=True,
                 samesite="strict",
             )
+        return response
+
+    @router.post("/logout")
+    async def logout() -> RedirectResponse:
+        response = RedirectResponse(f"{prefix}/", 303)
+        response.delete_cookie(COOKIE, path=f"{prefix}/")
+        response.headers["Clear-Site-Data"] = '"cache"'  # thumbnails
         return response
 
     return router

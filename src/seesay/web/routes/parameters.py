@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from fastapi import Depends, File, Query, Request, UploadFile
 from fastapi import Path as PathParameter
 
-from seesay.web.limits import MAX_ANSWERS, MAX_CHARACTERS
+from seesay.web.options import MAX_ANSWERS, MAX_CHARACTERS
 from seesay.web.service import Served, Service
 
 _MAX_CURSOR = 200  # characters

@@ -15,7 +15,7 @@ from seesay.search.query import Indexed, Part, Term
 from seesay.search.query import Query as SearchQuery
 from seesay.web import cursor as cursors
 from seesay.web.answers import Images, Sentences
-from seesay.web.limits import API, MAX_CHARACTERS, MAX_UPLOADS
+from seesay.web.options import API, MAX_CHARACTERS, MAX_UPLOADS
 from seesay.web.problems import failures
 from seesay.web.routes.parameters import (
     DEFAULT_LIMIT,

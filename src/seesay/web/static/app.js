@@ -169,7 +169,8 @@ function tell(state, answer) {
   const isLike = /^id:\d+$/.test(text ?? "");
   const facts = [];
   if (results.length === 0) {
-    if (conditionsIn(state.where).length || state.until) say(t("nothingPassesFilter"), t("takeConditionAway"));
+    const isFiltered = conditionsIn(state.where).length || state.until;
+    if (isFiltered) say(t("nothingPassesFilter"), "", { action: ["clearFilters", () => go({ where: null, until: null })] });
     else if (state.near) say(t("noneAlike"), t("noneAlikeHint"));
     else sayEmpty();
   } else if (given?.file) facts.push(text ? t("bestForBoth", { text }) : t("likeYours"));
@@ -303,7 +304,7 @@ async function takeFile(file) {
   if (!file) return;
   if (!files.mayBeImage(file)) {
     pages.leave();
-    fail(Object.assign(new Error(t("notAnImage", { name: file.name })), { status: 422 }));
+    fail(Object.assign(new Error(t("notAnImage")), { status: 422 }));
     return;
   }
   go({ ...ALL, where: read().where, image: await files.keep(file) });

@@ -20,7 +20,7 @@ export class Panel {
     const find = (selector) => dialog.querySelector(selector);
     [this.choice, this.counts, this.start] = [find("#index"), find("#counts"), find("#update")];
     [this.progress, this.how, this.faults] = [find("progress"), find("#update-state"), find("#faults")];
-    this.languages = find("#language");
+    [this.languages, this.logout] = [find("#language"), find("#logout")];
     this.languages.append(...Object.entries(LANGUAGES).map(([code, name]) => new Option(name, code)));
     this.languages.addEventListener("change", () => {
       speak(this.languages.value);
@@ -63,6 +63,7 @@ export class Panel {
     const facts = [...counts, ...notRead, ...absent.map((name) => t("absent", { name }))];
     this.counts.textContent = facts.filter(Boolean).join(" · ");
     this.start.hidden = !this.status.updating;
+    this.logout.hidden = !this.status.login;
     const [faults] = await Promise.all([api.faults(), this.follow()]);
     this.listFaults(faults);
   }

@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from seesay.errors import SeesayError
-from seesay.results.documents import refresh
-from seesay.results.orders import orders_table, paired_order
 from seesay.results.rows import Row, record_row
 from tests.results.made import cells, row
+from tools.documents import refresh
+from tools.orders import orders_table, paired_order
 
 LOWER, HIGHER = [40.0, 42.5, 41.0, 40.5, 43.0], [41.0, 44.0, 41.5, 42.5, 43.5]
 

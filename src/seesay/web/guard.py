@@ -1,14 +1,11 @@
-"""Limits of a request: host names, sizes, times; and the security headers of every response."""
+"""What a request passes first: host names, tokens, sizes and times; and the headers of every response."""
 
 from __future__ import annotations
 
-import ipaddress
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection
 from http import HTTPStatus
-from typing import TypeAlias
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
@@ -16,18 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seesay.errors import SeesayError
-from seesay.web.access import Access
+from seesay.web.access import Access, is_open
+from seesay.web.addresses import client_of, host_allowed
+from seesay.web.options import API, MAX_HEADER_BYTES, Limits
 from seesay.web.problems import MEDIA_TYPE, problem
-
-API = "/api/v1"
-"""How the addresses of the API begin."""
-
-MAX_ANSWERS = 200
-MAX_CONNECTIONS = 250
-MAX_CHARACTERS = 500
-MAX_UPLOADS = 4  # images of one query
-MAX_HEADER_BYTES = 16 * 1024  # address included
 
 # Of the multipart body around the file.
 _ENVELOPE_BYTES = 64 * 1024
@@ -45,59 +34,6 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a request, its upload and its connection.
-
-    Attributes:
-        upload_bytes: of an encoded image, and of all of one query together.
-        upload_pixels: its width × height.
-        seconds: until an answer begins, the time to send the request included.
-        header_seconds: in which the headers of a request must arrive.
-        decode_seconds: in which an upload must be decoded.
-        untaken_seconds: in which a client must take some of an answer that waits for it.
-        connections_an_address: connections from one address; requests at once, of a client behind a proxy.
-    """
-
-    upload_bytes: int = 20 * 2**20
-    upload_pixels: int = 50_000_000
-    seconds: float = 30.0
-    header_seconds: float = 10.0
-    decode_seconds: float = 10.0
-    untaken_seconds: float = 30.0
-    connections_an_address: int = 64
-
-
-Networks: TypeAlias = Collection[ipaddress.IPv4Network | ipaddress.IPv6Network]
-
-
-def networks(names: Iterable[str]) -> Networks:
-    """Read addresses, and networks such as 10.0.0.0/8.
-
-    Raises:
-        SeesayError: one is neither.
-    """
-    found = []
-    for name in names:
-        try:
-            found.append(ipaddress.ip_network(name))
-        except ValueError as error:
-            raise SeesayError(
-                f"{name}: no address or network of a proxy; write one such as 127.0.0.1 or 172.30.57.0/24."
-            ) from error
-    return found
-
-
-def is_in(host: str, among: Networks) -> bool:
-    """Return whether an address is in one of the networks."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)  # how IPv4 comes to a socket of both
-    return any((mapped or address) in each for each in among)
 
 
 def too_large(limit: int) -> HTTPException:
@@ -140,7 +76,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        client = scope["client"][0] if scope.get("client") else ""
+        client = _client(scope)
         self._at_work[client] += 1
         try:
             await self._answer(scope, self._counted(receive, headers), send)
@@ -152,19 +88,28 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         if _header_bytes(scope) > MAX_HEADER_BYTES:
             return problem(431, f"Address and headers have more than {MAX_HEADER_BYTES // 1024} KB together.")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy may have believed the other one, and take the rest for a request of somebody else.
+            return problem(400, "Content-Length and Transfer-Encoding contradict each other.", close=True)
         if not host_allowed(headers.get("host", ""), self._hosts):
             return problem(400, "This server does not answer to that host name; see --allow-host.")
         path = scope["path"].removeprefix(self._prefix) or "/"
         is_link = scope["method"] in ("GET", "HEAD") and not path.startswith(f"{API}/")
         if not is_link and _is_of_another_site(headers):
             return problem(403, "A page of another site may not ask for this.")
-        if scope.get("client") and self._at_work[scope["client"][0]] >= self._limits.connections_an_address:
+        if self._at_work[_client(scope)] >= self._limits.connections_an_address:
             return problem(
                 429, "Too many requests at once from your address; ask again when some are answered."
             )
         if self._prefix and scope["path"] == self._prefix:
             return RedirectResponse(f"{self._prefix}/", 308)
-        return None if self._access is None else self._access.refusal(path, headers)
+        if self._access is None or is_open(path):
+            return None
+        name = self._access.name_of(headers)
+        if name is None:
+            return self._access.refusal(path, headers)
+        scope["user"] = name  # for the log
+        return None
 
     def _counted(self, receive: Receive, headers: Headers) -> Receive:
         limit = self._limits.upload_bytes
@@ -213,6 +158,10 @@ class Guard:
                 scope["method"] = "HEAD"
 
 
+def _client(scope: Scope) -> str:
+    return client_of(scope["client"][0]) if scope.get("client") else ""
+
+
 def _header_bytes(scope: Scope) -> int:
     address = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     return address + sum(len(name) + len(value) for name, value in scope["headers"])
@@ -259,30 +208,3 @@ def _without_body(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def is_local(host: str) -> bool:
-    """Return whether an address to listen on is reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def host_allowed(header: str, hosts: Collection[str]) -> bool:
-    """Return True if a Host header is one of `hosts` or any numeric address.
-
-    This stops DNS rebinding, where the name of a foreign site points here, since browsers send that name.
-    """
-    name = header.strip().lower()
-    if name.startswith("["):
-        name = name[1:].partition("]")[0]
-    else:
-        name = name.partition(":")[0].rstrip(".")
-    if name in hosts:
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -29,7 +29,6 @@ from seesay.errors import SeesayError, did_you_mean
 from seesay.paths import replace_text
 from seesay.recipes.table import corpus_title, load_table
 from seesay.results.formats import markdown_table
-from seesay.results.orders import orders_table, read_claims
 from seesay.results.published import (
     PublishedRow,
     PublishedScores,
@@ -40,7 +39,8 @@ from seesay.results.published import (
 )
 from seesay.results.rows import Row, read_rows, repetitions
 from seesay.results.tables import conventions, markdown, number, recorded_table, spread, values_of
-from seesay.results.variants import row_name
+from tools.orders import orders_table, read_claims
+from tools.variants import row_name
 
 _OPTIONS = (
     "split", "protocol", "recipes", "beside", "benchmark", "definition", "rows", "metrics", "of", "orders",

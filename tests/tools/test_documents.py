@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from seesay.errors import SeesayError
-from seesay.results.documents import benchmark_table, published_block, refresh, results_table
 from seesay.results.published import papers, published_rows
 from seesay.results.rows import record_row
 from tests.results.made import cells, composition, grounding, one_direction, row
+from tools.documents import benchmark_table, published_block, refresh, results_table
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "published.md"

@@ -11,7 +11,7 @@ from seesay.errors import SeesayError
 from seesay.results.published import PublishedRow, find_published
 from seesay.results.rows import Row, repetitions
 from seesay.results.tables import markdown
-from seesay.results.variants import is_called
+from tools.variants import is_called
 
 LEVEL = 0.95
 

@@ -1,0 +1,76 @@
+"""How indexes are served, and the limits of what clients may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from seesay.grounding.ground import SHIPPED
+
+API = "/api/v1"
+"""How the addresses of the API begin."""
+
+MAX_ANSWERS = 200
+MAX_CHARACTERS = 500
+MAX_UPLOADS = 4  # images of one query
+MAX_HEADER_BYTES = 16 * 1024  # address included
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a request, its upload and its connection.
+
+    Attributes:
+        upload_bytes: of an encoded image, and of all of one query together.
+        upload_pixels: its width × height.
+        seconds: until an answer begins, the time to send the request included.
+        header_seconds: in which the headers of a request must arrive.
+        decode_seconds: in which an upload must be decoded.
+        untaken_seconds: in which a client must take some of an answer that waits for it, see `slowest`.
+        slowest: bytes a second that it must take meanwhile.
+        connections: of all clients.
+        connections_an_address: connections from one address, or a network of IPv6 of 64 bits, as one client
+            has it; requests at once, of a client behind a proxy.
+    """
+
+    upload_bytes: int = 20 * 2**20
+    upload_pixels: int = 50_000_000
+    seconds: float = 30.0
+    header_seconds: float = 10.0
+    decode_seconds: float = 10.0
+    untaken_seconds: float = 10.0
+    slowest: int = 2_000
+    connections: int = 250
+    connections_an_address: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How indexes are served.
+
+    Attributes:
+        hosts: names that the server answers to, besides numeric addresses.
+        prefix: of all addresses, such as "/photos", for a server behind a proxy.
+        proxies: addresses or networks of proxies, which may say whose request they pass on.
+        token_file: with the tokens of which clients must send one, see `Access`; None lets everybody in.
+        ground_run: the run that grounds phrases.
+        rerank_run: the run that re-ranks results on request.
+        warm_up: load everything in the background at once, rather than when it is first asked for.
+        access_log: write a line of JSON for each request to standard output.
+        photos: folders of images that are added to an index at once, by its name.
+        watch: update the indexes now, and when their folders change.
+        limits: of requests and connections; `serve` alone limits connections.
+    """
+
+    hosts: Collection[str] = ("localhost",)
+    prefix: str = ""
+    proxies: Collection[str] = ()
+    token_file: Path | None = None
+    ground_run: str = SHIPPED
+    rerank_run: str | None = None
+    warm_up: bool = False
+    access_log: bool = False
+    photos: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    watch: bool = False
+    limits: Limits = field(default_factory=Limits)
