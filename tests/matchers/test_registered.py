@@ -381,7 +381,7 @@ def _sentences(count: int) -> Sentences:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda: SCO((6, 5), 10, fusion="gat"), "fusion: input should be 'gate', 'sum'"),  # type: ignore[arg-type]
+        (lambda: SCO((6, 5), 10, fusion="gat"), "fusion: input should be 'gate', 'scaled-gate'"),  # type: ignore[arg-type]
         (
             lambda: SCO((6, 5), 10, generation={"role": "x"}),
             "generation: input should be 'supervision' or 'sentence'",

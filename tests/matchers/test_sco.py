@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
 from seesay.errors import SeesayError
-from seesay.matchers.sco import SCO
+from seesay.matchers.sco import SCO, GenerationSettings
 from seesay.matchers.sentences import Sentences
 from seesay.matchers.settings import MATCHERS, MatcherInputs
 
@@ -39,15 +41,17 @@ def unit(rows: Array) -> Array:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def test_gate_is_eq_2() -> None:
-    model, (images, _) = network(), pairs()
+@pytest.mark.parametrize("fusion", ["gate", "scaled-gate"])
+def test_gate_is_eq_2(fusion: str) -> None:
+    model, (images, _) = network(fusion), pairs()
     w = {name: value.detach().double().numpy() for name, value in model.image_map.named_parameters()}
     expected = []
     for row in images.double().numpy():
         x, p = unit(row[:CONTEXT]), unit(row[CONTEXT:])
         p_hat, x_hat = unit(w["concepts.weight"] @ p), unit(w["context.weight"] @ x)
-        wide_p, wide_x = CONCEPTS**0.5 * p, CONTEXT**0.5 * x
-        t = 1 / (1 + np.exp(-(w["concept_gate.weight"] @ wide_p + w["context_gate.weight"] @ wide_x)))
+        if fusion == "scaled-gate":  # a reading
+            p, x = CONCEPTS**0.5 * p, CONTEXT**0.5 * x
+        t = 1 / (1 + np.exp(-(w["concept_gate.weight"] @ p + w["context_gate.weight"] @ x)))
         expected.append(t * p_hat + (1 - t) * x_hat)
     assert set(w) == {f"{name}.weight" for name in ("concepts", "context", "concept_gate", "context_gate")}
     assert np.allclose(model.image_map(images).detach(), expected, atol=1e-6)
@@ -71,7 +75,7 @@ def test_ablations_of_the_gate(fusion: str) -> None:
     assert np.allclose(model.image_map(images).detach(), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("fusion", ["gate", "sum"])
+@pytest.mark.parametrize("fusion", ["gate", "scaled-gate", "sum"])
 def test_fusion_of_one_array_is_told(fusion: str) -> None:
     with pytest.raises(SeesayError, match=f"matcher.fusion: '{fusion}' joins context and concepts"):
         network(fusion, (CONTEXT,))
@@ -91,6 +95,23 @@ def test_sentences_are_cut() -> None:
     short = Sentences(words, torch.tensor([5, 1, 6]), torch.zeros(3, 0)).truncated(3)
     assert short.words.tolist() == [1, 2, 3, 6, 7, 8, 9]
     assert short.lengths.tolist() == [3, 1, 3]
+
+
+def test_both_losses_are_of_the_same_image_vectors() -> None:
+    torch.manual_seed(0)
+    model = SCO((CONTEXT, CONCEPTS), WORDS, dim=DIM, generation=GenerationSettings(), image_dropout=0.5)
+    (images, sentences), seen = pairs(), []
+    model.train()
+    model.image_map.register_forward_hook(lambda layer, inputs, vectors: seen.append(vectors))
+    model.training_scores(images, sentences)
+    first = model.auxiliary_loss(images, sentences, progress=0.0)
+    assert len(seen) == 1
+    assert first is not None
+    model.auxiliary_loss(images, sentences, progress=0.0)  # of no scores: with a dropout of its own
+    model.training_scores(images.clone(), sentences)
+    model.auxiliary_loss(images, sentences, progress=0.0)  # of other images than the scores
+    assert len(seen) == 4
+    copy.deepcopy(model)  # nothing of a batch is left
 
 
 def test_generation_teaches_the_image_vector_and_weighs() -> None:

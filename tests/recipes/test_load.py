@@ -284,7 +284,11 @@ def test_a_shipped_row_without_its_teacher_names_none() -> None:
         ("ground-full", "encoders=[efficientnet-lite0:roi, efficientnet-lite0:crops]", "one region encoder"),
         ("ground-full", "val_images=100", "key 'val_images': concepts and phrases"),
         ("concepts", "val_images=100", "key 'val_images': concepts and phrases"),
-        ("ground-full", "loss={kind: margin}", "phrases are learned with the losses triplet, logistic"),
+        (
+            "ground-full",
+            "loss={kind: margin}",
+            "phrases are learned with the losses correlation, logistic, triplet",
+        ),
         ("ground-full", "regions.box_voting=0.25", "box_voting takes odds, which the logistic loss learns"),
         ("vse++", "optimizer={clip: value, grad_clip: null}", "set grad_clip, too"),
         ("vse++", "optimizer.lr=.inf", "optimizer.lr"),

@@ -50,6 +50,12 @@ class LabelledPairs:
         images: a row of the batch's images for each pair, (k,).
         sentences: a row of its sentences, (k,).
         labels: +1 where they match and -1 where they do not, (k,).
+
+    Example:
+        >>> import torch
+        >>> from seesay.losses import LabelledPairs
+        >>> LabelledPairs(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1.0, -1.0])).labels
+        tensor([ 1., -1.])
     """
 
     images: Tensor

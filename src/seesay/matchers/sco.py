@@ -23,7 +23,7 @@ from seesay.matchers.sentences import Sentences, SentencesLike, read_words
 from seesay.matchers.settings import MatcherSettings, register_matcher
 from seesay.settings import Dropout, NonNegative, Settings
 
-Fusion = Literal["gate", "sum", "context", "concepts"]
+Fusion = Literal["gate", "scaled-gate", "sum", "context", "concepts"]
 
 
 class GenerationSettings(Settings):
@@ -47,9 +47,9 @@ class GenerationSettings(Settings):
 class GatedFusion(nn.Module):
     """The gated fusion unit, eq. 2: v = t ⊙ ‖W_l p‖₂ + (1 - t) ⊙ ‖W_g x‖₂ with t = σ(U_l p + U_g x).
 
-    `sum` adds the two instead, and where there is only one of them it is all. Context x and concept
-    scores p are brought to unit length first. The gate's are then scaled by the square roots of their widths:
-    of unit vectors, whose numbers are small, t would be 1/2 everywhere and the gate a sum.
+    Context x and concept scores p are brought to unit length first. `scaled-gate` is a reading: what the gate
+    reads of them is scaled by the square roots of their widths, so that t differs more from 1/2. `sum` adds
+    the two instead, and where there is only one of them it is all.
 
     Args:
         kind: as `fusion` of `SCO`.
@@ -61,15 +61,17 @@ class GatedFusion(nn.Module):
         super().__init__()
         concepts = 0 if kind == "context" else image_dims[-1]
         self.context_dim = sum(image_dims) - concepts
-        if kind in ("gate", "sum") and not self.context_dim:
+        gated = kind in ("gate", "scaled-gate")
+        if (gated or kind == "sum") and not self.context_dim:
             raise SeesayError(
                 f"matcher.fusion: '{kind}' joins context and concepts; name their encoders, that of the "
                 "concepts last, or take 'context' or 'concepts' alone."
             )
         self.context = xavier(self.context_dim, dim, bias=False) if kind != "concepts" else None
         self.concepts = xavier(concepts, dim, bias=False) if concepts else None
-        self.context_gate = xavier(self.context_dim, dim, bias=False) if kind == "gate" else None
-        self.concept_gate = xavier(concepts, dim, bias=False) if kind == "gate" else None
+        self.context_gate = xavier(self.context_dim, dim, bias=False) if gated else None
+        self.concept_gate = xavier(concepts, dim, bias=False) if gated else None
+        self._scaled = kind == "scaled-gate"
 
     def forward(self, images: Tensor) -> Tensor:
         """Return image vectors v, (n, H), from joined arrays (n, d)."""
@@ -82,9 +84,10 @@ class GatedFusion(nn.Module):
         concepts, context = _unit(self.concepts, p), _unit(self.context, x)
         if self.context_gate is None or self.concept_gate is None:
             return concepts + context
-        of_concepts, of_context = p.shape[1] ** 0.5 * p, x.shape[1] ** 0.5 * x
-        gate = torch.sigmoid(self.concept_gate(of_concepts) + self.context_gate(of_context))
-        return gate * concepts + (1 - gate) * context
+        if self._scaled:
+            p, x = p.shape[1] ** 0.5 * p, x.shape[1] ** 0.5 * x
+        t = torch.sigmoid(self.concept_gate(p) + self.context_gate(x))
+        return t * concepts + (1 - t) * context
 
 
 @register_matcher("sco")
@@ -97,8 +100,8 @@ class SCO(EmbeddingMatcher):
         dim: H, width of the embeddings.
         word_dim: D, width of the word embedding.
         max_length: words of a sentence that are read.
-        fusion: what the image vector is made of: context and concepts by the gated fusion unit (eq. 2), their
-            sum, or one of them.
+        fusion: what the image vector is made of: context and concepts by the gated fusion unit, as printed
+            in eq. 2 or with scaled inputs (`GatedFusion`), their sum, or one of them.
         generation: of the decoder; None for none.
         standardise: bring the image features to mean 0 and variance 1, as training sees them; "power" to
             take their signed square roots first.
@@ -139,11 +142,14 @@ class SCO(EmbeddingMatcher):
         self.decoder = Decoder(vocabulary_size, word_dim, dim) if generation else None
         own_words = generation is not None and not generation.shared
         self.written_words = WordEmbedding(vocabulary_size + 1, word_dim) if own_words else None
+        self._batch: tuple[Tensor, Tensor] | None = None  # images that were matched last, and their vectors
         self.matches_by_sentence = generation is not None and generation.role == "sentence"
 
     def embed_images(self, images: Tensor) -> Tensor:
         """Return unit vectors, (n, H): of v, or of the sentence that v generates (ctx + sen)."""
         vectors = self._image_vectors(images)
+        if self.training and self.generation is not None:
+            self._batch = images, vectors  # until the loss of generation is computed
         if self.matches_by_sentence:
             decoder, table = self._decoder()
             return self.embed_sentences(decoder.greedy(vectors, table, self.max_length))
@@ -154,12 +160,19 @@ class SCO(EmbeddingMatcher):
         return functional.normalize(self.reader(self._read(sentences)), dim=1)
 
     def auxiliary_loss(self, images: Tensor, sentences: SentencesLike, progress: float) -> Tensor | None:
-        """Return λ·L_gen of eq. 4, a mean over the pairs; scheduled sampling grows with progress."""
+        """Return λ·L_gen of eq. 4, a mean over the pairs; scheduled sampling grows with progress.
+
+        It is that of the image vectors which were matched just before, if these are the same images: both
+        losses see one dropout, and v is computed once.
+        """
         if self.generation is None:
             return None
         decoder, table = self._decoder()
         sampling = self.generation.sampling * progress
-        loss = decoder.loss(self._image_vectors(images), self._read(sentences), table, sampling)
+        (matched, vectors), self._batch = self._batch or (None, None), None
+        if vectors is None or matched is not images:
+            vectors = self._image_vectors(images)
+        loss = decoder.loss(vectors, self._read(sentences), table, sampling)
         return self.generation.weight * loss
 
     @torch.no_grad()
