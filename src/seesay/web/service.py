@@ -21,6 +21,7 @@ from fastapi import HTTPException, UploadFile
 from numpy.typing import NDArray
 from PIL import Image
 
+from seesay.data.decoders import Decoders
 from seesay.data.images import content_key
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
@@ -34,7 +35,6 @@ from seesay.search.rerank import Reranked, Reranker, open_reranker
 from seesay.search.store import Dated, Item
 from seesay.web.answers import Reranking
 from seesay.web.batches import Batches
-from seesay.web.decoding import Decoders
 from seesay.web.guard import too_large
 from seesay.web.options import Options
 from seesay.web.updates import Updates
@@ -202,7 +202,7 @@ class Service:
         # One at a time: re-ranking takes all cores, and plain queries go on while it encodes images.
         self._rerankings = ThreadPoolExecutor(1, "seesay-rerank")
         self._reranking = threading.Lock()
-        self._decoders = Decoders(limits.decode_seconds, limits.upload_pixels)
+        self.decoders = Decoders(limits.decode_seconds)
         self.served = {
             name: Served(name, index, self._queries, options.photos.get(name, ()))
             for name, index in indexes.items()
@@ -243,7 +243,7 @@ class Service:
         pools = (self._queries, self.pictures, self.comparisons, self._uploads, self._rerankings)
         for threads in pools:
             threads.shutdown(wait=False, cancel_futures=True)
-        self._decoders.close()
+        self.decoders.close()
         for served in self.served.values():
             served.index.close()
 
@@ -309,7 +309,10 @@ class Service:
             data = file.file.read(limit + 1)
             if len(data) > limit:
                 raise too_large(limit)
-            return work(self._decoders.decode(data, None if whole else SHARED_SIDE))
+            side = None if whole else SHARED_SIDE
+            return work(
+                self.decoders.decode(data, "the image", side, self.options.limits.upload_pixels).ppm()
+            )
 
         return await self.run(decode_and_work, self._uploads)
 

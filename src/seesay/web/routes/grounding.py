@@ -47,7 +47,8 @@ async def ground_indexed(
             data = FileSource(file).read()
         except ImageError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
-        return service.grounder.get().ground(data, item.path or "the image", q, limit)
+        name = item.path or "the image"
+        return service.grounder.get().ground(service.decoders.decode(data, name).ppm(), name, q, limit)
 
     return GroundingAnswer.from_grounding(*await service.timed(work, service.pictures))
 

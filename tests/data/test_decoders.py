@@ -1,0 +1,121 @@
+"""Images are decoded in other processes."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from seesay.data.decoders import Decoders
+from seesay.data.images import EncodedImage, decode
+from seesay.errors import ImageError
+from tests.search.colours import picture
+
+
+@pytest.fixture
+def decoders():
+    made = Decoders(seconds=20)
+    yield made
+    made.close()
+
+
+def large() -> bytes:
+    out = io.BytesIO()
+    Image.new("RGB", (6000, 6000)).save(out, "PNG", compress_level=1)
+    return out.getvalue()
+
+
+def test_the_pixels_are_those_that_this_process_decodes(decoders: Decoders) -> None:
+    photo = picture("red", "blue", size=(2000, 1500), format="JPEG")
+    for side in (None, 320):
+        decoded = decoders.decode(photo, "a", side)
+        np.testing.assert_array_equal(decoded.pixels, decode(photo, "a", side))
+        np.testing.assert_array_equal(decode(decoded.ppm(), "a"), decoded.pixels)
+        assert (decoded.size, decoded.taken) == ((2000, 1500), EncodedImage(photo, "a").taken)
+
+
+def test_errors_are_those_of_decoding_and_the_process_is_used_again(decoders: Decoders) -> None:
+    for bad in (b"", b"no image", picture("red")[:60]):
+        with pytest.raises(ImageError, match=r"^the image: "):
+            decoders.decode(bad, "the image")
+    [decoder] = decoders._idle
+    decoders.decode(picture("red"), "a")
+    assert decoders._idle == [decoder]
+
+
+def test_one_that_takes_too_long_is_killed_and_the_next_upload_gets_another() -> None:
+    decoders = Decoders(seconds=0.2)
+    started = time.monotonic()
+    with pytest.raises(ImageError, match=r"longer than 0.2 s"):
+        decoders.decode(large(), "a")
+    assert time.monotonic() - started < 2
+    assert not decoders._idle
+    decoders._seconds = 20
+    assert decoders.decode(picture("red"), "a")
+    decoders.close()
+
+
+def test_one_that_the_system_ended_is_replaced(decoders: Decoders) -> None:
+    decoders.decode(picture("red"), "a")
+    os.kill(decoders._idle[0].process.pid, signal.SIGKILL)
+    decoders._idle[0].process.wait()
+    assert decoders.decode(picture("red"), "a")
+
+
+def test_closing_ends_all(decoders: Decoders) -> None:
+    decoders.decode(picture("red"), "a")
+    [decoder] = decoders._idle
+    decoders.close()
+    assert decoder.process.poll() is not None
+    at_work = threading.Thread(target=decoders.decode, args=(picture("red"), "a"))
+    at_work.start()
+    at_work.join()
+    assert not decoders._idle
+
+
+HUGE = '{"shape": [1000000, 1000000], "size": [1, 1], "taken": ""}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"echo '{HUGE}'; cat /dev/zero",
+        "cat /dev/zero",  # a line that does not end
+        "echo no JSON",
+        "echo '" + "[" * 4000 + "'",
+        """echo '{"shape": [2, 2], "size": [2, 2], "taken": ""}'; echo short""",
+        """echo '{"shape": [-2, -2], "size": [2, 2], "taken": ""}'; cat /dev/zero""",
+        """echo '{"shape": [1e999, 2], "size": [2, 2], "taken": ""}'""",
+        "exit 1",
+    ],
+)
+def test_a_decoder_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    taken_over = tmp_path / "python"
+    taken_over.write_text(f"#!/bin/sh\n{answer}\n")
+    taken_over.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(taken_over))
+    decoders = Decoders(seconds=20)
+    with pytest.raises(ImageError, match=r"^a: cannot be decoded"):
+        decoders.decode(picture("red"), "a")
+    assert not decoders._idle
+
+
+def test_decoding_runs_no_script_again(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from seesay.data.decoders import Decoders\n"
+        "print('once')\n"
+        "decoders = Decoders(20)\n"
+        f"print(decoders.decode(open({str(tmp_path / 'red.png')!r}, 'rb').read(), 'red.png').size)\n"
+        "decoders.close()\n"
+    )
+    (tmp_path / "red.png").write_bytes(picture("red"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    assert done.stdout == "once\n(60, 40)\n"
