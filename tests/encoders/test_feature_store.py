@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seesay.encoders.feature_store import RECORD, FeatureStore
+from seesay.encoders.array_store import RECORD
+from seesay.encoders.feature_store import FeatureStore
 from seesay.errors import SeesayError
 
 DIMS = {"pooled": 5, "logits": 3}
@@ -66,7 +67,7 @@ def test_rows_come_back_in_the_order_asked_and_in_half_precision(tmp_path: Path)
     found = store.read([key_of(3), key_of(1), key_of(3)], "pooled")
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, values[[2, 0, 2]].astype(np.float16).astype(np.float32))
-    with pytest.raises(SeesayError, match=f"image {key_of(9)} is not in this store"):
+    with pytest.raises(SeesayError, match=f"{key_of(9)} is not in this store"):
         store.read([key_of(9)], "pooled")
 
 
@@ -119,7 +120,7 @@ def test_a_damaged_byte_costs_one_image(file: str, data: st.DataObject) -> None:
         path.write_bytes(content)
         store = open_store(Path(name))
         lost = place // FILES[file]
-        with pytest.raises(SeesayError, match=f"image {key_of(lost)} is not in this store"):
+        with pytest.raises(SeesayError, match=f"{key_of(lost)} is not in this store"):
             store.read([key_of(lost)], "pooled")
         assert_holds(store, [n for n in range(6) if n != lost])
         append(store, list(range(6)))
@@ -178,7 +179,7 @@ def test_an_encoder_by_another_name_finds_its_rows(tmp_path: Path) -> None:
     append(open_store(tmp_path), [1, 2])
     assert_holds(open_store(tmp_path, encoder="another"), [1, 2])
     meta = json.loads((tmp_path / "f00d" / "store.json").read_text())
-    assert meta["encoder"] == "an-encoder"
+    assert meta["label"] == "an-encoder"
 
 
 def test_a_place_that_is_no_folder_is_named(tmp_path: Path) -> None:
@@ -214,3 +215,12 @@ def test_a_kill_between_any_two_instructions_loses_nothing_that_was_acknowledged
         store = open_store(tmp_path)
         assert len(store) >= acknowledged + 4
         assert_holds(store, list(range(len(store))))
+
+
+def test_stores_work_where_there_is_no_fcntl(tmp_path: Path) -> None:
+    """As on Windows."""
+    code = "import sys; sys.modules['fcntl'] = None; import seesay.runs.score_file; " + (
+        "from seesay.encoders.feature_store import FeatureStore; "
+        f"FeatureStore(__import__('pathlib').Path({str(tmp_path)!r}), 'a', 'f00d', {{'pooled': 3}})"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from seesay.data.corpus import Corpus
+from seesay.encoders.array_store import RECORD
 from seesay.errors import SeesayError
 from seesay.matchers import base
 from seesay.matchers.base import PairMatcher
@@ -220,20 +221,21 @@ def test_rows_of_other_code_are_computed_again(tmp_path: Path, matcher: Counting
     assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
 
 
-RECORD = 4 * len(LENGTHS) + 4
+ROW = 4 * len(LENGTHS)
 
 
-def damages() -> dict[str, tuple[int, bytes | None, int]]:
-    """Where, what (None: cut off there), and how many rows are right in front of it."""
+def damages() -> dict[str, tuple[str, int, bytes | None, int]]:
+    """File, where, what (None: cut off there), and how many rows are right in front of it."""
     return {
-        "a flipped score": (3 * RECORD + 2, b"\x7f", 3),
-        "a flipped checksum": (6 * RECORD - 1, b"\x01\x02", 5),
-        "a torn row": (5 * RECORD + 7, None, 5),
-        "the first row": (0, b"\0\0\0\0\0", 0),
-        "rows too many": (8 * RECORD, b"x" * (RECORD + 3), 8),
-        "nothing": (0, None, 0),
-        "zeros": (0, bytes(8 * RECORD), 0),
-        "text": (0, b"not scores at all, but text" * 40, 0),
+        "a flipped score": ("scores.f32", 3 * ROW + 2, b"\x7f", 3),
+        "a flipped checksum": ("rows.bin", 6 * RECORD.itemsize - 1, b"\x01", 5),
+        "a torn row": ("scores.f32", 5 * ROW + 7, None, 5),
+        "a torn record": ("rows.bin", 5 * RECORD.itemsize + 7, None, 5),
+        "the first row": ("scores.f32", 0, b"\0\0\0\0\0", 0),
+        "rows too many": ("scores.f32", 8 * ROW, b"x" * (ROW + 3), 8),
+        "nothing": ("scores.f32", 0, None, 0),
+        "zeros": ("scores.f32", 0, bytes(8 * ROW), 0),
+        "text": ("rows.bin", 0, b"no records at all, but text" * 40, 0),
     }
 
 
@@ -242,15 +244,16 @@ def test_a_damaged_file_is_computed_again_from_the_damage_on(
     tmp_path: Path, matcher: Counting, damage: str
 ) -> None:
     expected = resume(matcher, tmp_path / "m")
-    path = tmp_path / "m" / "rows.f32"
+    file, at, what, right = damages()[damage]
+    path = tmp_path / "m" / file
     whole = path.read_bytes()
-    assert len(whole) == 8 * RECORD
-    at, what, right = damages()[damage]
     path.write_bytes(whole[:at] if what is None else whole[:at] + what + whole[at + len(what) :])
     matcher.pairs = 0
     assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
     assert matcher.pairs == (8 - right) * len(LENGTHS) + (len(LENGTHS) if right else 0)
-    assert path.stat().st_size == 8 * RECORD
+    matcher.pairs = 0
+    assert np.allclose(resume(matcher, tmp_path / "m"), expected, atol=1e-6)
+    assert matcher.pairs == len(LENGTHS)  # the probe
 
 
 def test_a_matrix_of_one_block_is_not_kept(tmp_path: Path, matcher: Counting) -> None:
@@ -288,7 +291,7 @@ def test_a_run_keeps_a_long_scoring_only_with_keep(
     assert measure(RunSubject(run, inputs, "val", keep=True), "standard").to_dict() == plain.to_dict()
     assert "Scoring: 140000/140000 pairs" in capsys.readouterr().err
     (kept,) = (tmp_path / "cache" / "scores").iterdir()
-    assert (kept / "rows.f32").stat().st_size == 200 * (700 + 1) * 4
+    assert (kept / "scores.f32").stat().st_size == 200 * 700 * 4
     assert np.array_equal(run.score_prepared(features, texts, keep=True), run.score_prepared(features, texts))
     assert capsys.readouterr().err == ""
     with torch.no_grad():

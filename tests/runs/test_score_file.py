@@ -7,42 +7,42 @@ from typing import Any
 
 import numpy as np
 
-from seesay.runs.score_file import ScoreFile, drop_oldest, matrix_name
+from seesay.runs.score_file import ScoreRows, drop_oldest, matrix_name
 
 
-def test_rows_at_another_place_are_ignored(tmp_path: Path) -> None:
-    """As when a file was removed while another process went on appending to it."""
+def test_rows_count_from_the_first_on_and_by_their_numbers(tmp_path: Path) -> None:
+    """As when a file was removed while another process went on adding to it."""
     rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with ScoreFile.opened(tmp_path, 3) as file:
+    with ScoreRows.opened(tmp_path, 3) as file:
         file.append(2, rows[2:])
         assert file.read(np.empty((4, 3), np.float32)) == 0
         file.append(0, rows[:3])
         into = np.empty((4, 3), np.float32)
-        assert file.read(into) == 3
-    assert np.array_equal(into[:3], rows[:3])
+        assert file.read(into) == 4
+    assert np.array_equal(into, rows)
 
 
 def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
     row = np.ones((1, 3), np.float32)
     for name in "abc":
-        with ScoreFile.opened(tmp_path / name, 3) as file:
+        with ScoreRows.opened(tmp_path / name, 3) as file:
             file.append(0, row)
-    with ScoreFile.opened(tmp_path / "a", 3) as file:
+    with ScoreRows.opened(tmp_path / "a", 3) as file:
         assert file.read(np.empty((1, 3), np.float32)) == 1
-    with ScoreFile.opened(tmp_path / "d", 3) as file:
+    with ScoreRows.opened(tmp_path / "d", 3) as file:
         file.append(0, row)
-    drop_oldest(tmp_path / "d", max_bytes=3 * 4 * 4)  # three matrices of three numbers and a checksum
+    drop_oldest(tmp_path / "d", max_bytes=3 * 3 * 4)  # three matrices of three numbers
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "d"]
 
 
 def test_the_cache_keeps_what_another_process_is_using(tmp_path: Path) -> None:
     row = np.ones((1, 3), np.float32)
     for name in "abc":
-        with ScoreFile.opened(tmp_path / name, 3) as file:
+        with ScoreRows.opened(tmp_path / name, 3) as file:
             file.append(0, row)
     (tmp_path / "gone").mkdir()
-    (tmp_path / "gone" / "rows.f32").symlink_to(tmp_path / "nowhere")  # listed, then not there
-    with ScoreFile.opened(tmp_path / "a", 3) as file:
+    (tmp_path / "gone" / "rows.bin").symlink_to(tmp_path / "nowhere")  # listed, then not there
+    with ScoreRows.opened(tmp_path / "a", 3) as file:
         drop_oldest(tmp_path / "c", max_bytes=0)
         file.append(1, row)
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["a", "c", "gone"]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from seesay.matchers.base import PairMatcher
 from seesay.progress import progress
-from seesay.runs.score_file import ScoreFile, drop_oldest
+from seesay.runs.score_file import ScoreRows, drop_oldest
 
 BLOCK = 1 << 17  # pairs, roughly: seconds of work, the most that a kill costs
 _IMAGES = 256  # at most in a block, whose images are held with all their positions
@@ -66,7 +66,7 @@ def resume_all_pairs(
     if len(images) * len(sentences) <= block:
         return score_all_pairs(matcher, images, sentences, block).numpy()
     scores = np.empty((len(images), len(sentences)), np.float32)
-    with ScoreFile.opened(folder, len(sentences)) as file:
+    with ScoreRows.opened(folder, len(sentences)) as file:
         there = file.read(scores)
         if there and not _is_valid(matcher, images, sentences, scores):
             there = file.clear()

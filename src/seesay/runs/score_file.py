@@ -1,16 +1,10 @@
-"""Score matrices on disk, one folder each: rows are appended as they are computed.
-
-A row is m scores, little-endian float32, and a checksum of them and of the row's number. Whatever follows
-the last intact row, as after a kill, is cut off.
-"""
+"""Score matrices on disk, a store of rows each: rows are added as they are computed."""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,59 +12,60 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders.feature_store import LOCK, append, cut, locked, size
+from seesay.encoders.array_store import INDEX, ArrayStore
+from seesay.errors import SeesayError
+from seesay.paths import locked
 
 _KEPT = 4 << 30  # bytes: eight matrices of 5,000 × 25,000
-_ROWS = "rows.f32"
-_VERSION = "v1"
+_SCORES = "scores"
+_LOCK = "in-use"
+_VERSION = "v2"
+_PATIENCE = 7 * 24 * 3600.0  # seconds to wait for another process that computes the same matrix
 
 
-class ScoreFile:
-    """The rows of one score matrix, from the first on.
+class ScoreRows:
+    """The rows of one score matrix.
 
     Args:
-        path: the file; its folder must exist.
+        folder: of this matrix.
         columns: m, at least 1.
     """
 
-    def __init__(self, path: Path, columns: int) -> None:
-        self.path = path
-        self._record = np.dtype([("scores", "<f4", (columns,)), ("crc", "<u4")])
+    def __init__(self, folder: Path, columns: int) -> None:
+        self._store = ArrayStore(folder, "scores", {_SCORES: ("<f4", columns)})
 
     @classmethod
     @contextmanager
-    def opened(cls, folder: Path, columns: int) -> Iterator[ScoreFile]:
-        """Open the file in a folder under a lock: another process that wants the same matrix waits.
+    def opened(cls, folder: Path, columns: int) -> Iterator[ScoreRows]:
+        """Open the rows in a folder under a lock: another process that wants the same matrix waits.
 
         Raises:
             SeesayError: the folder cannot be read or written.
         """
-        with locked(folder):
-            yield cls(folder / _ROWS, columns)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SeesayError(f"{folder}: cannot be read or written ({error.strerror}).") from error
+        with locked(folder / _LOCK, f"{folder}: another process computes these scores.", _PATIENCE):
+            yield cls(folder, columns)
 
     def read(self, into: NDArray[np.float32]) -> int:
-        """Copy the intact rows into a matrix (n, m), cut off what follows them, and return their number."""
-        whole = min(size(self.path) // self._record.itemsize, len(into))
+        """Copy the rows from the first on into a matrix (n, m), and return their number."""
         there = 0
-        if whole:
-            records = np.memmap(self.path, self._record, "r", shape=(whole,))
-            while there < whole and records["crc"][there] == _checksum(there, records["scores"][there]):
-                into[there] = records["scores"][there]
-                there += 1
-            os.utime(self.path)  # eviction is by time of last use
-        cut(self.path, there * self._record.itemsize)
+        while there < len(into) and _key(there) in self._store:
+            into[there] = self._store[_key(there)][_SCORES]
+            there += 1
+        if there:
+            os.utime(self._store.folder / INDEX)  # eviction is by time of last use
         return there
 
     def append(self, first: int, rows: NDArray[np.float32]) -> None:
-        """Append rows (k, m), the first of which is row `first`, and flush them to disk."""
-        records = np.zeros(len(rows), self._record)
-        records["scores"] = rows
-        records["crc"] = [_checksum(first + i, row) for i, row in enumerate(records["scores"])]
-        append(self.path, records.tobytes())
+        """Add rows (k, m), the first of which is row `first`, and flush them to disk."""
+        self._store.add({_key(first + i): {_SCORES: row[None]} for i, row in enumerate(rows)})
 
     def clear(self) -> int:
         """Drop all rows and return 0, the number left."""
-        cut(self.path, 0)
+        self._store.clear()
         return 0
 
 
@@ -92,25 +87,19 @@ def drop_oldest(folder: Path, max_bytes: int = _KEPT) -> None:
     Matrices that a process is using stay; another process may remove some at the same time.
     """
     found: list[tuple[float, int, Path]] = []
-    for file in folder.parent.glob(f"*/{_ROWS}"):
+    for file in folder.parent.glob(f"*/{INDEX}"):
         with suppress(FileNotFoundError):
-            about = file.stat()
-            found.append((about.st_mtime, about.st_size, file.parent))
+            length = sum(each.stat().st_size for each in file.parent.glob(f"{_SCORES}.*"))
+            found.append((file.stat().st_mtime, length, file.parent))
     total = sum(length for _, length, _ in found)
     for _, length, other in sorted(found):
         if total <= max_bytes:
             return
         if other != folder:
-            _remove(other)
+            with suppress(SeesayError), locked(other / _LOCK, "in use"):
+                shutil.rmtree(other, ignore_errors=True)
             total -= length
 
 
-def _remove(folder: Path) -> None:
-    with suppress(OSError), (folder / LOCK).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _checksum(number: int, row: NDArray[np.float32]) -> int:
-    # With its number, so that rows appended to a file removed meanwhile are not taken for its first rows.
-    return zlib.crc32(row.tobytes(), number)
+def _key(row: int) -> str:
+    return f"{row:032x}"

@@ -124,7 +124,7 @@ def test_features_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path:
     first, second = (load_region_encoder(f"detector:{each}") for each in (path, tmp_path / "same.onnx"))
     assert first.fingerprint == second.fingerprint
     RegionStore(tmp_path, first).append({"0" * 32: Regions(np.ones((1, 4)), np.ones((1, first.dim)))})
-    assert RegionStore(tmp_path, second)["0" * 32].features.tolist() == [[1] * first.dim]
+    assert RegionStore(tmp_path, second).regions("0" * 32).features.tolist() == [[1] * first.dim]
 
 
 def test_instances_do_not_depend_on_where_the_detector_lies(path: Path, tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
+from seesay.encoders.array_store import RECORD
 from seesay.encoders.regions import store as region_store
 from seesay.encoders.regions.base import Boxes, RegionEncoder, Rows
 from seesay.encoders.regions.proposals import propose
-from seesay.encoders.regions.store import RECORD, Regions, RegionStore, fill_regions
+from seesay.encoders.regions.store import Regions, RegionStore, fill_regions
 from seesay.errors import SeesayError
 
 DIM = 3
@@ -69,7 +70,7 @@ def add(store: RegionStore, numbers: list[int]) -> None:
 
 def assert_holds(store: RegionStore, numbers: list[int]) -> None:
     for number in numbers:
-        for found, expected in zip(store[key_of(number)], regions_of(number), strict=True):
+        for found, expected in zip(store.regions(key_of(number)), regions_of(number), strict=True):
             np.testing.assert_array_equal(found, expected)
 
 
@@ -132,7 +133,7 @@ def test_what_was_finished_before_a_failure_is_kept(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["features.f16", "boxes.f32", "images.bin"]), st.data())
+@given(st.sampled_from(["features.f16", "boxes.f32", "rows.bin"]), st.data())
 def test_a_torn_tail_loses_only_the_torn_images(
     tmp_path_factory: pytest.TempPathFactory, file: str, data: st.DataObject
 ) -> None:

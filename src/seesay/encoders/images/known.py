@@ -7,7 +7,7 @@ from threading import Lock
 
 from seesay.data.corpus import CorpusImage, Placed
 from seesay.data.images import content_key
-from seesay.encoders.feature_store import append, locked
+from seesay.encoders.array_store import alone, append
 
 FILE = "places.txt"  # in the folder of the stores: a hash of place and version, and the content key, a line
 
@@ -48,7 +48,7 @@ class KnownKeys:
         with self._lock:
             new, self._new = self._new, {}
         if new:
-            with locked(self._file.parent):
+            with alone(self._file.parent):
                 append(self._file, "".join(f"{place} {key}\n" for place, key in new.items()).encode())
 
 

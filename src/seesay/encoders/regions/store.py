@@ -15,15 +15,13 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
-from seesay.encoders.feature_store import AppendOnlyStore
+from seesay.encoders.array_store import ArrayStore
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.encode import Chunk, bytes_of, fill
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.base import Boxes, RegionEncoder
-from seesay.errors import ImageError, SeesayError
+from seesay.errors import ImageError
 
-RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
-VERSION = 1
 CHUNK = 4  # images a thread takes at a time
 STORED_AT_ONCE = 64  # images between two writes, each of which waits for the disk
 
@@ -43,31 +41,21 @@ class RegionFill(NamedTuple):
     regions: list[Regions]  # proposals, then the image's extra boxes; none for a broken image
 
 
-class RegionStore(AppendOnlyStore):
+class RegionStore(ArrayStore):
     """Regions of images by key (32 hexadecimal digits), under the folder of all stores."""
 
     def __init__(self, folder: Path, encoder: RegionEncoder) -> None:
         made = f"{encoder.fingerprint} proposals v{proposals.VERSION}"
-        super().__init__(
-            folder / hashlib.blake2b(made.encode(), digest_size=8).hexdigest(),
-            {"version": VERSION, "encoder": encoder.name, "dim": encoder.dim, "made": made},
-            [("features.f16", "<f2", encoder.dim), ("boxes.f32", "<f4", 4)],
-            "images.bin",
-            RECORD,
-        )
+        name = hashlib.blake2b(made.encode(), digest_size=8).hexdigest()
+        super().__init__(folder / name, made, {"features": ("<f2", encoder.dim), "boxes": ("<f4", 4)})
 
-    def __getitem__(self, key: str) -> Regions:
+    def regions(self, key: str) -> Regions:
         """Return the regions with that key; raise SeesayError if they are not in the store."""
-        if key not in self:
-            raise SeesayError(f"{self.folder}: regions {key} are not in this store.")
-        features, boxes = self._rows_of(key)
-        return Regions(boxes, features)
+        return Regions(**self[key])
 
     def append(self, items: Mapping[str, Regions]) -> None:
         """Add regions; those that are there already are left as they are."""
-        self._append(
-            {k: (np.asarray(r.features, "<f2"), np.asarray(r.boxes, "<f4")) for k, r in items.items()}
-        )
+        self.add({key: regions._asdict() for key, regions in items.items()})
 
 
 def fill_regions(
@@ -94,7 +82,7 @@ def fill_regions(
 
     filled = fill("Regions", pairs, CHUNK, work, keep, STORED_AT_ONCE)
     none = Regions(np.zeros((0, 4), np.float32), np.zeros((0, encoder.dim), np.float16))
-    regions = [none if key is None else store[key] for key in filled.keys]
+    regions = [none if key is None else store.regions(key) for key in filled.keys]
     return RegionFill(filled.keys, filled.errors, regions)
 
 

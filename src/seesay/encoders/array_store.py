@@ -1,0 +1,211 @@
+"""Arrays on disk by content key, in append-only files that survive kills, full disks and damaged bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seesay.errors import SeesayError
+from seesay.paths import locked, read_small_json, replace_text
+
+RECORD = np.dtype([("key", "V16"), ("rows", "<u4"), ("crc", "<u4")])
+INDEX = "rows.bin"
+_VERSION = 2
+_PATIENCE = 3600.0  # seconds to wait for another process, which holds the lock while it writes a batch
+_SUFFIXES = {"<f2": "f16", "<f4": "f32"}
+
+Rows = Mapping[str, NDArray[Any]]
+
+
+class ArrayStore:
+    """Named arrays (rows, width) by key, 32 hexadecimal digits, of which each has any number of rows.
+
+    Each array is a raw file of rows; the index says for each key how many rows are its own and their
+    checksum. Records of the index are written last, so a kill at any moment loses at most the rows that are
+    being written. Damaged rows are found when their key is looked up, and then are no longer in the store.
+
+    Args:
+        folder: of the store, created if it is missing.
+        label: what is stored, for people; it may say where a file lies.
+        arrays: type ("<f2" or "<f4") and width of each array, by name.
+
+    Raises:
+        SeesayError: the folder holds something else, or cannot be read or written.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = ArrayStore(pathlib.Path(folder), "boxes", {"boxes": ("<f4", 4)})
+        ...     store.add({"0" * 32: {"boxes": np.ones((2, 4), np.float32)}})
+        ...     print(len(store), store["0" * 32]["boxes"].shape)
+        1 (2, 4)
+    """
+
+    def __init__(self, folder: Path, label: str, arrays: Mapping[str, tuple[str, int]]) -> None:
+        self.folder = folder
+        self._arrays, self._index = dict(arrays), folder / INDEX
+        self._files = {name: folder / f"{name}.{_SUFFIXES[kind]}" for name, (kind, _) in arrays.items()}
+        self._bytes = {name: np.dtype(kind).itemsize * width for name, (kind, width) in arrays.items()}
+        self._records = self._rows = 0  # that count
+        self._ranges: dict[str, tuple[int, int, int]] = {}  # start, stop, checksum
+        self._sound: set[str] = set()
+        with alone(folder):
+            self._check_meta(label)
+            self._refresh()
+
+    def __len__(self) -> int:
+        """Return the number of keys that have been written."""
+        return len(self._ranges)
+
+    def keys(self) -> list[str]:
+        """Return the keys whose rows are in the store and undamaged."""
+        return [key for key in list(self._ranges) if key in self]
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether the rows of that key are in the store and undamaged."""
+        if key not in self._sound and key in self._ranges:
+            if _checksum(self._rows_of(key)) != self._ranges[key][2]:
+                del self._ranges[key]
+                return False
+            self._sound.add(key)
+        return key in self._sound
+
+    def __getitem__(self, key: str) -> dict[str, NDArray[Any]]:
+        """Return the rows of a key, not to be written to; raise SeesayError if they are not in the store."""
+        if key not in self:
+            raise SeesayError(f"{self.folder}: {key} is not in this store.")
+        return self._rows_of(key)
+
+    def first_rows(self, keys: list[str], name: str) -> NDArray[Any]:
+        """Return the first row of one array for each key, (n, width); raise SeesayError if one is missing."""
+        missing = next((key for key in keys if key not in self), None)
+        if missing is not None:
+            raise SeesayError(f"{self.folder}: {missing} is not in this store.")
+        found: NDArray[Any] = self._maps[name][np.array([self._ranges[key][0] for key in keys], np.int64)]
+        return found
+
+    def add(self, items: Mapping[str, Rows]) -> None:
+        """Append the rows of each key; keys that are there already are left as they are."""
+        with alone(self.folder):
+            self._refresh()
+            fresh = {
+                key: {name: np.asarray(rows[name], kind) for name, (kind, _) in self._arrays.items()}
+                for key, rows in items.items()
+                if key not in self
+            }
+            # A process that was killed in its append has left rows that never counted.
+            for name, width in self._bytes.items():
+                _cut(self._files[name], self._rows * width)
+            _cut(self._index, self._records * RECORD.itemsize)
+            for name, file in self._files.items():
+                append(file, b"".join(rows[name].tobytes() for rows in fresh.values()))
+            records = np.zeros(len(fresh), RECORD)
+            records["key"] = np.array([np.void(bytes.fromhex(key)) for key in fresh], "V16")
+            records["rows"] = [len(next(iter(rows.values()))) for rows in fresh.values()]
+            records["crc"] = [_checksum(rows) for rows in fresh.values()]
+            # The records come last: they are what makes the rows count.
+            append(self._index, records.tobytes())
+            self._refresh()
+
+    def clear(self) -> None:
+        """Remove all rows."""
+        with alone(self.folder):
+            _cut(self._index, 0)
+            self._refresh()
+
+    def _rows_of(self, key: str) -> dict[str, NDArray[Any]]:
+        start, stop, _ = self._ranges[key]
+        return {name: rows[start:stop] for name, rows in self._maps.items()}
+
+    def _refresh(self) -> None:
+        """Note what has been added since last time, up to the first record whose rows are not all there."""
+        if _size(self._index) < self._records * RECORD.itemsize:  # another process has cut damaged files
+            self._records = self._rows = 0
+            self._ranges, self._sound = {}, set()
+        whole = min(_size(self._files[name]) // width for name, width in self._bytes.items())
+        ranges = {}
+        for record in self._new_records():
+            stop = self._rows + int(record["rows"])
+            if stop > whole:
+                break
+            ranges[bytes(record["key"]).hex()] = (self._rows, stop, int(record["crc"]))
+            self._records, self._rows = self._records + 1, stop
+        # The maps come first: other threads read by these ranges while one appends.
+        self._maps = {name: self._map(name) for name in self._arrays}
+        self._sound.difference_update(ranges)
+        self._ranges |= ranges
+
+    def _new_records(self) -> NDArray[Any]:
+        """Read the whole records that have not been noted yet."""
+        if not self._index.exists():
+            return np.zeros(0, RECORD)
+        with self._index.open("rb") as file:
+            file.seek(self._records * RECORD.itemsize)
+            data = file.read()
+        return np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
+
+    def _map(self, name: str) -> NDArray[Any]:
+        """Map a file as a plain array: slicing one is several times cheaper than slicing a memmap."""
+        kind, width = self._arrays[name]
+        if self._rows == 0:
+            return np.zeros((0, width), kind)
+        return np.asarray(np.memmap(self._files[name], kind, "r", shape=(self._rows, width)))
+
+    def _check_meta(self, label: str) -> None:
+        """Check that the folder holds such arrays; the label may differ, as the folder's name tells them."""
+        path = self.folder / "store.json"
+        meta = {"version": _VERSION, "label": label, "arrays": {k: list(v) for k, v in self._arrays.items()}}
+        if not path.exists():
+            replace_text(path, json.dumps(meta, indent=1))
+            return
+        try:
+            found = read_small_json(path)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or found | {"label": label} != meta:
+            raise SeesayError(f"{path}: a store of another version or encoder; remove {self.folder}.")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold a folder alone, among processes and threads; raise OSErrors inside as SeesayError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / "lock", f"{folder}: another process writes there; try again later.", _PATIENCE):
+            yield
+    except OSError as error:
+        raise SeesayError(f"{folder}: cannot be read or written ({error.strerror}).") from error
+
+
+def append(path: Path, data: bytes) -> None:
+    """Append bytes to a file and wait until the disk has them."""
+    with path.open("ab") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _size(path: Path) -> int:
+    """The size of a file in bytes, 0 if there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def _cut(path: Path, length: int) -> None:
+    """Truncate a file to at most `length` bytes."""
+    if _size(path) > length:
+        os.truncate(path, length)
+
+
+def _checksum(rows: Rows) -> int:
+    crc = 0
+    for array in rows.values():
+        crc = zlib.crc32(array.tobytes(), crc)
+    return crc
