@@ -5,6 +5,8 @@ BIN := .venv/bin
 SETUP := pyproject.toml tools/install.sh
 CHECKED := src tests benchmarks tools examples
 PROSE := $(CHECKED) docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md Makefile mkdocs.yml
+# The commands start many processes; without compiled modules each would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests of one file share its fixtures, so a file stays with one worker; tests/conftest.py says which come first.
 PYTEST := $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 

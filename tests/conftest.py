@@ -8,16 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.fit_torchvision import fit_torchvision
 
-# Workers of pytest-xdist share the cores; libraries read these once, when they are imported.
-if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
-    threads = str(max(1, (os.cpu_count() or 1) // workers))
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, threads)
+# The same examples on every run; `--hypothesis-profile=random` draws others.
+settings.register_profile("fixed", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+settings.load_profile("fixed")
 
 ROOT = Path(__file__).parents[1]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Divide the cores among the workers of pytest-xdist, which inherit the environment of this process.
+
+    It is too late for a worker to do so itself: some libraries read these variables when they are loaded, and
+    plugins load them before this file.
+    """
+    if workers := getattr(config.option, "numprocesses", None):
+        threads = str(max(1, (os.cpu_count() or 1) // workers))
+        for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(variable, threads)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain
 from pathlib import Path
 from types import ModuleType
-
-import pytest
 
 from seesay.runs.run import Run
 
@@ -24,25 +21,13 @@ def files_with(pattern: str) -> list[str]:
     return [path.relative_to(ROOT).as_posix() for path, text in SOURCES.items() if found.search(text)]
 
 
-def test_a_package_imports_only_what_stands_below_it():
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_architecture_lists_every_package_in_its_layer_with_its_size():
+def test_the_architecture_lists_every_package_in_its_layer():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| `(\w+)` \| ([\d,]+) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.MULTILINE)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     wanted = {name: len(layers) - at for at, layer in enumerate(layers) for name in re.findall(r"\w+", layer)}
-    assert {name: int(layer) for layer, name, _ in rows} == wanted
-    sizes = dict.fromkeys(wanted, 0)
-    for path, text in SOURCES.items():
-        if (name := path.relative_to(ROOT / "src" / "seesay").parts[0].removesuffix(".py")) in sizes:
-            sizes[name] += text.count("\n")
-    stated = {name: int(lines.replace(",", "")) for _, name, lines in rows}
-    assert stated == {name: pytest.approx(size, rel=0.2, abs=50) for name, size in sizes.items()}
+    assert {name: int(layer) for layer, name in rows} == wanted
 
 
 def test_no_source_names_a_path_of_one_machine():
