@@ -21,11 +21,12 @@ from tokenizers import Tokenizer
 from seesay.data.corpus import Corpus
 from seesay.data.images import decode
 from seesay.data.readers import read_corpus
-from seesay.encoders import package_folder, untuned
+from seesay.encoders import package_folder
 from seesay.encoders.images.base import Pixels, resize
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.sentences.class_names import class_names
 from seesay.encoders.sentences.minilm import MAX_LENGTH
+from seesay.encoders.spec import untuned
 from seesay.runs.run import Run
 from tools.quantise_cnn import export_lite, quantise_lite
 from tools.quantise_minilm import export_minilm, quantise_minilm

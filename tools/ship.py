@@ -14,8 +14,8 @@ from pathlib import Path
 
 from safetensors.torch import load_file
 
-from seesay.encoders import untuned
 from seesay.encoders.images.efficientnet import EIGHT_BITS
+from seesay.encoders.spec import untuned
 from seesay.runs.config import VOCABULARY, WEIGHTS
 from seesay.runs.export import export_run
 from seesay.runs.run import Run, run_config

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import seesay.encoders
-from seesay.encoders import TunedName, kind_of, untuned
+from seesay.encoders import load_image_encoder
+from seesay.encoders.spec import EncoderSpec, untuned
+from seesay.errors import SeesayError
 
 PLUGIN = '''
 import numpy as np
@@ -55,16 +57,22 @@ def test_an_installed_package_adds_an_encoder(tmp_path: Path) -> None:
     "name", ["efficientnet-lite0", "efficientnet-lite0:ten", "concepts:runs/a@b", "timm:x@random"]
 )
 def test_a_name_without_weights_is_itself(name: str) -> None:
-    assert TunedName.from_name(name) is None
-    assert untuned(name) == name
+    spec = EncoderSpec.parse(name)
+    assert spec.weights == ""
+    assert untuned(name) == str(spec) == name
 
 
 def test_the_parts_of_a_name_with_weights() -> None:
-    name = TunedName.from_name("concepts@0123456789abcdef:runs/concepts")
-    assert name == ("concepts", "0123456789abcdef", "runs/concepts")
-    assert str(name) == "concepts@0123456789abcdef:runs/concepts"
-    assert untuned(str(name)) == "concepts:runs/concepts"
-    assert kind_of(str(name)) == "concepts"
+    spec = EncoderSpec.parse("concepts@0123456789abcdef:runs/concepts")
+    assert spec == EncoderSpec("concepts", "0123456789abcdef", "runs/concepts")
+    assert str(spec) == "concepts@0123456789abcdef:runs/concepts"
+    assert untuned(str(spec)) == "concepts:runs/concepts"
+
+
+@pytest.mark.parametrize("name", ["a@b", "efficientnet-lite0@../../evil:ten", "x@0123456789ABCDEF", "x@"])
+def test_weights_that_no_run_can_hold_are_refused(name: str) -> None:
+    with pytest.raises(SeesayError, match="16 hexadecimal digits are wanted after the @"):
+        load_image_encoder(name)
 
 
 def test_every_public_name_is_there() -> None:

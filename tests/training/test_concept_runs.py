@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seesay.data.corpus import Corpus
-from seesay.encoders import untuned
+from seesay.encoders.spec import untuned
 from seesay.errors import SeesayError
 from seesay.recipes.load import load_recipe
 from seesay.recipes.schema import Recipe

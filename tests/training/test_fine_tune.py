@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.encoders import untuned
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.encode import encode_images
+from seesay.encoders.spec import untuned
 from seesay.errors import SeesayError
 from seesay.losses.multi_label import MultiLabelLoss
 from seesay.losses.ranking import SoftMarginLoss

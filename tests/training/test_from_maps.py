@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from seesay.data.corpus import Corpus
-from seesay.encoders import untuned
 from seesay.encoders.networks.lite import PixelsToStages, last_stages, load_lite
+from seesay.encoders.spec import untuned
 from seesay.errors import SeesayError
 from seesay.losses.ranking import ContrastiveLoss
 from seesay.matchers.baselines.vsepp import VSEPlusPlus

@@ -3,18 +3,16 @@
 Another package adds one by registering a class, and by naming its module as an entry point of the group
 `seesay.image_encoders`, `seesay.region_encoders` or `seesay.sentence_encoders`.
 
-A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights: those
-of a network that it has fine-tuned, or of the concepts that it predicts (`concepts@weights:RUN`).
+A name is `network`, `network:crop`, or `network@weights:crop` if a run holds the weights, see `EncoderSpec`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from seesay.errors import SeesayError
 from seesay.lazy import lazy_names
@@ -108,38 +106,6 @@ class Described:
         """Describe each variant by its name and a line: by default the first of the docstring."""
         variants = cls.variants or {"": (cls.__doc__ or "").partition("\n")[0].rstrip(".")}
         return [(name + suffix, line) for suffix, line in variants.items()]
-
-
-class TunedName(NamedTuple):
-    """The parts of an encoder's name whose weights a run holds; `weights` are 16 hexadecimal digits."""
-
-    network: str
-    weights: str
-    crop: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.network}@{self.weights}" + (f":{self.crop}" if self.crop else "")
-
-    @classmethod
-    def from_name(cls, encoder: str) -> TunedName | None:
-        """Split a name into its parts; None if it names no weights."""
-        found = re.fullmatch(r"([\w-]+)@([0-9a-f]{16})(?::(.+))?", encoder)
-        return cls(found[1], found[2], found[3] or "") if found else None
-
-
-def untuned(encoder: str) -> str:
-    """Remove the weights from a name: the encoder as it was before fine-tuning.
-
-    >>> untuned("efficientnet-lite0@0123456789abcdef:ten")
-    'efficientnet-lite0:ten'
-    """
-    name = TunedName.from_name(encoder)
-    return encoder if name is None else name.network + (f":{name.crop}" if name.crop else "")
-
-
-def kind_of(name: str) -> str:
-    """Return the registered part of a name, without weights, run or crop."""
-    return re.split("[@:]", name, maxsplit=1)[0]
 
 
 __getattr__, __dir__ = lazy_names(

@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from seesay.encoders import untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.matchers.settings import MATCHERS, ComposedSettings
 from seesay.recipes.departures import Paper
@@ -177,14 +177,14 @@ def is_same(there: Recipe, recipe: Recipe) -> bool:
 
 
 def _untuned(recipe: Recipe) -> Recipe:
-    names = (_with_whole_path(untuned(name)) for name in recipe.encoders)
+    names = (_with_whole_path(EncoderSpec.parse(name).untuned) for name in recipe.encoders)
     return recipe.model_copy(update={"encoders": tuple(names)})
 
 
-def _with_whole_path(encoder: str) -> str:
+def _with_whole_path(spec: EncoderSpec) -> str:
     """Name the run of a concept encoder by its whole path: one folder can be written in several ways."""
-    kind, _, run = encoder.partition(":")
-    return f"{kind}:{Path(run).resolve()}" if run and kind in _OF_RUNS else encoder
+    of_run = spec.variant and spec.name in _OF_RUNS
+    return f"{spec.name}:{Path(spec.variant).resolve()}" if of_run else str(spec)
 
 
 def _resolved(recipe: Recipe) -> Recipe:

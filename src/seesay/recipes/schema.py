@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
-from seesay.encoders import SENTENCE_ENCODERS, kind_of
+from seesay.encoders import SENTENCE_ENCODERS
+from seesay.encoders.spec import EncoderSpec
 from seesay.encoders.towers import absolute_name
 from seesay.errors import did_you_mean
 from seesay.losses.settings import LOSSES, LossSettings, UncheckedLoss, missing_methods
@@ -162,7 +163,7 @@ class Recipe(Settings):
     def _is_registered(cls, name: str | None, info: ValidationInfo) -> str | None:
         registries = {"sampler": sorted(SAMPLERS), "sentence_encoder": sorted(SENTENCE_ENCODERS)}
         known = registries[str(info.field_name)]
-        if name is not None and name.partition(":")[0] not in known:
+        if name is not None and EncoderSpec.parse(name).name not in known:
             near = did_you_mean(name, known) or "."
             what = str(info.field_name).replace("_", " ")
             raise ValueError(f"no {what} '{name}'{near} There are: {', '.join(known)}")
@@ -173,7 +174,8 @@ class Recipe(Settings):
     def _are_ten(cls, crops: bool, info: ValidationInfo) -> bool:
         if crops and not any(name.endswith(":ten") for name in info.data.get("encoders", ())):
             raise ValueError("single crops are those of encoders with ':ten'; name one, or set crops: false")
-        if crops and any(kind_of(name) == "concepts" for name in info.data.get("encoders", ())):
+        specs = map(EncoderSpec.parse, info.data.get("encoders", ()))
+        if crops and any(spec.name == "concepts" for spec in specs):
             raise ValueError("concepts are scored for whole images, not for single crops; set crops: false")
         return crops
 

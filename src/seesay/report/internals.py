@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders import kind_of
 from seesay.encoders.images.base import load_image_encoder
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
 from seesay.encoders.images.encode import encode_images
 from seesay.encoders.images.instances import INSTANCES
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import ImageError, SeesayError
 from seesay.html import Html, tag
 from seesay.matchers.gvse import GVSE, UncommonVSE
@@ -52,7 +52,7 @@ def concept_scores(
     if place is None:
         return None
     name, columns = place
-    folder = Path(name.partition(":")[2])
+    folder = Path(EncoderSpec.parse(name).variant)
     try:
         words = [concept.word for concept in ConceptVocabulary.load(folder / FILE).concepts]
     except SeesayError:
@@ -102,7 +102,7 @@ def _columns(run: Run, kinds: Sequence[str]) -> tuple[str, slice] | None:
     for name, encoder in zip(run.recipe.encoders, recipe_encoders(run.recipe), strict=True):
         for array in run.recipe.arrays:
             width = encoder.dims[array]
-            if kind_of(name) in kinds and array == "pooled":
+            if EncoderSpec.parse(name).name in kinds and array == "pooled":
                 return name, slice(at, at + width)
             at += width
     return None

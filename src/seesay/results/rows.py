@@ -265,10 +265,10 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
     A fine-tuned encoder is not told from others that were tuned with another seed. Concepts have the crops of
     their run, and instances have none.
     """
-    from seesay.encoders import untuned
     from seesay.encoders.images.concepts import CONCEPT_ENCODERS
     from seesay.encoders.images.instances import INSTANCES
     from seesay.encoders.regions.detected import DETECTOR, MAPS
+    from seesay.encoders.spec import EncoderSpec
     from seesay.encoders.towers import is_two_tower
 
     networks, crops = [], []
@@ -278,15 +278,16 @@ def encoder_and_crops(recipe: Recipe) -> tuple[str, str]:
             networks.append(f"{library}:{Path(model).name}" if Path(model).is_absolute() else name)
             crops.append("its own crop")
             continue
-        kind, _, crop = untuned(name).partition(":")
+        spec = EncoderSpec.parse(name)
+        kind, crop = spec.name, spec.variant
         if kind == DETECTOR:
-            networks += [MAPS.partition(":")[0], Path(crop).stem]
+            networks += [EncoderSpec.parse(MAPS).name, Path(crop).stem]
             crops.append(_CROPS["roi"])
             continue
         if kind == INSTANCES:  # of proposals, of a grid, or of a detector's file
             networks.append(f"{kind}:{Path(crop).stem}" if crop else kind)
             continue
-        tuned = name != untuned(name) and kind not in CONCEPT_ENCODERS
+        tuned = spec.weights and kind not in CONCEPT_ENCODERS
         networks.append(kind + " fine-tuned" if tuned else kind)
         if kind not in CONCEPT_ENCODERS:
             crops.append(_CROPS.get(crop, "squash"))

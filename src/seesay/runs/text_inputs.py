@@ -12,13 +12,14 @@ import numpy as np
 from numpy.lib.format import write_array_header_1_0
 from numpy.typing import NDArray
 
-from seesay.encoders import SENTENCE_ENCODERS, kind_of
+from seesay.encoders import SENTENCE_ENCODERS
 from seesay.encoders.sentences.base import (
     SentenceEncoder,
     fit_sentence_encoder,
     load_sentence_encoder,
     save_sentence_encoder,
 )
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.onnx import network_cache
 from seesay.paths import replacing
@@ -40,7 +41,7 @@ def fitted_sentence_encoder(
     if name is None:
         return None
     what = f"{name} {recipe.sentence_dim} v2"
-    if SENTENCE_ENCODERS[kind_of(name)].uses_images:
+    if SENTENCE_ENCODERS[EncoderSpec.parse(name).name].uses_images:
         what += hashlib.blake2b(images.tobytes(), digest_size=16).hexdigest()
     path = _cached("text", what, texts, "safetensors")
     if path.is_file():

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from seesay.data.corpus import Corpus
 from seesay.device import default_device
-from seesay.encoders import untuned
 from seesay.encoders.images.tuned import copy_tuned
+from seesay.encoders.spec import untuned
 from seesay.errors import SeesayError
 from seesay.matchers.composed import FineTunedSettings
 from seesay.matchers.settings import ComposedSettings

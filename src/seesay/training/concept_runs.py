@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from seesay.encoders import kind_of
 from seesay.encoders.images.concepts import CONCEPT_ENCODERS
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.recipes.load import is_shipped
 from seesay.recipes.schema import Recipe
@@ -26,9 +26,10 @@ def concept_recipe(encoder: str) -> str | None:
     ('concepts', 'concepts-instances')
     >>> concept_recipe("concepts:runs/concepts")
     """
-    if kind_of(encoder) not in CONCEPT_ENCODERS:
+    spec = EncoderSpec.parse(encoder)
+    if spec.name not in CONCEPT_ENCODERS:
         return None
-    name = encoder.partition(":")[2] or CONCEPTS
+    name = spec.variant or CONCEPTS
     return name if encoder in CONCEPT_ENCODERS or (is_shipped(name) and not Path(name).exists()) else None
 
 
@@ -47,7 +48,7 @@ def with_concept_runs(recipe: Recipe, run_of: Callable[[str], Path]) -> Recipe:
         if (meant := concept_recipe(encoder)) is None:
             named.append(encoder)
         elif is_finished(run := run_of(meant)):
-            named.append(f"{kind_of(encoder)}:{run}")
+            named.append(f"{EncoderSpec.parse(encoder).name}:{run}")
         else:
             raise SeesayError(
                 f"Recipe '{recipe.name}' reads the concepts that a run predicts, and none is at {run}: train "

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS, kind_of
+from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS
 from seesay.encoders.images.base import (
     ImageEncoder,
     crops_of,
@@ -23,6 +23,7 @@ from seesay.encoders.images.base import (
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.networks import lite
 from seesay.encoders.networks.lite import load_lite, on_device
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 
 
@@ -122,7 +123,7 @@ def test_an_unknown_crop_is_answered_with_the_known_ones() -> None:
 def test_every_registered_encoder_describes_itself() -> None:
     for registry in (IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS):
         lines = list_encoders(registry)
-        assert {kind_of(name) for name, _ in lines} == set(registry)
+        assert {EncoderSpec.parse(name).name for name, _ in lines} == set(registry)
         assert all(about for _, about in lines)
 
 

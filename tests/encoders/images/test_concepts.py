@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from seesay.data.corpus import CorpusImage
 from seesay.data.images import decode
 from seesay.data.sources import FileSource
-from seesay.encoders import register_image_encoder, untuned
+from seesay.encoders import register_image_encoder
 from seesay.encoders.feature_store import FeatureStore
 from seesay.encoders.images.base import ImageEncoder, load_image_encoder
 from seesay.encoders.images.concepts import ConceptEncoder, StoredHead, keep_concepts, save_head_inputs
@@ -22,6 +22,7 @@ from seesay.encoders.images.efficientnet import LiteEncoder
 from seesay.encoders.images.encode import encode_images, fill_stores
 from seesay.encoders.images.tuned import adopt_tuned
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
+from seesay.encoders.spec import untuned
 from seesay.errors import SeesayError
 from seesay.matchers import ConceptClassifier
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.encoders import IMAGE_ENCODERS, Described, kind_of
+from seesay.encoders import IMAGE_ENCODERS, Described
+from seesay.encoders.spec import EncoderSpec
 from seesay.registry import Registry
 
 Pixels = NDArray[np.uint8]
@@ -204,7 +205,7 @@ def load_image_encoder(name: str, device: str = "cpu") -> ImageEncoder:
         Traceback (most recent call last):
         seesay.errors.SeesayError: No image encoder 'efficientnet-lite7'; did you mean 'efficientnet-lite...
     """
-    return IMAGE_ENCODERS[kind_of(name)].load(name, device)
+    return IMAGE_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
 
 
 def list_encoders(registry: Registry[Any] = IMAGE_ENCODERS) -> list[tuple[str, str]]:

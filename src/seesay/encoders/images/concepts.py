@@ -12,6 +12,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from seesay.encoders import TunedName, kind_of, register_image_encoder
+from seesay.encoders import register_image_encoder
 from seesay.encoders.images.base import CROPS, Arrays, ImageEncoder, Pixels, load_image_encoder, squares_of
 from seesay.encoders.images.efficientnet import LITE, LiteEncoder
 from seesay.encoders.images.tuned import BASE, adopt_tuned, copy_tuned, metadata, save_tuned, tuned_file
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.proposals import SIDE, diverse_regions
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import read_small_json, replace_text, replacing
 
@@ -51,15 +53,16 @@ class StoredHead(NamedTuple):
     @classmethod
     def from_name(cls, name: str) -> StoredHead:
         """Read the head that a run keeps (`@HASH`), or that of the run that the name ends with."""
-        if (kept := TunedName.from_name(name)) is not None:
-            path = tuned_file(kept)
+        spec = EncoderSpec.parse(name)
+        if spec.weights:
+            path = tuned_file(spec)
             about = metadata(path)
             arrays, instances = tuple(about["arrays"].split(",")), int(about.get("instances", "0"))
             return cls(about[BASE], arrays, _layers(path), path, instances)
-        kind, _, run = name.partition(":")
+        run = spec.variant
         if not run:
             raise SeesayError(
-                f"Encoder '{name}': name the run whose concepts it predicts, encoders=[…, {kind}:RUN]; "
+                f"Encoder '{name}': name the run whose concepts it predicts, encoders=[…, {spec.name}:RUN]; "
                 "`seesay train concepts --out RUN` makes one."
             )
         path = Path(run) / _WEIGHTS
@@ -192,9 +195,9 @@ class ConceptRegionsEncoder(ImageEncoder):
                 f"{head.path.parent}: its scores are the highest of {head.instances} regions already; "
                 "take them as they are, by the encoder concepts:RUN or the protocol concepts."
             )
-        network, _, crop = head.encoder.rpartition(":")
-        network = network if crop in CROPS else head.encoder  # what follows may be a folder
-        lite = kind_of(network) in LITE
+        spec = EncoderSpec.parse(head.encoder)
+        network = str(replace(spec, variant="") if spec.variant in CROPS else spec)  # else it may be a folder
+        lite = spec.name in LITE
         one_crop = LiteEncoder.load(network, device, SIDE) if lite else load_image_encoder(network, device)
         return cls(one_crop, head, head.fingerprint(load_image_encoder(head.encoder, device)))
 
@@ -227,7 +230,8 @@ def keep_concepts(name: str, folder: Path) -> str:
 
     Returns the encoder's new name; the same one if it is another kind of encoder, or kept already.
     """
-    if kind_of(name) not in CONCEPT_ENCODERS or TunedName.from_name(name) is not None:
+    spec = EncoderSpec.parse(name)
+    if spec.name not in CONCEPT_ENCODERS or spec.weights:
         return name
     head = StoredHead.from_name(name)
     copy_tuned(head.encoder, head.path.parent, folder)
@@ -257,11 +261,12 @@ def held_out_scores(encoder: str, names: Sequence[str]) -> Arrays | None:
     Raises:
         SeesayError: the run has lost its scores, or was trained on other images.
     """
-    run = encoder.partition(":")[2]
-    if kind_of(encoder) != "concepts" or not run:
+    spec = EncoderSpec.parse(encoder)
+    run = spec.variant
+    if spec.name != "concepts" or not run:
         return None
-    if (kept := TunedName.from_name(encoder)) is not None:
-        folds, path = int(metadata(tuned_file(kept)).get("folds", "0")), _held_out_file(encoder)
+    if spec.weights:
+        folds, path = int(metadata(tuned_file(spec)).get("folds", "0")), _held_out_file(encoder)
         path = path if path.is_file() else Path(run) / _HELD_OUT
     else:
         folds, path = _folds(Path(run)), Path(run) / _HELD_OUT
@@ -293,9 +298,8 @@ def _folds(run: Path) -> int:
 
 def _held_out_file(kept: str) -> Path:
     """Where the scores lie that belong to a kept head."""
-    name = TunedName.from_name(kept)
-    assert name is not None
-    return tuned_file(name).with_name(f"held-out-{name.weights}.safetensors")
+    spec = EncoderSpec.parse(kept)
+    return tuned_file(spec).with_name(f"held-out-{spec.weights}.safetensors")
 
 
 def _scores(logits: NDArray[np.float32]) -> Arrays:

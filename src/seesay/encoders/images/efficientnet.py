@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders import TunedName, register_image_encoder, shipped_file
+from seesay.encoders import register_image_encoder, shipped_file
 from seesay.encoders.images.base import CROPS, EACH, Arrays, ImageEncoder, Network, Pixels
 from seesay.encoders.images.tuned import tuned_file
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 from seesay.onnx import Session, exported
 
@@ -85,14 +87,13 @@ class LiteEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str, side: int | None = None) -> ImageEncoder:
-        where, crop = _where_and_crop(name)
-        network, _, tuned = where.partition("@")
-        lite = LITE[network.removesuffix(EIGHT_BITS)]
+        spec, crop = EncoderSpec.parse(name), _crop(name)
+        lite = LITE[spec.name.removesuffix(EIGHT_BITS)]
         side = side or lite.size
-        run = lite_network(where, device, side)
+        run = lite_network(spec, device, side)
         crops = 10 if crop == EACH else 1
         dims = {"pooled": crops * lite.dim, "logits": crops * 1000}
-        return cls(name, tuned or weights_of(network), side, dims, run, crop)
+        return cls(name, spec.weights or weights_of(spec.name), side, dims, run, crop)
 
 
 @register_image_encoder(f"efficientnet-lite0{EIGHT_BITS}")
@@ -126,10 +127,10 @@ class StagesEncoder(ImageEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> ImageEncoder:
-        where, crop = _where_and_crop(name)
-        if "@" in where:
+        spec, crop = EncoderSpec.parse(name), _crop(name)
+        if spec.weights:
             raise SeesayError(f"Encoder '{name}': the stages of a fine-tuned network cannot be read.")
-        network = where.removesuffix("-stages")
+        network = spec.name.removesuffix("-stages")
         lite = LITE[network]
         run = run_squares(network, partial(_load_maps, network), lite.size, ["fine", "coarse"], device)
 
@@ -140,13 +141,13 @@ class StagesEncoder(ImageEncoder):
         return cls(name, lite.sha256, lite.size, {"pooled": width}, means, crop)
 
 
-def _where_and_crop(name: str) -> tuple[str, str]:
-    """Split an encoder's name, such as "efficientnet-lite0:ten"; a SeesayError if there is no such crop."""
-    where, _, crop = name.partition(":")
+def _crop(name: str) -> str:
+    """The crop that an encoder's name has, such as "efficientnet-lite0:ten"; a SeesayError if it is none."""
+    crop = EncoderSpec.parse(name).variant
     if crop and crop not in CROPS:
         hint = did_you_mean(crop, CROPS) or "."
         raise SeesayError(f"Encoder '{name}': no crop '{crop}'{hint} There are: {', '.join(CROPS)}.")
-    return where, crop or "squash"
+    return crop or "squash"
 
 
 def weights_of(network: str) -> str:
@@ -159,13 +160,13 @@ def _shipped(network: str) -> Path:
     return shipped_file(f"{network.removesuffix(EIGHT_BITS)}.onnx")
 
 
-def lite_network(name: str, device: str, side: int) -> Network:
+def lite_network(spec: EncoderSpec, device: str, side: int) -> Network:
     """Load a packaged or fine-tuned network for squares of `side` pixels: ONNX on a CPU, else PyTorch."""
-    network, _, tuned = name.partition("@")
     names = ["pooled", "logits"]
-    if own := TunedName.from_name(name):
-        tuned_file(own)  # that its weights are missing is said at once, not at the first image
-    run = run_squares(network, partial(_load_lite, name), side, names, device, tuned)
+    if spec.weights:
+        tuned_file(spec)  # that its weights are missing is said at once, not at the first image
+    build = partial(_load_lite, str(replace(spec, variant="")))
+    run = run_squares(spec.name, build, side, names, device, spec.weights)
     return lambda pixels: dict(zip(names, run(pixels), strict=True))
 
 

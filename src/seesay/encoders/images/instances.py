@@ -23,6 +23,7 @@ from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, squares_of
 from seesay.encoders.images.efficientnet import LITE, lite_network
 from seesay.encoders.regions.detector import Detector, confidences_in
 from seesay.encoders.regions.proposals import SIDE, describe_regions, diverse_regions
+from seesay.encoders.spec import EncoderSpec
 
 INSTANCES = "instances"
 VERSION = 1
@@ -76,7 +77,7 @@ class InstanceEncoder(ImageEncoder):
         width = CLASSES + (detector.classes if detector else 0)
         dims = {"pooled": COUNT * width, "boxes": COUNT * 4}
         known = f"{INSTANCES}:detector" if detector else name  # features do not depend on where the file lies
-        encoder = cls(known, what, SIDE, dims, lite_network(_NETWORK, device, SIDE), "regions")
+        encoder = cls(known, what, SIDE, dims, lite_network(EncoderSpec(_NETWORK), device, SIDE), "regions")
         encoder.name, encoder.detector = name, detector
         return encoder
 
@@ -116,8 +117,8 @@ class InstanceEncoder(ImageEncoder):
 
 def detector_file(name: str) -> Path | None:
     """Return the file of the detector that an encoder's name has, `instances:FILE`; None without one."""
-    kind, _, file = name.partition(":")
-    return Path(file) if kind == INSTANCES and file and name != GRID else None
+    spec = EncoderSpec.parse(name)
+    return Path(spec.variant) if spec.name == INSTANCES and spec.variant and name != GRID else None
 
 
 def _grid() -> NDArray[np.float32]:

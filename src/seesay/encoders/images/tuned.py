@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from seesay.encoders import TunedName, untuned
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import cache_dir, replacing
 
@@ -28,21 +29,20 @@ def save_tuned(
     encoder: str, tensors: Mapping[str, NDArray[Any]], folder: Path, about: dict[str, str] | None = None
 ) -> str:
     """Write an encoder's weights, and `about` as their metadata, into a run's folder; return its new name."""
-    network, _, crop = untuned(encoder).partition(":")
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / "encoder.safetensors"
     save_file({key: np.ascontiguousarray(value) for key, value in tensors.items()}, beside, about)
     digest = _digest(beside)
     beside.replace(_file(folder, digest))
-    return str(TunedName(network, digest, crop))
+    return str(replace(EncoderSpec.parse(encoder), weights=digest))
 
 
 def copy_tuned(encoder: str, source: Path, folder: Path) -> None:
     """Copy an encoder's weights, if it has any of a run's own, from one run to another."""
-    name = TunedName.from_name(encoder)
-    if name is None:
+    weights = EncoderSpec.parse(encoder).weights
+    if not weights:
         return
-    here, there = _file(source, name.weights), _file(folder, name.weights)
+    here, there = _file(source, weights), _file(folder, weights)
     if base := _base(there if there.is_file() else here):
         copy_tuned(base, source, folder)
     if there.is_file():
@@ -62,12 +62,12 @@ def adopt_tuned(encoder: str, folder: Path) -> None:
     copy_tuned(encoder, folder, _cache())
 
 
-def tuned_file(name: TunedName) -> Path:
+def tuned_file(spec: EncoderSpec) -> Path:
     """Return the file of an adopted encoder's weights; raise SeesayError if it is missing or damaged."""
-    path = _file(_cache(), name.weights)
+    path = _file(_cache(), spec.weights)
     if not path.is_file():
-        raise SeesayError(f"Encoder '{name}': its weights come with the run that holds them; load that run.")
-    if _digest(path) != name.weights:
+        raise SeesayError(f"Encoder '{spec}': its weights come with the run that holds them; load that run.")
+    if _digest(path) != spec.weights:
         path.unlink()  # the run's own is copied again
         raise SeesayError(f"{path}: damaged, and removed now; repeat the command.")
     return path

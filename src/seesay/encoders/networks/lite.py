@@ -15,10 +15,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from seesay.encoders import TunedName, package_folder
+from seesay.encoders import package_folder
 from seesay.encoders.images.base import Pixels
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.tuned import tuned_file
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 
 
@@ -153,13 +154,13 @@ def load_lite(name: str) -> PixelsToFeatures:
     """
     from efficientnet_lite_pytorch import EfficientNet
 
-    network, _, weights = name.partition("@")
-    tuned = TunedName.from_name(name)
-    if network not in LITE or (weights and tuned is None):
+    spec = EncoderSpec.parse(name)
+    network = spec.name
+    if network not in LITE:
         raise SeesayError(f"No network '{name}': there are {', '.join(LITE)}, each with optional @weights.")
-    if tuned is not None:
+    if spec.weights:
         module = PixelsToFeatures(EfficientNet.from_name(network))
-        path = tuned_file(tuned)
+        path = tuned_file(spec)
         try:
             module.load_state_dict(load_file(path))
         except (RuntimeError, SafetensorError) as failure:

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from seesay.encoders import REGION_ENCODERS, Described, kind_of, register_region_encoder
+from seesay.encoders import REGION_ENCODERS, Described, register_region_encoder
 from seesay.encoders.images.base import Pixels, load_image_encoder, resize, squares_of
 from seesay.encoders.images.efficientnet import EIGHT_BITS, LITE, MAP_CHANNELS, run_squares, weights_of
 from seesay.encoders.regions.proposals import propose
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError, did_you_mean
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def load_region_encoder(name: str, device: str = "cpu") -> RegionEncoder:
         >>> encoder.encode(np.zeros((64, 96, 3), np.uint8), [[0, 0, 48, 64], [10, 10, 90, 60]]).shape
         (2, 3888)
     """
-    return REGION_ENCODERS[kind_of(name)].load(name, device)
+    return REGION_ENCODERS[EncoderSpec.parse(name).name].load(name, device)
 
 
 def clip_boxes(boxes: Boxes, height: int, width: int) -> Boxes:
@@ -175,7 +176,7 @@ class LiteRegionEncoder(RegionEncoder):
 
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
-        network = kind_of(name)
+        network = EncoderSpec.parse(name).name
         known, weights = [line[0] for line in cls.describe(network)], weights_of(network)
         if name not in known:
             hint = did_you_mean(name, known) or "."

@@ -20,6 +20,7 @@ from seesay.encoders.images.efficientnet import EIGHT_BITS
 from seesay.encoders.regions.base import NETWORK, Boxes, RegionEncoder, Rows, load_region_encoder
 from seesay.encoders.regions.detector import Detector, confidences_in
 from seesay.encoders.regions.proposals import propose
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 
 DETECTOR = "detector"
@@ -40,7 +41,7 @@ class DetectedRegionEncoder(RegionEncoder):
     @classmethod
     def load(cls, name: str, device: str) -> RegionEncoder:
         """Load the detector in the file that the name has."""
-        file = name.partition(":")[2]
+        file = EncoderSpec.parse(name).variant
         if not file:
             raise SeesayError("Region encoder 'detector': name its file, detector:FILE.onnx.")
         detector, maps = Detector(Path(file)), load_region_encoder(MAPS, device)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from seesay.encoders import SENTENCE_ENCODERS, Described, kind_of
+from seesay.encoders import SENTENCE_ENCODERS, Described
+from seesay.encoders.spec import EncoderSpec
 from seesay.errors import SeesayError
 from seesay.paths import replacing
 
@@ -211,7 +212,7 @@ def fit_sentence_encoder(
         >>> encoder.encode(["a dog in the snow"]).shape
         (1, 2)
     """
-    found = SENTENCE_ENCODERS[kind_of(name)]
+    found = SENTENCE_ENCODERS[EncoderSpec.parse(name).name]
     if issubclass(found, SentenceEncoder):
         return found.load(name)
     features = found.fit(texts, np.arange(len(texts)) if images is None else images)
@@ -255,7 +256,7 @@ def load_sentence_encoder(name: str, path: Path | None = None) -> SentenceEncode
         >>> bool(dogs @ puppies > dogs @ car)
         True
     """
-    found = SENTENCE_ENCODERS[kind_of(name)]
+    found = SENTENCE_ENCODERS[EncoderSpec.parse(name).name]
     if issubclass(found, SentenceEncoder):
         return found.load(name)
     if path is None:
