@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 from tests.fit_torchvision import fit_torchvision
@@ -35,6 +36,24 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that no worker is left alone with one at the end."""
     items.sort(key=lambda item: "torture" not in item.path.parts)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A function that returns a folder of a name, which the first worker to ask for it has filled."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # of all workers
+
+    def folder_of(name: str, fill: Callable[[Path], object]) -> Path:
+        folder, whole = base / name, base / f"{name} is whole"
+        with FileLock(base / f"{name}.lock"):
+            if not whole.exists():
+                fill(folder)
+                whole.touch()
+        return folder
+
+    return folder_of
 
 
 @pytest.fixture(scope="session")
@@ -79,17 +98,15 @@ def flickr8k() -> Path:
 
 
 @pytest.fixture(scope="session")
-def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def scenes(made_once: Callable[..., Path]) -> Path:
     """A captioned corpus of drawn scenes, 60 images."""
     from seesay.data.scenes import write_scenes
 
-    folder = tmp_path_factory.mktemp("scenes")
-    write_scenes(folder, images=60, seed=7)
-    return folder
+    return made_once("scenes", lambda folder: write_scenes(folder, images=60, seed=7))
 
 
 @pytest.fixture(scope="session")
-def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def grounding_run(scenes: Path, made_once: Callable[..., Path]) -> Path:
     """A run that grounds phrases in drawn scenes, small enough to be trained in seconds."""
     from seesay.data.readers import read_corpus
     from seesay.recipes.load import load_recipe
@@ -105,13 +122,12 @@ def grounding_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         "batch_size=30",
         "regions.proposals=60",
     ]
-    folder = tmp_path_factory.mktemp("grounding") / "run"
-    train(load_recipe("ground-single", changes=changes), read_corpus(scenes, phrases=True), folder)
-    return folder
+    recipe = load_recipe("ground-single", changes=changes)
+    return made_once("grounding-run", lambda folder: train(recipe, read_corpus(scenes, phrases=True), folder))
 
 
 @pytest.fixture(scope="session")
-def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pair_run(scenes: Path, made_once: Callable[..., Path]) -> Path:
     """A run of a pair matcher, small enough to be trained on drawn scenes in seconds."""
     from seesay.data.readers import read_corpus
     from seesay.recipes.load import load_recipe
@@ -126,9 +142,8 @@ def pair_run(scenes: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "schedule.patience=null",
         "batch_size=20",
     ]
-    folder = tmp_path_factory.mktemp("pairs") / "run"
-    train(load_recipe("mcnn-wd", changes=changes), read_corpus(scenes), folder)
-    return folder
+    recipe = load_recipe("mcnn-wd", changes=changes)
+    return made_once("pair-run", lambda folder: train(recipe, read_corpus(scenes), folder))
 
 
 @pytest.fixture(scope="session")
