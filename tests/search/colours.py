@@ -11,7 +11,8 @@ from PIL import Image
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.runs.embedder import Embedder
-from seesay.search import Index
+from seesay.search import Index, Query
+from seesay.search.prepared import PreparedQuery
 
 RGB = {
     "red": (220, 20, 20),
@@ -51,6 +52,13 @@ def gallery(folder: Path, *names: str) -> Path:
 def opened(folder: Path) -> Index:
     """The index in a folder, which a `Colours` made."""
     return Index.open(folder, Colours())
+
+
+def prepared(index: Index, text: str) -> PreparedQuery:
+    """The query of a text as it is searched for."""
+    (found,) = index.prepare([Query.parse(text)])
+    assert isinstance(found, PreparedQuery)
+    return found
 
 
 class Colours(Embedder):

@@ -14,9 +14,8 @@ from seesay.errors import SeesayError
 from seesay.runs.calibration import FITS
 from seesay.search import Index
 from seesay.search.detecting import Detecting, with_detector
-from seesay.search.query import Query
 from tests.encoders.test_detector import graph, rows
-from tests.search.colours import Colours, gallery, photo_of, picture
+from tests.search.colours import Colours, gallery, photo_of, picture, prepared
 from tests.search.test_background import Named
 
 
@@ -106,14 +105,14 @@ def test_what_the_detector_saw_counts_in_sums_as_in_sentences(index: Index, dete
 
     assert chances("apple + apple") == pytest.approx(chances("apple"), abs=0.06)
     for query in ("apple", "apple - 2*dog", "apple + 2*dog", "an apple on the green grass"):
-        vector = index.vector(Query.parse(query))
+        vector = prepared(index, query).vector
         sure, unsure = np.zeros((2, detecting.dim), np.float32)
         sure[-2] = 0.5
         rows = np.stack([sure, unsure])
         seen, unseen = detecting.log_odds(np.full(2, 3.0), partial(np.copy, rows), vector)
         assert seen > unseen + 0.1, query
     # What is said beside the name is judged as it would be without a detector.
-    vector = index.vector(Query.parse("an apple on the green grass"))
+    vector = prepared(index, "an apple on the green grass").vector
     (seen,) = detecting.log_odds(np.full(1, 3.0), lambda: sure[None], vector)
     assert seen > detecting.calibration.log_odds(3.0)
 

@@ -18,7 +18,7 @@ from seesay.search import walk
 from seesay.search.index import Index
 from seesay.search.query import Embedded, Image, Part, Query, Sentence
 from tests.search import unprivileged
-from tests.search.colours import RGB, Colours, gallery, photo_of, picture
+from tests.search.colours import RGB, Colours, gallery, photo_of, picture, prepared
 from tests.search.stores import STORES, address
 
 
@@ -156,7 +156,7 @@ def test_misspelt_words_are_corrected_and_told(tmp_path: Path) -> None:
         assert answer.to_dict()["corrected_words"] == {"bleu": "blue"}
         assert answer.with_hits([]).corrected_words == {"bleu": "blue"}
         assert right.corrected_words == {}
-        np.testing.assert_array_equal(index.vector(Query.parse("bleu")), index.vector(Query.parse("blue")))
+        np.testing.assert_array_equal(prepared(index, "bleu").vector, prepared(index, "blue").vector)
         quoted = index.search('red + "bleu"')
         assert (quoted.corrected_words, quoted.unknown_words) == ({}, ("bleu",))
         assert index.search(tmp_path / "photos" / "red.png").corrected_words == {}
@@ -617,8 +617,34 @@ def test_a_vector_stands_for_what_it_is_of(index: Index, photos: Path) -> None:
 def test_queries_are_embedded_at_once_and_fail_one_by_one(index: Index, photos: Path) -> None:
     index.update_images(photos)
     queries = [Query.parse(text) for text in ("red", "id:999", "blue - red", "red - 1*red")]
-    red, missing, both, nothing = index.vectors(queries)
+    red, missing, both, nothing = index.prepare(queries)
     assert isinstance(missing, QueryError)
     assert isinstance(nothing, QueryError)
-    for query, vector in zip(queries[::2], (red, both), strict=True):
-        assert index.search(query, vector=vector) == index.search(query)
+    for query, ready in zip(queries[::2], (red, both), strict=True):
+        assert index.search(ready) == index.search(query)
+
+
+def test_a_query_is_corrected_and_embedded_once(index: Index, photos: Path) -> None:
+    class Counting(Colours):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read, self.corrected = list[str](), list[str]()
+
+        def embed_sentences(self, sentences, query=False):
+            self.read += sentences
+            return super().embed_sentences(sentences, query)
+
+        def corrections(self, sentences):
+            self.corrected += sentences
+            return {"rde": "red"}
+
+    index.update_images(photos)
+    counting = Counting()
+    with Index.open(index.folder, counting) as opened:
+        answer = opened.search("rde + blue - 2*id:1")
+        assert (counting.read, counting.corrected) == (["red", "blue"], ["rde", "blue"])
+        assert answer.corrected_words == {"rde": "red"}
+        counting.read.clear()
+        (ready,) = opened.prepare([Query.parse("red - id:1")])
+        opened.search(ready)
+        assert counting.read == ["red"]

@@ -12,7 +12,7 @@ import pytest
 from seesay.encoders.images.encode import encode_images
 from seesay.errors import ImageError, SeesayError
 from seesay.runs.run import Run, join_features
-from seesay.search.index import Hit, Index
+from seesay.search import Hit, Index
 from seesay.search.rerank import Reranker, check_reranks, reordered
 from tests.search.colours import Colours, picture
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePath
 from shlex import quote
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,17 @@ from seesay.runs.embedder import Embedder
 from seesay.runs.images import read_texts
 from seesay.search.background import Gallery, unrelated_vectors
 from seesay.search.embedder import SHIPPED, load_embedder
-from seesay.search.filters import Filter
-from seesay.search.hits import Answer, Hit, Place
-from seesay.search.judging import Judge
+from seesay.search.hits import Answer, Place
 from seesay.search.look import Look, look
+from seesay.search.prepared import PreparedQuery, embed_image
 from seesay.search.quantise import check_recall
-from seesay.search.query import Indexed, Query
-from seesay.search.query_vectors import embed_image, vector_of, vectors_of, vectors_of_parts, with_images
+from seesay.search.query import Query
 from seesay.search.roots import Root, holding
 from seesay.search.seal import is_sealed
+from seesay.search.searcher import Searcher
 from seesay.search.sqlite_file import Kind
 from seesay.search.store import FILE, Item, Store
-from seesay.search.stores import VectorStore, open_vectors, store_address
+from seesay.search.stores import open_vectors, store_address
 from seesay.search.thumbnails import Thumbnails
 from seesay.search.update import Progress, UpdateReport, add_sentences, update_images
 
@@ -66,9 +65,8 @@ class Index:
         self._confirmed = dict(roots or {})  # folders by their names
         self.thumbnails = Thumbnails(folder / "thumbnails", store.meta["identity"])
         self._embedder: Embedder | None = None
-        self._loading, self._searching = threading.Lock(), threading.Lock()
+        self._loading = threading.Lock()
         self._gallery = Gallery(store)
-        self._judge = Judge(store, self._gallery)
         kinds: tuple[Kind, Kind] = ("image", "sentence")
         self._embedded, self._recall_is_new = not vectors, False
         self._near = {
@@ -77,6 +75,7 @@ class Index:
             )
             for kind in kinds
         }
+        self._searcher = Searcher(store, self._near, self._gallery, lambda: self.run)
         if run is not None:
             self._embedder = self._checked(load_embedder(run))
 
@@ -361,45 +360,27 @@ class Index:
 
     def search(
         self,
-        query: str | Path | bytes | Query,
+        query: str | Path | bytes | Query | PreparedQuery,
         k: int = 10,
         where: str | None = None,
         after: Place | None = None,
-        vector: NDArray[np.float32] | None = None,
     ) -> Answer:
         """Return the `k` images that fit a query best, best first.
 
         Args:
             query: a text such as "beach - people" in the grammar of `seesay.search.query`, an image's file
-                as a `Path`, an encoded image, or a `Query`.
+                as a `Path`, an encoded image, a `Query`, or one that `prepare` has prepared.
             k: number of results; images that the query names by their id are not among them.
             where: a filter such as "taken:2019 folder:italy", see `seesay.search.filters`; the best of the
                 images that it lets through are found, whatever else there is.
             after: the `end` of the page before, of the same query and filter.
-            vector: of the query, if `vectors` has computed it.
 
         Raises:
             ImageError: an image of the query cannot be read or decoded.
             QueryError: the query is empty or against the grammar, its parts cancel each other out, or it
                 names an id that the index does not have.
         """
-        asked = Query.of(query)
-        own = {part.term.id for part in asked.parts if isinstance(part.term, Indexed)}
-        among = self._near["image"].passing(Filter.parse(where)) if where and where.strip() else None
-        asked, corrected = self.corrected(with_images(asked, self.run))
-        if vector is None:
-            vector = vector_of(asked, self.run, self.store)
-        found = self._nearest("image", vector, k, among, after, own)
-        hits, unknown = list(found), self._unknown_words(asked)
-        if hits:
-            several = len(asked.parts) > 1
-            rows = vectors_of_parts(asked, self.run, self.store) if several else [vector]
-            chances = self._judge.probabilities(hits, asked, rows, vector, self.run, unknown)
-            hits = [replace(hit, probability=each) for hit, each in zip(hits, chances.tolist(), strict=True)]
-        if hits and (names := self.run.named(asked.wanted)):
-            objects = self.store.objects([hit.id for hit in hits], names)
-            hits = [replace(hit, objects=tuple(objects.get(hit.id, ()))) for hit in hits]
-        return Answer(hits, unknown, found.end, corrected)
+        return self._searcher.search(query, k, where, after)
 
     def similar(self, image: bytes | str | Path, k: int = 10) -> Answer:
         """Return the `k` images most similar to an encoded image or an image file, best first.
@@ -415,7 +396,7 @@ class Index:
         Raises:
             ImageError: the image cannot be read or decoded.
         """
-        return self._nearest("sentence", self.embed_image(image, query=True), k)
+        return self._searcher.sentences_for(image, k)
 
     def item(self, id_: int) -> Item | None:
         """Return the item of that id; None if there is none."""
@@ -455,60 +436,14 @@ class Index:
         """
         return embed_image(self.run, image, query)
 
-    def vector(self, query: Query) -> NDArray[np.float32]:
-        """Return the vector (dim,) of a query; raise as `search` does."""
-        return vector_of(self.corrected(query)[0], self.run, self.store)
-
-    def vectors(self, queries: Sequence[Query]) -> list[NDArray[np.float32] | SeesayError]:
-        """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once."""
-        return vectors_of([self.corrected(query)[0] for query in queries], self.run, self.store)
-
-    def corrected(self, query: Query) -> tuple[Query, dict[str, str]]:
-        """Return what is searched for, and by which words it replaces misspelt ones, in lower case."""
-        found = self.run.corrections(query.unquoted) if query.unquoted else {}
-        return (query.corrected(found) if found else query), found
-
-    def _unknown_words(self, query: Query) -> list[str]:
-        return self.run.unknown_words(query.sentences) if query.sentences else []
-
-    def _nearest(
-        self,
-        kind: Kind,
-        query: NDArray[np.float32],
-        k: int,
-        among: Any = None,
-        after: Place | None = None,
-        without: Collection[int] = (),
-    ) -> Answer:
-        if k < 1:
-            raise SeesayError(f"k is {k}; ask for at least one result.")
-        with self._using(kind) as near:
-            near.refresh()
-            one_more = k + len(without) + 1  # which tells that there are more
-            ids, scores = near.search(query, one_more, among, after)
-        best = [pair for pair in zip(ids.tolist(), scores.tolist(), strict=True) if pair[0] not in without]
-        items = self.store.items([id_ for id_, _ in best[:k]])
-        hits = [
-            Hit(item.id, score, item.path, item.text, item.width, item.height)
-            for id_, score in best[:k]
-            if (item := items.get(id_)) is not None  # another process may have deleted it since the refresh
-        ]
-        if len(best) <= k:
-            return Answer(hits)
-        last, score = best[k - 1]
-        seen = (after.seen if after is not None else 0) + k + len(without)
-        return Answer(hits, end=Place(score, last, seen))
-
-    @contextmanager
-    def _using(self, kind: Kind) -> Iterator[VectorStore]:
-        near = self._near[kind]
-        with nullcontext() if near.concurrent else self._searching:
-            yield near
+    def prepare(self, queries: Sequence[Query]) -> list[PreparedQuery | SeesayError]:
+        """Correct and embed queries, or say why one cannot be searched for; all are embedded at once."""
+        return self._searcher.prepare(queries)
 
     def _save(self, kind: Kind) -> None:
         kinds = list(self._near) if self._recall_is_new else [kind]
         for each in kinds:
-            with self._using(each) as near:
+            with self._searcher.using(each) as near:
                 near.save()
         self._recall_is_new = False
 

@@ -20,6 +20,7 @@ from seesay.errors import ImageError, QueryError, SeesayError
 from seesay.runs.run import Run, join_features, recipe_encoders, run_config, run_folder
 from seesay.search.hits import Answer, Hit
 from seesay.search.index import Index
+from seesay.search.prepared import PreparedQuery
 from seesay.search.query import Query
 
 SHORTLIST = 100
@@ -71,10 +72,9 @@ class Reranker:
     def search(
         self,
         index: Index,
-        query: str | Path | bytes | Query,
+        query: str | Path | bytes | Query | PreparedQuery,
         k: int = 10,
         where: str | None = None,
-        vector: NDArray[np.float32] | None = None,
     ) -> Reranked:
         """Return the `k` images of the index's shortlist that a sentence describes best.
 
@@ -84,12 +84,12 @@ class Reranker:
             QueryError: see `Index.search`; or the query is not one sentence.
             SeesayError: the run's weights are damaged.
         """
-        asked = Query.of(query)
+        asked = query.query if isinstance(query, PreparedQuery) else Query.of(query)
         if len(asked.parts) > 1 or not asked.sentences:
             raise QueryError(
                 "Re-ranking takes a query of one sentence; ask without it, or shorten the query."
             )
-        shortlist = index.search(asked, max(k, self.shortlist), where, vector=vector)
+        shortlist = index.search(query, max(k, self.shortlist), where)
         started = time.perf_counter()
         with self._lock:
             keys, encoded, issues = self._keys(index, shortlist)
@@ -98,7 +98,8 @@ class Reranker:
                 {name: store.read(contents, name) for name in names} for store in self._stores
             ]
         features = join_features(self.run.config.arrays, stored)
-        meant, _ = index.corrected(asked)
+        words = shortlist.corrected_words
+        meant = asked.corrected(words) if words else asked
         hits = reordered(shortlist, list(keys), self._scores(features, meant.sentences)[:, 0])
         return Reranked(
             shortlist.with_hits(hits[:k]), len(keys), encoded, issues, time.perf_counter() - started

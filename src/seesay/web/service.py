@@ -30,6 +30,7 @@ from seesay.runs.run import Run
 from seesay.search.duplicates import near_duplicates
 from seesay.search.hits import Answer, Place
 from seesay.search.index import Index
+from seesay.search.prepared import PreparedQuery
 from seesay.search.query import Embedded, Indexed, Query, Sentence
 from seesay.search.rerank import Reranked, Reranker, open_reranker
 from seesay.search.store import Dated, Item
@@ -40,6 +41,7 @@ from seesay.web.options import Options
 from seesay.web.updates import Updates
 
 T = TypeVar("T")
+V = TypeVar("V")
 Vector = NDArray[np.float32]
 
 MOST_AT_ONCE = 32
@@ -67,34 +69,34 @@ class Lazy(Generic[T]):
             return self._loaded
 
 
-class Recent(Generic[T]):
-    """The vectors (dim,) of what was asked last, by its key; the oldest are forgotten. Thread-safe."""
+class Recent(Generic[T, V]):
+    """What was computed for what was asked last, by its key; the oldest is forgotten. Thread-safe."""
 
     def __init__(self) -> None:
-        self._vectors: OrderedDict[T, Vector] = OrderedDict()
+        self._values: OrderedDict[T, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def put(self, key: T, vector: Vector) -> None:
-        """Remember a vector."""
+    def put(self, key: T, value: V) -> None:
+        """Remember a value."""
         with self._lock:
-            self._vectors[key] = vector
-            self._vectors.move_to_end(key)
-            while len(self._vectors) > _REMEMBERED:
-                self._vectors.popitem(last=False)
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > _REMEMBERED:
+                self._values.popitem(last=False)
 
-    def get(self, key: T) -> Vector | None:
-        """Return a vector; None if it is not remembered any more."""
+    def get(self, key: T) -> V | None:
+        """Return a value; None if it is not remembered any more."""
         with self._lock:
-            if key in self._vectors:
-                self._vectors.move_to_end(key)
-            return self._vectors.get(key)
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
 
 
 class Uploads:
     """The vectors of the last uploads, by their names, so that further pages need no upload. Thread-safe."""
 
     def __init__(self) -> None:
-        self._recent: Recent[str] = Recent()
+        self._recent: Recent[str, Vector] = Recent()
 
     def put(self, image: bytes, vector: Vector) -> Embedded:
         """Remember the vector (dim,) of an image; return the term that stands for it."""
@@ -125,27 +127,27 @@ class Served:
     ) -> None:
         self.name, self.index = name, index
         self.uploads, self.updates = Uploads(), Updates(index, photos)
-        self._asked: Recent[tuple[str, int]] = Recent()
+        self._asked: Recent[tuple[str, int], PreparedQuery] = Recent()
         self._alike: tuple[tuple[int, float], list[list[int]]] | None = None
         self._lock = threading.Lock()
-        self.vectors: Batches[Query, Vector] = Batches(self._embed, threads, MOST_AT_ONCE)
+        self.queries: Batches[Query, PreparedQuery] = Batches(self._prepare, threads, MOST_AT_ONCE)
 
-    def _embed(self, queries: Sequence[Query]) -> Sequence[Vector | Exception]:
-        """Embed the queries that were not asked lately.
+    def _prepare(self, queries: Sequence[Query]) -> Sequence[PreparedQuery | Exception]:
+        """Correct and embed the queries that were not asked lately.
 
         The vector of a sentence depends on its batch in the last bits, and so do scores; a page goes on where
         the one before has ended only if its scores are the same.
         """
         generation = self.index.store.generation()
         asked = {_key(query, generation): query for query in queries}
-        found: dict[tuple[str, int], Vector | Exception] = {
+        found: dict[tuple[str, int], PreparedQuery | Exception] = {
             key: known for key in asked if (known := self._asked.get(key)) is not None
         }
         new = [key for key in asked if key not in found]
-        for key, vector in zip(new, self.index.vectors([asked[key] for key in new]), strict=True):
-            found[key] = vector
-            if not isinstance(vector, Exception):
-                self._asked.put(key, vector)
+        for key, prepared in zip(new, self.index.prepare([asked[key] for key in new]), strict=True):
+            found[key] = prepared
+            if not isinstance(prepared, Exception):
+                self._asked.put(key, prepared)
         return [found[_key(query, generation)] for query in queries]
 
     def duplicates(self, similarity: float) -> list[list[Dated]]:
@@ -265,8 +267,8 @@ class Service:
     ) -> tuple[Answer, float]:
         """Search an index; return hits and the milliseconds it took."""
         started = time.perf_counter()
-        vector = await served.vectors.ask(query)
-        found = await self.run(lambda: served.index.search(query, limit, where, after, vector))
+        prepared = await served.queries.ask(query)
+        found = await self.run(lambda: served.index.search(prepared, limit, where, after))
         return found, round((time.perf_counter() - started) * 1e3, 3)
 
     async def reranked(self, query: Callable[[Reranker], Reranked]) -> tuple[Answer, float, Reranking]:

@@ -62,6 +62,6 @@ class IndexMetrics(Collector):
         for served in self._service.served.values():
             images.add_metric([served.name], served.index.count("image"))
             updating.add_metric([served.name], served.updates.state().running)
-            for size, count in sorted(served.vectors.sizes.items()):
+            for size, count in sorted(served.queries.sizes.items()):
                 batches.add_metric([served.name, str(size)], count)
         yield from (images, updating, batches)

@@ -138,9 +138,9 @@ async def _reranked(
     start = 0 if cursor is None else cursors.rank_of(cursor)
     if start is None:
         return await _found(service, served, query, limit, where, cursor)
-    vector = await served.vectors.ask(query)
+    prepared = await served.queries.ask(query)
     found, took, done = await service.reranked(
-        lambda by: by.search(served.index, query, by.shortlist, where, vector)
+        lambda by: by.search(served.index, prepared, by.shortlist, where)
     )
     answer = Images.of(found.with_hits(found[start : start + limit]), took, done).to(query)
     answer.next = cursors.write(start + limit) if start + limit < len(found) else _following(found)

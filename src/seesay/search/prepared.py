@@ -1,9 +1,9 @@
-"""From queries to the vectors that they are searched by."""
+"""Queries as they are searched for: words corrected, sentences and images embedded, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,54 @@ _CANCELLED = 1e-4  # of the sum of weights: what is left is the error of half-pr
 Vector = NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedQuery:
+    """A query with everything that a search needs of it.
+
+    One part is searched for as it is. Several are the weighted sum of their unit vectors, which is scaled to
+    length 1: so weights compare parts of all kinds, and scores stay cosines.
+
+    Attributes:
+        query: what is searched for, with misspelt words corrected.
+        corrected: the misspelt words and what replaces them, in lower case.
+        unknown: words of it that mean nothing to the run, in lower case.
+        rows: the vectors (dim,) of its parts.
+        vector: of the whole query, (dim,).
+    """
+
+    query: Query
+    corrected: Mapping[str, str]
+    unknown: Sequence[str]
+    rows: Sequence[Vector]
+    vector: Vector
+
+
+def prepare_queries(
+    queries: Sequence[Query], run: Embedder, store: Store
+) -> list[PreparedQuery | SeesayError]:
+    """Prepare queries, or say why one cannot be searched for; all sentences are embedded at once.
+
+    Args:
+        queries: to prepare.
+        run: that embeds.
+        store: of the images that queries name by their ids.
+    """
+    words = [run.corrections(query.unquoted) if query.unquoted else {} for query in queries]
+    meant = [query.corrected(each) if each else query for query, each in zip(queries, words, strict=True)]
+    texts = [text for query in meant for text in query.sentences]
+    sentences = iter(finite(run.embed_sentences(texts, query=True)) if texts else ())
+    found: list[PreparedQuery | SeesayError] = []
+    for query, corrected in zip(meant, words, strict=True):
+        own = iter([next(sentences) for _ in query.sentences])  # taken, whatever becomes of the others
+        try:
+            rows = [_row(part, own, run, store) for part in query.parts]
+            unknown = run.unknown_words(query.sentences) if query.sentences else []
+            found.append(PreparedQuery(query, corrected, unknown, rows, _sum(query, rows)))
+        except SeesayError as error:
+            found.append(error)
+    return found
+
+
 def embed_image(run: Embedder, image: bytes | str | Path, query: bool = False) -> Vector:
     """Return the vector (dim,) of an encoded image or an image file; as a query's for sentences if so.
 
@@ -33,56 +81,6 @@ def embed_image(run: Embedder, image: bytes | str | Path, query: bool = False) -
     data = image if isinstance(image, bytes) else FileSource(Path(image)).read()
     row: Vector = finite(run.embed_photos([Photo.read(data, name, run.side)], query))[0]
     return row
-
-
-def with_images(query: Query, run: Embedder) -> Query:
-    """Return the query with the vectors of its image files, so that each is encoded once."""
-    return Query(
-        tuple(
-            replace(part, term=Embedded(str(part.term), _image(part.term, run)))
-            if isinstance(part.term, Image)
-            else part
-            for part in query.parts
-        )
-    )
-
-
-def vectors_of(queries: Sequence[Query], run: Embedder, store: Store) -> list[Vector | SeesayError]:
-    """Return the vectors (dim,) of queries, or why one has none; all sentences are embedded at once.
-
-    One part is searched for as it is. Several are the weighted sum of their unit vectors, which is scaled to
-    length 1: so weights compare parts of all kinds, and scores stay cosines.
-
-    Args:
-        queries: to embed.
-        run: that embeds.
-        store: of the images that queries name by their ids.
-    """
-    texts = [text for query in queries for text in query.sentences]
-    sentences = iter(finite(run.embed_sentences(texts, query=True)) if texts else ())
-    found: list[Vector | SeesayError] = []
-    for query in queries:
-        own = iter([next(sentences) for _ in query.sentences])  # taken, whatever becomes of the others
-        try:
-            found.append(_sum(query, [_row(part, own, run, store) for part in query.parts]))
-        except SeesayError as error:
-            found.append(error)
-    return found
-
-
-def vector_of(query: Query, run: Embedder, store: Store) -> Vector:
-    """Return the vector (dim,) of a query; raise why it has none."""
-    (found,) = vectors_of([query], run, store)
-    if isinstance(found, SeesayError):
-        raise found
-    return found
-
-
-def vectors_of_parts(query: Query, run: Embedder, store: Store) -> list[Vector]:
-    """Return the vectors (dim,) by which the parts are judged; none of sentences, judged as one."""
-    if query.is_text:
-        return []
-    return [vector_of(Query((Part(part.term),)), run, store) for part in query.parts]
 
 
 def _sum(query: Query, rows: Sequence[Vector]) -> Vector:
