@@ -25,8 +25,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import ConceptCount, TrainingSummary
 from seesay.text.concepts import ConceptVocabulary
 from seesay.text.vocabulary import Vocabulary
-from seesay.training.concept_folds import score_held_out
-from seesay.training.concept_task import ConceptTask
+from seesay.training.concept_task import ConceptTask, score_held_out
 from seesay.training.sentence_task import SentenceTask
 from seesay.training.train import train
 from tests.training.steps import counted_steps

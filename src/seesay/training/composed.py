@@ -31,10 +31,9 @@ from seesay.training.concept_runs import beside, with_concept_runs
 from seesay.training.fine_tune import check_tunable, fine_tune
 from seesay.training.gates import train_gates
 from seesay.training.history import Epoch
-from seesay.training.probabilities import calibrate
 from seesay.training.sentence_task import SentenceTask
-from seesay.training.summarize import summarize
-from seesay.training.task import task_for
+from seesay.training.summarize import calibrate, summarize
+from seesay.training.tasks import task_for
 from seesay.training.words import learned_from
 
 MEMBERS = "members"

@@ -71,16 +71,16 @@ class Seen:
 
 @dataclass
 class MapsTask(PixelsTask):
-    """A task whose images are maps; `train` and `val` have one `Seen` for each network."""
+    """A task whose images are maps; `seen_train` and `seen_val` have one `Seen` for each network."""
 
-    train: Sequence[Seen] = ()
-    val: Sequence[Seen] = ()
+    seen_train: Sequence[Seen] = ()
+    seen_val: Sequence[Seen] = ()
     keep_classes: float = 0.0
     _view: NDArray[np.int64] | None = None  # of each train image in this epoch
 
     def batches(self, epoch: int) -> Sequence[Any]:
         """Return the task's mini-batches, and draw a view of each image."""
-        images, views = self.train[0].maps.shape[:2]
+        images, views = self.seen_train[0].maps.shape[:2]
         draw = np.random.default_rng([self.recipe.seed, epoch, _STREAM])
         self._view = np.asarray(draw.integers(views, size=images))
         return super().batches(epoch)
@@ -89,14 +89,14 @@ class MapsTask(PixelsTask):
         """Return this epoch's maps of train images."""
         assert self._view is not None
         view = self._view[images]
-        return [torch.from_numpy(seen.maps[images, view]).to(device) for seen in self.train]
+        return [torch.from_numpy(seen.maps[images, view]).to(device) for seen in self.seen_train]
 
     def penalty(self, features: Tensor, images: NDArray[np.int64]) -> Tensor | None:
         """Return how far the classifiers have moved: the divergence from their answers before tuning."""
         if not self.keep_classes:
             return None
         assert self._view is not None
-        seen = [each.logits for each in self.train if each.logits is not None]
+        seen = [each.logits for each in self.seen_train if each.logits is not None]
         parts = torch.split(features, list(self.image_dims), dim=1)
         now = [part for part in parts if part.shape[1] == seen[0].shape[2]]
         moved = features.new_zeros(())
@@ -109,10 +109,12 @@ class MapsTask(PixelsTask):
     @torch.inference_mode()
     def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
         """Encode the val images from the maps of their crops, as their mean."""
-        images, crops = self.val[0].maps.shape[:2]
+        images, crops = self.seen_val[0].maps.shape[:2]
         parts = []
         for start in range(0, images, _ENCODED):
-            maps = [torch.from_numpy(seen.maps[start : start + _ENCODED]).to(device) for seen in self.val]
+            maps = [
+                torch.from_numpy(seen.maps[start : start + _ENCODED]).to(device) for seen in self.seen_val
+            ]
             features = module([each.flatten(0, 1) for each in maps]).unflatten(0, (-1, crops))
             parts.append(features.mean(dim=1).float().cpu().numpy())
         return np.concatenate(parts)
@@ -132,7 +134,7 @@ def maps_task(run: Run, task: TunableTask, views: int, keep_classes: float) -> I
                 ("val", task.val, 0, False),
             )
         ]
-        yield MapsTask(run.recipe, task, train=seen[0], val=seen[1], keep_classes=keep_classes)
+        yield MapsTask(run.recipe, task, seen_train=seen[0], seen_val=seen[1], keep_classes=keep_classes)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

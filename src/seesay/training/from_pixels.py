@@ -9,7 +9,7 @@ the statistics of the pretrained network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -24,14 +24,13 @@ from seesay.data.images import decode
 from seesay.encoders.images.base import Arrays, ImageEncoder, Pixels, random_crop
 from seesay.encoders.images.efficientnet import LITE
 from seesay.encoders.images.encode import SHARED_SIDE, bytes_of, encode_images, in_threads
-from seesay.losses.base import Loss
-from seesay.matchers.sentences import Sentences
 from seesay.protocols.base import Result
 from seesay.recipes.schema import Recipe
 from seesay.runs.run import Run, join_features
 from seesay.runs.summary import SplitSize
 from seesay.training.concept_task import ConceptTask
 from seesay.training.sentence_task import SentenceTask
+from seesay.training.task import Task
 
 TunableTask: TypeAlias = SentenceTask | ConceptTask
 
@@ -87,17 +86,16 @@ class FromPixels(nn.Module):
 
 
 @dataclass
-class PixelsTask:
+class PixelsTask(Task):
     """A task whose images are pixels instead of features."""
 
     recipe: Recipe
     task: TunableTask
     epoch: int = 0
 
-    @property
-    def loss(self) -> Loss:
-        """The task's."""
-        return self.task.loss
+    def __post_init__(self) -> None:
+        """Take the task's own loss and splits."""
+        self.loss, self.data, self.val = self.task.loss, self.task.data, self.task.val
 
     @property
     def image_dims(self) -> tuple[int, ...]:
@@ -144,10 +142,6 @@ class PixelsTask:
         del features, images
         return None
 
-    def pairs(self) -> Iterator[tuple[Tensor, Sentences]]:
-        """Raise an error: nothing is solved in closed form from pixels."""
-        raise NotImplementedError
-
     def measure(self, run: Run) -> Result:
         """Measure the val split with the CNN as it is now."""
         assert isinstance(run.matcher, FromPixels)
@@ -157,18 +151,9 @@ class PixelsTask:
         )
         return replace(self.task, val=val).measure(inner)
 
-    def figures(self, run: Run) -> dict[str, float]:
-        """Return nothing: there are no further figures."""
-        del run
-        return {}
-
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
         return self.task.sizes()
-
-    def broken_images(self) -> tuple[str, ...]:
-        """Return the images that cannot be decoded, and why."""
-        return self.task.broken_images()
 
     def val_features(self, module: FromPixels, device: str) -> NDArray[np.float32]:
         """Encode the val images by the networks as they are now."""

@@ -35,7 +35,7 @@ from seesay.runs.run import Run
 from seesay.runs.summary import GateSummary
 from seesay.text.vocabulary import rarest_words, word_counts
 from seesay.training.callbacks import Tell
-from seesay.training.loop import new_optimizer, set_rate, take_step
+from seesay.training.steps import new_optimizer, set_rate, take_step
 
 SCALES = (1.0, 0.5, 0.25, 0.125)
 SHIFTS = (0.0, -0.5, 0.5, -1.0, 1.0)

@@ -17,15 +17,13 @@ from seesay.errors import SeesayError
 from seesay.losses.base import Batch, LabelledPairs, Relations
 from seesay.matchers.base import Matcher
 from seesay.matchers.sentences import Sentences
-from seesay.protocols.base import Result
-from seesay.protocols.evaluate import measure_inputs
 from seesay.recipes.schema import Recipe, RegionSettings
 from seesay.runs.phrase_inputs import PhraseInputs, phrase_inputs
-from seesay.runs.run import Run
 from seesay.runs.summary import SplitSize
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.images import fits
 from seesay.training.phrase_sampler import PhraseSampler
+from seesay.training.task import Task
 
 _BATCH = 4096
 _KEPT_ON_CPU = 1 << 28  # bytes of region features that stay in memory
@@ -39,8 +37,11 @@ class PhraseSet:
     seed: tuple[int, int, int]
 
 
-class PhraseTask:
+class PhraseTask(Task):
     """Matching phrases with the regions of an image that they name."""
+
+    data: PhraseInputs
+    val: PhraseInputs
 
     def __init__(
         self, recipe: Recipe, settings: RegionSettings, data: PhraseInputs, val: PhraseInputs
@@ -125,25 +126,12 @@ class PhraseTask:
             phrases = self._usable[start : start + _BATCH]
             yield self._features(self.sampler.true[phrases]), self._phrases(phrases)
 
-    def measure(self, run: Run) -> Result:
-        """Measure the val split."""
-        return measure_inputs(run, self.val, "val")
-
-    def figures(self, run: Run) -> dict[str, float]:
-        """Return nothing: there are no further figures."""
-        del run
-        return {}
-
     def sizes(self) -> tuple[SplitSize, SplitSize]:
         """Return the sizes of the train and the val split."""
         train, val = (
             SplitSize(images=len(part.regions), phrases=len(part.sentences)) for part in (self.data, self.val)
         )
         return train, val
-
-    def broken_images(self) -> tuple[str, ...]:
-        """Return the images that cannot be decoded, and why."""
-        return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
 
     def _phrases(self, chosen: NDArray[np.int64]) -> Sentences:
         return self.data.sentences.take(chosen).to_tensors()

@@ -31,6 +31,7 @@ from seesay.samplers import SAMPLERS
 from seesay.text.vocabulary import Vocabulary
 from seesay.training.class_pairs import WEIGHT, ClassPairs
 from seesay.training.images import TrainImages, single_crops
+from seesay.training.task import Task
 from seesay.training.words import learned_from
 
 Positions: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]  # of images and their sentences
@@ -82,7 +83,7 @@ class Teacher:
 
 
 @dataclass
-class SentenceTask:
+class SentenceTask(Task):
     """Matching whole images with the sentences that describe them."""
 
     recipe: Recipe
@@ -180,10 +181,6 @@ class SentenceTask:
             for part in (self.data, self.val)
         )
         return train, val
-
-    def broken_images(self) -> tuple[str, ...]:
-        """Return the images that cannot be decoded, and why."""
-        return tuple(str(error) for error in (*self.data.broken, *self.val.broken))
 
 
 def _with_held_out_concepts(recipe: Recipe, train: Inputs) -> Inputs:

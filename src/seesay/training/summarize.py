@@ -1,4 +1,4 @@
-"""The summary of a finished training, and a list of the runs in a folder."""
+"""What follows a training: its summary, and probabilities that are fitted to the val split."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import torch
 
 from seesay import __version__
 from seesay.data.corpus import Corpus
-from seesay.protocols.base import read_result
+from seesay.matchers.base import EmbeddingMatcher
+from seesay.protocols.base import PROTOCOLS, read_result
+from seesay.protocols.evaluate import subject_of
+from seesay.protocols.grounding import GROUNDING
+from seesay.protocols.grounding_calibration import fit_boxes
+from seesay.protocols.no_match import NoMatch, fit_calibration
+from seesay.protocols.subject import PhraseSubject, RunSubject
+from seesay.runs.calibration import NothingToFitError
 from seesay.runs.run import Run
 from seesay.runs.summary import (
     ConceptCount,
@@ -73,3 +80,24 @@ def summarize(
 def _processor(device: str) -> str:
     """Return what PyTorch computed on: the GPU's name, or the kind of the device."""
     return torch.cuda.get_device_name(device) if device.startswith("cuda") else device.partition(":")[0]
+
+
+def calibrate(run: Run, corpus: Corpus) -> None:
+    """Fit the probabilities of a run that can be indexed or grounds phrases, and store them in its folder.
+
+    A corpus whose sentences have no English nouns tells nothing of what does not fit: there the usual
+    probabilities stay, boxes have none, and the summary in the folder says why.
+    """
+    run.update(calibration=None)
+    if not corpus.has_boxes and not isinstance(run.matcher, EmbeddingMatcher):
+        return
+    protocol = GROUNDING if corpus.has_boxes else NoMatch.name
+    subject = subject_of(run, corpus, "val", PROTOCOLS[protocol])
+    try:
+        if isinstance(subject, PhraseSubject):
+            run.update(calibration=fit_boxes(subject).rounded())
+        elif isinstance(subject, RunSubject):
+            run.update(calibration=fit_calibration([subject]).rounded())
+    except NothingToFitError as failure:
+        summary = TrainingSummary.load(run.folder)
+        summary.model_copy(update={"uncalibrated": str(failure)}).save(run.folder)

@@ -34,15 +34,14 @@ from seesay.training import checkpoint, distributed
 from seesay.training.callbacks import Callback, told
 from seesay.training.closed_form import solve
 from seesay.training.composed import MEMBERS, train_composed
-from seesay.training.concept_folds import score_held_out
 from seesay.training.concept_runs import beside, with_concept_runs
-from seesay.training.concept_task import ConceptTask
+from seesay.training.concept_task import ConceptTask, score_held_out
 from seesay.training.history import draw_curves
 from seesay.training.loop import Loop
-from seesay.training.probabilities import calibrate
 from seesay.training.start import copy_weights, recipe_from
-from seesay.training.summarize import summarize
-from seesay.training.task import Task, task_for
+from seesay.training.summarize import calibrate, summarize
+from seesay.training.task import Task
+from seesay.training.tasks import task_for
 from seesay.training.words import PretrainedVectors, learned_words, start_words
 
 
@@ -136,18 +135,21 @@ def _train(
 
 @contextmanager
 def _holding(out: Path) -> Iterator[None]:
-    """Hold a run's folder alone; folders that are made for it and stay empty are removed."""
+    """Hold a run's folder alone; folders that are made for it and stay empty, the lock aside, are removed."""
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SeesayError(f"{out}: cannot hold a run ({error.strerror}); choose another folder.") from error
+    lock = out / "train.lock"
     busy = f"{out}: another process is training this run; wait until it has ended, or choose another folder."
     try:
-        with disk_errors(out), sole_writer(out / "train.lock", busy):
+        with disk_errors(out), sole_writer(lock, busy):
             yield
     finally:
         with suppress(OSError):  # not empty
+            if made and [*out.iterdir()] == [lock]:  # nobody can wait for a folder that is new
+                lock.unlink()
             for folder in made:
                 folder.rmdir()
 

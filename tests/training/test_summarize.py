@@ -46,7 +46,7 @@ def test_any_other_failure_is_not_hidden(
     def fail(*_: object) -> None:
         raise SeesayError("the scores contain NaN")
 
-    monkeypatch.setattr("seesay.training.probabilities.fit_calibration", fail)
+    monkeypatch.setattr("seesay.training.summarize.fit_calibration", fail)
     with pytest.raises(SeesayError, match="contain NaN"):
         train(load_recipe("vse++", changes=CHANGES), corpus, tmp_path / "run")
 
