@@ -7,53 +7,50 @@ hostile image may have taken it over; so nothing is pickled.
 
 from __future__ import annotations
 
+import atexit
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 import seesay
 from seesay.data.headers import MAX_PIXELS
-from seesay.data.images import EncodedImage
+from seesay.data.images import EncodedImage, Photo, content_key
 from seesay.errors import ImageError, UnavailableImageError
 
+_SECONDS = 10.0  # for a photo of somebody's own
+_PATIENCE = 3  # times as long by the clock, as on a busy machine
 _ADDRESS_SPACE = 4 << 30  # bytes: far more than decoding is allowed to take, should a decoder go wild
 _NICENESS = 10  # queries come first
 _LINE = 4096  # bytes
 
 
-class Decoded(NamedTuple):
-    """A decoded image.
+def read_apart(data: bytes, name: str, min_side: int, key: str | None = None) -> Photo:
+    """Do as `Photo.read` does, in a process of its own; see `PHOTOS`."""
+    return PHOTOS.decode(data, name, min_side, key=key)
 
-    Attributes:
-        pixels: (h, w, 3) RGB, upright, perhaps a fraction of its size.
-        size: width and height of the whole image in pixels, upright.
-        taken: when, as `EncodedImage.taken` tells.
-    """
 
-    pixels: NDArray[np.uint8]
-    size: tuple[int, int]
-    taken: str
-
-    def ppm(self) -> bytes:
-        """Return the pixels as an encoded image, which takes no time to decode."""
-        height, width, _ = self.pixels.shape
-        return b"".join([f"P6 {width} {height} 255\n".encode(), self.pixels.data])
+def as_ppm(photo: Photo) -> bytes:
+    """Return a photo's pixels as an encoded image, which takes no time to decode."""
+    height, width, _ = photo.pixels.shape
+    return b"".join([f"P6 {width} {height} 255\n".encode(), photo.pixels.data])
 
 
 class Decoders:
     """As many processes as threads use them at a time; each is started when it is needed, and used again.
 
     Args:
-        seconds: after which a process that has not answered is killed.
+        seconds: of processor time, and three times as many by the clock, after which a process is killed.
 
     Example:
         >>> import io
@@ -72,26 +69,36 @@ class Decoders:
         self._closed = False
 
     def decode(
-        self, data: bytes, name: str, min_side: int | None = None, max_pixels: int = MAX_PIXELS
-    ) -> Decoded:
-        """Decode an image; see `EncodedImage`.
+        self,
+        data: bytes,
+        name: str,
+        min_side: int | None = None,
+        max_pixels: int = MAX_PIXELS,
+        key: str | None = None,
+    ) -> Photo:
+        """Decode an image; see `EncodedImage`, and `Photo.read` for its `key`.
 
         Raises:
             ImageError: it is no image, damaged, too large, or takes too long.
+            UnavailableImageError: the memory or the time does not suffice now.
         """
         decoder = self._take()
-        request = {"name": name, "side": min_side, "pixels": max_pixels, "bytes": len(data)}
+        request = {
+            "name": name,
+            "side": min_side,
+            "pixels": max_pixels,
+            "bytes": len(data),
+            "seconds": self._seconds,
+        }
         try:
-            answer = decoder.ask(request, data, self._seconds)
+            answer = decoder.ask(request, data, _PATIENCE * self._seconds)
         except Exception as error:  # of a process that ended, or that lies
-            decoder.kill()
-            took_long = f"takes longer than {self._seconds:g} s to decode; make it smaller or simpler"
-            why = took_long if decoder.is_late else "cannot be decoded"
-            raise ImageError(f"{name}: {why}.") from error
+            raise decoder.failure(name, self._seconds) from error
         self._put_back(decoder)
         if isinstance(answer, ImageError):
             raise answer
-        return answer
+        pixels, size, taken = answer
+        return Photo(name, key or content_key(data), pixels, size, taken)
 
     def close(self) -> None:
         """End all processes; those at work end when they have answered."""
@@ -104,6 +111,8 @@ class Decoders:
         with self._lock:
             while self._idle:
                 decoder = self._idle.pop()
+                if decoder.owner != os.getpid():
+                    continue  # of the process that this one was forked from
                 if decoder.process.poll() is None:  # the system may have ended it, for want of memory
                     return decoder
                 decoder.kill()  # which frees its pipes
@@ -121,7 +130,7 @@ class _Decoder:
     """One process. `is_late` is True once it was killed for taking too long."""
 
     def __init__(self) -> None:
-        self.is_late = False
+        self.is_late, self.owner = False, os.getpid()
         source = str(Path(seesay.__file__).parents[1])
         path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
         # -P: the folder that the program was started in may hold anything.
@@ -133,7 +142,7 @@ class _Decoder:
             env=os.environ | {"PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
         )
 
-    def ask(self, request: dict[str, Any], data: bytes, seconds: float) -> Decoded | ImageError:
+    def ask(self, request: dict[str, Any], data: bytes, seconds: float) -> _Answer | ImageError:
         """Return the answer to a request; raise nearly anything if the process ends, or lies."""
         asked, answers = self.process.stdin, self.process.stdout
         assert asked is not None
@@ -150,6 +159,23 @@ class _Decoder:
         self.is_late = True
         self.process.kill()
 
+    def failure(self, name: str, seconds: float) -> ImageError:
+        """End the process, and return what to say of the image that it did not answer."""
+        if not self.is_late:
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(1)  # which closed its pipe, and tells how it ends
+        ended = self.process.returncode
+        self.kill()
+        if self.is_late:
+            return UnavailableImageError(f"{name}: not decoded within {_PATIENCE * seconds:g} s.")
+        if ended == -getattr(signal, "SIGXCPU", 0):
+            return ImageError(
+                f"{name}: takes longer than {seconds:g} s to decode; make it smaller or simpler."
+            )
+        if ended == -signal.SIGTERM or ended == -getattr(signal, "SIGKILL", 0):
+            return UnavailableImageError(f"{name}: not decoded, since the system ended what decodes it.")
+        return ImageError(f"{name}: cannot be decoded.")
+
     def kill(self) -> None:
         """End the process."""
         self.process.kill()
@@ -160,7 +186,10 @@ class _Decoder:
                     pipe.close()
 
 
-def _checked(answers: IO[bytes], max_pixels: int) -> Decoded | ImageError:
+_Answer: TypeAlias = tuple[NDArray[np.uint8], tuple[int, int], str]
+
+
+def _checked(answers: IO[bytes], max_pixels: int) -> _Answer | ImageError:
     """Read an answer, no more than an image of so many pixels has."""
     head = json.loads(answers.readline(_LINE))
     if "error" in head:
@@ -170,7 +199,7 @@ def _checked(answers: IO[bytes], max_pixels: int) -> Decoded | ImageError:
     if min(height, width, whole_width, whole_height) < 1 or height * width > max_pixels:
         raise ValueError("no shape of an image")
     pixels = np.frombuffer(answers.read(3 * height * width), np.uint8).reshape(height, width, 3)
-    return Decoded(pixels, (whole_width, whole_height), str(head["taken"]))
+    return pixels, (whole_width, whole_height), str(head["taken"])
 
 
 def _write(to: IO[bytes], head: dict[str, Any], data: bytes | memoryview = b"") -> None:
@@ -181,10 +210,8 @@ def _write(to: IO[bytes], head: dict[str, Any], data: bytes | memoryview = b"") 
 
 def main() -> None:
     """Answer requests until there are no more."""
-    with suppress(ImportError, ValueError, OSError):  # not every system has such limits
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    _limit("RLIMIT_AS", _ADDRESS_SPACE)
+    _limit("RLIMIT_CORE", 0)
     with suppress(AttributeError, OSError):
         os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program ends it
@@ -193,6 +220,7 @@ def main() -> None:
     while line := requests.readline():
         request = json.loads(line)
         data = requests.read(request["bytes"])
+        _limit("RLIMIT_CPU", math.ceil(time.process_time() + request["seconds"]))
         try:
             image = EncodedImage(data, request["name"], request["pixels"])
             pixels = image.pixels(request["side"])
@@ -203,6 +231,19 @@ def main() -> None:
         else:
             _write(answers, head, pixels.data)
 
+
+def _limit(what: str, most: int) -> None:
+    """Limit what this process may use; not every system can."""
+    with suppress(ImportError, AttributeError, ValueError, OSError):
+        import resource
+
+        kind = getattr(resource, what)
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
+
+
+PHOTOS = Decoders(_SECONDS)
+"""What photos are decoded by that are indexed or shown."""
+atexit.register(PHOTOS.close)
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.encoders.detector import Detection
 from seesay.encoders.images.encode import CHUNK, in_threads
@@ -72,7 +73,7 @@ def _decoded(
     photos: list[Photo] = []
     for key, name, data in contents:
         try:
-            photos.append(Photo.read(data, name, side, key))
+            photos.append(read_apart(data, name, side, key))
         except ImageError as error:
             broken[key] = error
         if sum(photo.pixels.nbytes for photo in photos) > _PIXEL_BYTES:

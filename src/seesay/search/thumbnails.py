@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from PIL import Image
 
 from seesay import html
+from seesay.data.decoders import read_apart
 from seesay.data.images import Photo
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import ImageError
@@ -85,7 +86,7 @@ class Thumbnails:
         if file is not None:
             with suppress(OSError):
                 return file.read_bytes()
-        photo = Photo.read(source.read_bytes(), source.name, SHARED_SIDE)
+        photo = read_apart(source.read_bytes(), source.name, SHARED_SIDE)
         # A file that has changed since is not kept: it is not in the index like that.
         return self.keep(photo) if photo.key == key else make(photo)
 

@@ -21,7 +21,7 @@ from fastapi import HTTPException, UploadFile
 from numpy.typing import NDArray
 from PIL import Image
 
-from seesay.data.decoders import Decoders
+from seesay.data.decoders import Decoders, as_ppm
 from seesay.data.images import content_key
 from seesay.encoders.images.encode import SHARED_SIDE
 from seesay.errors import SeesayError
@@ -311,10 +311,8 @@ class Service:
             data = file.file.read(limit + 1)
             if len(data) > limit:
                 raise too_large(limit)
-            side = None if whole else SHARED_SIDE
-            return work(
-                self.decoders.decode(data, "the image", side, self.options.limits.upload_pixels).ppm()
-            )
+            side, most = None if whole else SHARED_SIDE, self.options.limits.upload_pixels
+            return work(as_ppm(self.decoders.decode(data, "the image", side, most)))
 
         return await self.run(decode_and_work, self._uploads)
 

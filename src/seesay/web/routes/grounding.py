@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
+from seesay.data.decoders import as_ppm
 from seesay.data.sources import FileSource
 from seesay.errors import ImageError
 from seesay.grounding.ground import Grounding
@@ -48,7 +49,7 @@ async def ground_indexed(
         except ImageError as error:
             raise HTTPException(404, f"The file of image {id} cannot be read.") from error
         name = item.path or "the image"
-        return service.grounder.get().ground(service.decoders.decode(data, name).ppm(), name, q, limit)
+        return service.grounder.get().ground(as_ppm(service.decoders.decode(data, name)), name, q, limit)
 
     return GroundingAnswer.from_grounding(*await service.timed(work, service.pictures))
 
