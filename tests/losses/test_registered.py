@@ -190,7 +190,10 @@ def test_a_module_of_ones_own_is_trained_by_every_loss_of_embeddings(kind: str) 
     ("kind", "methods"),
     [
         ("logistic", ["encode_images", "encode_sentences", "score_pairs"]),
-        ("pair-margin", ["encode_images", "encode_sentences", "score_encoded", "score_pairs"]),
+        (
+            "pair-margin",
+            ["encode_images", "encode_sentences", "score_encoded", "score_pairs", "score_near_margin"],
+        ),
         ("correlation", ["solve"]),
         ("total-correlation", ["outputs", "fit_projections"]),
     ],

@@ -11,7 +11,6 @@ from pydantic import PositiveInt
 from torch import Tensor
 from torch.nn import functional
 
-from seesay.device import multiplies_bfloat16
 from seesay.errors import SeesayError
 from seesay.losses.base import Batch, Loss, check_equal_shapes, check_scores, different_images
 from seesay.losses.settings import register_loss
@@ -19,9 +18,6 @@ from seesay.settings import Positive
 
 Negatives = Literal["random", "hardest"]
 MeanOver = Literal["pairs", "active"]
-
-_NEAR = 0.1  # of the margin: a pair that keeps it by less is scored again
-_FEW = 0.3  # of all pairs; more are scored faster as a matrix
 
 
 @register_loss("pair-margin")
@@ -45,7 +41,7 @@ class PairMarginLoss(Loss):
         tensor(1.)
     """
 
-    needs = ("encode_images", "encode_sentences", "score_encoded", "score_pairs")
+    needs = ("encode_images", "encode_sentences", "score_encoded", "score_pairs", "score_near_margin")
 
     def __init__(
         self,
@@ -71,7 +67,7 @@ class PairMarginLoss(Loss):
         chosen = self._choose(batch.image_ids, lambda: matcher.score_encoded(images, sentences))
         n, count = chosen.sentences.shape
         if 1 + 2 * count > n:
-            return [self._of_matrix(self._all_scores(matcher, images, sentences), chosen)]
+            return [self._of_matrix(matcher.score_near_margin(images, sentences, self.margin), chosen)]
         own = torch.arange(n, device=images.device)
         repeated = own.repeat_interleave(count)
         left = torch.cat([own, repeated, chosen.images.flatten()])
@@ -87,32 +83,6 @@ class PairMarginLoss(Loss):
         with torch.no_grad():  # the gradient flows through the chosen pairs alone
             found = scores()
             return Chosen.largest(found, found.T, negative, self.count)
-
-    def _all_scores(self, matcher: Any, images: Tensor, sentences: Tensor) -> Tensor:
-        """Score all pairs (n, n); those that are far from violating the margin may have -inf.
-
-        These have no gradient, and soon they are nearly all: then the others alone are scored with gradient.
-        On a GPU all are, which does not have to wait for the choice.
-        """
-        near = None if images.is_cuda else self._near_the_margin(matcher, images, sentences)
-        if near is None or near.float().mean() > _FEW:
-            whole: Tensor = matcher.score_encoded(images, sentences)
-            return whole.float()
-        left, right = near.nonzero(as_tuple=True)
-        scores = matcher.score_pairs(images[left], sentences[right]).float()
-        return torch.full_like(near, -torch.inf, dtype=scores.dtype).index_put((left, right), scores)
-
-    def _near_the_margin(self, matcher: Any, images: Tensor, sentences: Tensor) -> Tensor:
-        """Say which pairs (n, n) match, violate the margin or keep it by little, by scores without gradient.
-
-        Half precision is used where that is fast, and what keeps it by little is there for its rounding.
-        """
-        kind = images.device.type
-        with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
-            found: Tensor = matcher.score_encoded(images, sentences).float()
-        matching, margin = found.diagonal(), self.margin * (1 + _NEAR)
-        near = (matching[:, None] - found < margin) | (matching - found < margin)
-        return near.fill_diagonal_(True)
 
     def _of_matrix(self, scores: Tensor, chosen: Chosen) -> Tensor:
         negative = torch.stack([scores.gather(1, chosen.sentences), scores.T.gather(1, chosen.images)])

@@ -10,10 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from seesay.device import multiplies_bfloat16
 from seesay.errors import SeesayError
 from seesay.matchers.sentences import SentencesLike, check_dtype
 from seesay.matchers.settings import MatcherInputs, MatcherSettings, register_matcher
 
+_LITTLE = 0.1  # of the margin: a pair that keeps it by less is scored with gradient
+_FEW = 0.3  # of all pairs; more are scored faster as a matrix
 _NEAR, _FAR = 1 << 20, 1 << 28  # bytes: what stays in a core's cache; what keeps a GPU busy
 
 
@@ -193,6 +196,32 @@ class PairMatcher(Matcher):
     def score_pairs(self, images: Tensor, sentences: Tensor) -> Tensor:
         """Return scores (n,) of encoded images and sentences side by side."""
         raise NotImplementedError
+
+    def score_near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
+        """Return the score matrix (n, n) of encoded pairs for a hinge loss, float32.
+
+        Pairs that keep the margin to the matching ones by far, and so have no gradient, may have -inf: soon
+        these are nearly all, and the others alone are scored with gradient. On a GPU all are, which does not
+        have to wait for the choice.
+        """
+        near = None if images.is_cuda else self._near_margin(images, sentences, margin)
+        if near is None or near.float().mean() > _FEW:
+            return self.score_encoded(images, sentences).float()
+        left, right = near.nonzero(as_tuple=True)
+        scores = self.score_pairs(images[left], sentences[right]).float()
+        return torch.full_like(near, -torch.inf, dtype=scores.dtype).index_put((left, right), scores)
+
+    def _near_margin(self, images: Tensor, sentences: Tensor, margin: float) -> Tensor:
+        """Which pairs (n, n) match, violate the margin or keep it by little, by scores without gradient.
+
+        Half precision is used where that is fast, and what keeps it by little is there for its rounding.
+        """
+        kind = images.device.type
+        with torch.no_grad(), torch.autocast(kind, torch.bfloat16, enabled=multiplies_bfloat16(kind)):
+            found = self.score_encoded(images, sentences).float()
+        matching, margin = found.diagonal(), margin * (1 + _LITTLE)
+        near = (matching[:, None] - found < margin) | (matching - found < margin)
+        return near.fill_diagonal_(True)
 
     def forward(self, images: Tensor, sentences: SentencesLike) -> Tensor:
         """Return the score matrix (n, m)."""
