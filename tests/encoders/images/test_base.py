@@ -12,6 +12,7 @@ from PIL import Image
 from seesay.encoders import IMAGE_ENCODERS, REGION_ENCODERS, SENTENCE_ENCODERS
 from seesay.encoders.images.base import (
     ImageEncoder,
+    SharedPixels,
     crops_of,
     list_encoders,
     load_image_encoder,
@@ -251,15 +252,15 @@ def test_squares_of_photographs_are_near_those_resized_in_one_step(shape: tuple[
         assert squash(pixels, size).shape == (size, size, 3)
 
 
-def test_a_square_is_of_the_pixels_as_they_are_now() -> None:
-    pixels = resize(picture(30, 40), 300, 400).copy()
-    squash(pixels, 224)
-    pixels[:] = 7
-    assert (squash(pixels, 224) == 7).all()
-    fixed = np.full((300, 400, 3), 9, np.uint8)
-    fixed.setflags(write=False)
-    assert (squash(fixed, 224) == 9).all()
-    assert (squash(fixed, 240) == 9).all()
+def test_encoders_share_a_square_and_get_what_each_alone_would() -> None:
+    pixels = resize(picture(30, 40), 300, 400)
+    shared = pixels.view(SharedPixels)
+    for size in (224, 240, 260, 300):
+        np.testing.assert_array_equal(squash(shared, size), squash(pixels, size))
+        assert type(squash(shared, size)) is np.ndarray
+    assert shared.square is shared.square
+    assert type(resize(shared, 300, 400)) is np.ndarray
+    np.testing.assert_array_equal(squash(shared[:280], 224), squash(pixels[:280], 224))
 
 
 def test_stages_are_the_means_of_what_the_networks_blocks_return() -> None:

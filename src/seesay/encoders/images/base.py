@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,7 +18,6 @@ from seesay.registry import Registry
 Pixels = NDArray[np.uint8]
 
 _SHARED = 260  # pixels
-_last = threading.local()  # the image that a thread has squashed last, and its square
 
 EACH = "each"  # ten crops whose features are not averaged
 CROPS = ("squash", "mirror", "ten", EACH)
@@ -39,22 +37,38 @@ def squash(pixels: Pixels, size: int) -> Pixels:
     """Resize one image (h, w, 3) to a square, (size, size, 3).
 
     Resizing a photograph takes as long as a network in 8 bits takes for it, and encoders take squares of
-    different sides. So a large one is brought to a square of 260 pixels once, from which the smaller squares
-    are made; each encoder gets the same pixels whichever others there are.
+    different sides. So a large one is brought to a square of 260 pixels, which `SharedPixels` keep, and the
+    smaller squares are made from that; each encoder gets the same pixels whichever others there are.
     """
     if size > _SHARED or min(pixels.shape[:2]) <= _SHARED:
         return resize(pixels, size, size)
-    if getattr(_last, "pixels", None) is not pixels:
-        square = resize(_reduced(pixels), _SHARED, _SHARED)
-        if not pixels.flags.writeable:  # what cannot change is the same image next time
-            _last.pixels, _last.square = pixels, square
-    else:
-        square = _last.square
+    square = pixels.square if isinstance(pixels, SharedPixels) else _shared_square(pixels)
     if size == _SHARED:
         return square
     import cv2
 
     return np.asarray(cv2.resize(square, (size, size), interpolation=cv2.INTER_CUBIC))
+
+
+class SharedPixels(np.ndarray[Any, np.dtype[np.uint8]]):
+    """The pixels of one image, (h, w, 3), that several encoders prepare; to be written to by none."""
+
+    _square: Pixels | None = None
+
+    def __array_finalize__(self, source: object) -> None:
+        """Forget the square: a part of the image has one of its own."""
+        self._square = None
+
+    @property
+    def square(self) -> Pixels:
+        """The image as a square of 260 pixels, made once."""
+        if self._square is None:
+            self._square = _shared_square(np.asarray(self))
+        return self._square
+
+
+def _shared_square(pixels: Pixels) -> Pixels:
+    return resize(_reduced(pixels), _SHARED, _SHARED)
 
 
 def _reduced(pixels: Pixels) -> Pixels:
@@ -105,7 +119,7 @@ def squares_of(pixels: Pixels, boxes: NDArray[np.float32], size: int) -> list[Pi
 def resize(pixels: Pixels, height: int, width: int) -> Pixels:
     """Resize bicubically with antialiasing; return the same array if the size is right already."""
     if pixels.shape[:2] == (height, width):
-        return pixels
+        return np.asarray(pixels)
     return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
 
 

@@ -21,7 +21,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import Photo, content_key, decode
 from seesay.data.remote import is_remote
 from seesay.encoders.feature_store import FeatureStore
-from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels
+from seesay.encoders.images.base import EACH, Arrays, ImageEncoder, Pixels, SharedPixels
 from seesay.encoders.images.known import KnownKeys
 from seesay.encoders.images.stored import Stores, one_an_encoder, open_stores, sources_of
 from seesay.errors import ImageError, UnavailableImageError
@@ -97,9 +97,10 @@ def encode_chunk(
     prepared: list[list[Any]] = []
     for data, name in zip(images, names, strict=True):
         try:
-            pixels = data if isinstance(data, np.ndarray) else _decoded(data, name, side)
+            pixels = data if isinstance(data, np.ndarray) else decode(data, name, side)
+            shared = pixels.view(SharedPixels)
             # Cropped at once: a chunk of undiminished scans would be gigabytes.
-            prepared.append([encoder.prepare(pixels) for encoder in encoders])
+            prepared.append([encoder.prepare(shared) for encoder in encoders])
         except ImageError as error:
             errors.append(error)
         except MemoryError:
@@ -108,13 +109,6 @@ def encode_chunk(
             errors.append(None)
     columns = zip(*prepared, strict=True)
     return Encoded([e.encode_prepared(c) for e, c in zip(encoders, columns, strict=bool(prepared))], errors)
-
-
-def _decoded(data: bytes, name: str, side: int) -> Pixels:
-    """Decode an image to pixels that nobody changes, so that encoders can share what they make of them."""
-    pixels = decode(data, name, side)
-    pixels.setflags(write=False)
-    return pixels
 
 
 def read_or_encode(
@@ -150,7 +144,7 @@ class Filled:
 
 
 @dataclass
-class Chunk(Generic[Out]):
+class ChunkResult(Generic[Out]):
     """The outcome for a few images: what has been computed, for how many, keys and errors as in `Filled`."""
 
     computed: Out
@@ -183,7 +177,7 @@ def fill_stores(encoders: Sequence[ImageEncoder], folder: Path, images: Sequence
     claims: dict[str, object] = {}
     known = KnownKeys(folder)
 
-    def work(some: Sequence[CorpusImage]) -> Chunk[_Features]:
+    def work(some: Sequence[CorpusImage]) -> ChunkResult[_Features]:
         return _missing_features(list(sources.values()), stores, claims, known, some)
 
     def keep(chunks: list[_Features]) -> None:
@@ -204,7 +198,7 @@ def fill(
     label: str,
     images: Sequence[In],
     chunk: int,
-    work: Callable[[Sequence[In]], Chunk[Out]],
+    work: Callable[[Sequence[In]], ChunkResult[Out]],
     keep: Callable[[list[Out]], None],
     kept_at_once: int,
 ) -> Filled:
@@ -240,9 +234,9 @@ def _missing_features(
     claims: dict[str, object],
     known: KnownKeys,
     images: Sequence[CorpusImage],
-) -> Chunk[_Features]:
+) -> ChunkResult[_Features]:
     side = decoded_side(encoders)
-    chunk: Chunk[_Features] = Chunk([])
+    chunk: ChunkResult[_Features] = ChunkResult([])
     wanted: list[list[tuple[str, Any]]] = [[] for _ in encoders]
     found = [known.key(image) for image in images]
     stored = [key is not None and all(key in store for store in stores) for key in found]
@@ -257,7 +251,7 @@ def _missing_features(
             known.note(image, key)
             lacking = [e for e, store in enumerate(stores) if key not in store]
             # A broken file is an error under each of its names, so claims come after decoding.
-            pixels = _decoded(data, image.name, side) if lacking else None
+            pixels = decode(data, image.name, side).view(SharedPixels) if lacking else None
         except ImageError as error:
             chunk.errors.append(error)
             chunk.keys.append(None)

@@ -17,7 +17,7 @@ from seesay.data.corpus import CorpusImage
 from seesay.data.images import content_key, decode
 from seesay.encoders.array_store import ArrayStore
 from seesay.encoders.images.base import Pixels
-from seesay.encoders.images.encode import Chunk, bytes_of, fill
+from seesay.encoders.images.encode import ChunkResult, bytes_of, fill
 from seesay.encoders.regions import proposals
 from seesay.encoders.regions.base import Boxes, RegionEncoder
 from seesay.errors import ImageError
@@ -74,7 +74,7 @@ def fill_regions(
     extras = [np.zeros((0, 4), np.float32)] * len(images) if extra_boxes is None else extra_boxes
     pairs = list(zip(images, extras, strict=True))
 
-    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> Chunk[dict[str, Regions]]:
+    def work(some: Sequence[tuple[CorpusImage, Boxes]]) -> ChunkResult[dict[str, Regions]]:
         return _missing_regions(encoder, store, some, count)
 
     def keep(chunks: list[dict[str, Regions]]) -> None:
@@ -88,8 +88,8 @@ def fill_regions(
 
 def _missing_regions(
     encoder: RegionEncoder, store: RegionStore, images: Sequence[tuple[CorpusImage, Boxes]], count: int
-) -> Chunk[dict[str, Regions]]:
-    chunk: Chunk[dict[str, Regions]] = Chunk({})
+) -> ChunkResult[dict[str, Regions]]:
+    chunk: ChunkResult[dict[str, Regions]] = ChunkResult({})
     wanted: dict[str, tuple[Pixels, Boxes]] = {}
     for image, extra in images:
         try:
